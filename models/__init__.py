@@ -1,0 +1,1 @@
+"""Tensors in, tensors out: the matching models, their training and their evaluation."""

@@ -1,0 +1,86 @@
+"""What every reranker is: two encoders and a score, with all that needs no partner done beforehand."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from models.rows import Regions, Rows, Tokens, Words
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why Q sentences and K pictures scored what they did; None where a model has no exact answer."""
+
+    kind: str  # "words attend regions", "regions attend words" or "weights"
+    attention: Float[Tensor, "Q K W R"] | None = None
+    contributions: Float[Tensor, "Q K W"] | None = None  # of each word; they add up to the score
+    word_weights: Float[Tensor, "Q K W"] | None = None
+    region_weights: Float[Tensor, "Q K R"] | None = None
+
+
+class Reranker(nn.Module, ABC):
+    """A cross-attention matching model. Padding never changes a score; values go in and out, no state is kept."""
+
+    images_type: ClassVar[type[Rows]]  # what `precompute` returns and a store keeps
+    region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
+    sentence_encoder: nn.Module  # Tokens -> Words
+
+    def project(self, regions: Regions) -> Regions:
+        """Raw region features to the vectors that the model attends to."""
+        projected = self.region_encoder(regions)
+        assert isinstance(projected, Regions)
+        return projected
+
+    @abstractmethod
+    def precompute(self, projected: Regions) -> Rows:
+        """All of an image's side that needs no text (SPEED.md's records): one `images_type`."""
+
+    def encode_images(self, regions: Regions) -> Rows:
+        """Raw region features to encoded images."""
+        return self.precompute(self.project(regions))
+
+    def encode_texts(self, tokens: Tokens) -> Words:
+        """Word ids to encoded words."""
+        words = self.sentence_encoder(tokens)
+        assert isinstance(words, Words)
+        return words
+
+    @abstractmethod
+    def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
+        """Score of every sentence with every picture; higher matches better."""
+
+    @abstractmethod
+    def explain(self, images: Rows, words: Words) -> Explanation:
+        """What the scores of all pairs are made of."""
+
+
+def tiles(length: int, size: int) -> Sequence[slice]:
+    """Consecutive slices of at most `size` that cover `length` rows."""
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+@torch.no_grad()
+def score_in_blocks(
+    reranker: Reranker, images: Rows, words: Words, image_block: int = 50, text_block: int = 16
+) -> Float[Tensor, "Q K"]:
+    """`score` for many, memory bounded by a block; sentences go by length so that little is padding.
+
+    The block sizes keep a block's similarities inside the processor's cache (16 sentences of 14 words x
+    50 pictures of 36 regions are 1.6 MB).
+    """
+    lengths = words.mask.sum(1)
+    order = lengths.argsort(stable=True)
+    scores = torch.empty(len(words), len(images), dtype=torch.float32, device=words.mask.device)
+    for block in tiles(len(words), text_block):
+        chosen = order[block]
+        width = int(lengths[chosen].max())
+        part = words[chosen]
+        part = Words(part.vectors[:, :width], part.mask[:, :width])
+        for tile in tiles(len(images), image_block):
+            scores[chosen, tile] = reranker.score(images[tile], part).float()
+    return scores

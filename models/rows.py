@@ -1,0 +1,76 @@
+"""Batches as values: dataclasses of tensors that share their first axis.
+
+Letters used in shapes throughout `models`:
+    K pictures   Q sentences   R regions of a picture   W words of a sentence
+    D width of a vector (F of a raw region feature, E of a stage-one embedding)
+Masks are True where a row is real and False where it is padding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+AnyRows = TypeVar("AnyRows", bound="Rows")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tensors with one common first axis, sliced, moved and joined as one value."""
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(tensor) for name, tensor in self.tensors().items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the tensors of {type(self).__name__} differ in their first axis: {lengths}")
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Field name -> tensor, in the order of declaration."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.tensors().values())))
+
+    def __getitem__(self: AnyRows, rows: "slice | Tensor | list[int]") -> AnyRows:
+        return type(self)(**{name: tensor[rows] for name, tensor in self.tensors().items()})
+
+    def to(self: AnyRows, device: "torch.device | str | None" = None, dtype: torch.dtype | None = None) -> AnyRows:
+        """The same rows on `device`; `dtype` concerns the floating tensors alone."""
+        return type(self)(
+            **{
+                name: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
+                for name, tensor in self.tensors().items()
+            }
+        )
+
+    @classmethod
+    def cat(cls: type[AnyRows], parts: Sequence[AnyRows]) -> AnyRows:
+        """Parts joined along the first axis."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
+
+
+@dataclass(frozen=True)
+class Regions(Rows):
+    """Vectors of the regions of pictures: raw features, or projected ones."""
+
+    vectors: Float[Tensor, "K R D"]
+    mask: Bool[Tensor, "K R"]
+
+
+@dataclass(frozen=True)
+class Tokens(Rows):
+    """Word ids of sentences, <start> and <end> included."""
+
+    ids: Int64[Tensor, "Q W"]
+    mask: Bool[Tensor, "Q W"]
+
+
+@dataclass(frozen=True)
+class Words(Rows):
+    """Vectors of the words of sentences."""
+
+    vectors: Float[Tensor, "Q W D"]
+    mask: Bool[Tensor, "Q W"]
