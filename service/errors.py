@@ -1,0 +1,139 @@
+"""What can go wrong for a caller, each with its HTTP status; app.py maps them once to application/problem+json."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+
+class Problem(Exception):
+    """A fault whose text is safe and useful to show; `extra` becomes further members of the problem document."""
+
+    status: ClassVar[int] = 500
+    kind: ClassVar[str] = "internal-error"
+    title: ClassVar[str] = "Something failed inside the server"
+
+    def __init__(self, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.extra = extra
+
+    def document(self, instance: str) -> dict[str, Any]:
+        """The problem document of RFC 9457."""
+        return {
+            "type": f"urn:regard:problem:{self.kind}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": instance,
+            **self.extra,
+        }
+
+
+class InvalidRequest(Problem):
+    """A field of the request cannot be used; `errors` names each field and what to do."""
+
+    status = 422
+    kind = "invalid-request"
+    title = "The request cannot be used as it is"
+
+    def __init__(self, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(detail, errors=[dict(error) for error in errors])
+
+    @classmethod
+    def field(cls, name: str, problem: str) -> "InvalidRequest":
+        """One wrong field."""
+        return cls(f"{name}: {problem}", [{"field": name, "problem": problem}])
+
+
+class NothingAccepted(Problem):
+    """No file of an upload could be taken; `rejected` has a reason for each."""
+
+    status = 422
+    kind = "nothing-accepted"
+    title = "None of the files could be accepted"
+
+    def __init__(self, rejected: Iterable[Mapping[str, str]]) -> None:
+        listed = [dict(one) for one in rejected]
+        first = f"; the first: {listed[0]['problem']}" if listed else ""
+        super().__init__(
+            f"0 of {len(listed)} files accepted{first}." if listed else "No file in the field `images`.",
+            rejected=listed,
+        )
+
+
+class UnreadablePicture(Problem):
+    """The bytes given are not a picture that can be decoded within the limits."""
+
+    status = 422
+    kind = "unreadable-picture"
+    title = "The picture cannot be read"
+
+
+class NotFound(Problem):
+    """There is no such picture, job or route."""
+
+    status = 404
+    kind = "not-found"
+    title = "There is nothing here"
+
+
+class UnknownModel(Problem):
+    """A model name nobody registered."""
+
+    status = 404
+    kind = "unknown-model"
+    title = "There is no model of this name"
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        listed = list(known)
+        super().__init__(f"No model is called {name!r}. Known: {', '.join(listed)}.", known=listed)
+
+
+class MethodNotAllowed(Problem):
+    """The route exists, with other methods."""
+
+    status = 405
+    kind = "method-not-allowed"
+    title = "This method is not allowed here"
+
+
+class Conflict(Problem):
+    """The request is fine but the present state does not allow it."""
+
+    status = 409
+    kind = "conflict"
+    title = "The present state does not allow this"
+
+
+class ViewNotBuilt(Conflict):
+    """A known model whose view does not exist yet; `build` says how far it is."""
+
+    kind = "view-not-built"
+    title = "This model is known but cannot search yet"
+
+
+class TooLarge(Problem):
+    """The body is over its limit; reading stopped there."""
+
+    status = 413
+    kind = "too-large"
+    title = "The request is too large"
+
+
+class NotReady(Problem):
+    """A part the answer needs is missing just now."""
+
+    status = 503
+    kind = "not-ready"
+    title = "The service is not ready"
+
+
+class Overloaded(Problem):
+    """More work is waiting than the queue takes; `Retry-After` says when to come back."""
+
+    status = 503
+    kind = "overloaded"
+    title = "Too much work is waiting"
+
+    def __init__(self, detail: str, retry_after: int) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)}, retry_after=retry_after)
