@@ -1,0 +1,71 @@
+"""Raw region features and word ids to the vectors that the models attend to (MODELS: SCAN and BFAN, 1.4)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from models.attention import unit
+from models.rows import Regions, Tokens, Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Sizes and habits of the two encoders; the defaults are the SCAN paper's."""
+
+    num_words: int
+    feature_dim: int = 2048
+    word_dim: int = 300
+    width: int = 1024
+    bidirectional: bool = True
+    unit_regions: bool = True
+    unit_words: bool = True
+    feature_dropout: float = 0.0
+    word_dropout: float = 0.0
+    region_dropout: float = 0.0  # chance that a region is left out of a training step
+
+
+class RegionEncoder(nn.Module):
+    """Linear projection of each region's feature, then (by default) unit length."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.fc = nn.Linear(config.feature_dim, config.width)
+        nn.init.xavier_uniform_(self.fc.weight)
+        nn.init.zeros_(self.fc.bias)
+        self.dropout = nn.Dropout(config.feature_dropout)
+        self.region_dropout = config.region_dropout
+        self.unit = config.unit_regions
+
+    def forward(self, regions: Regions) -> Regions:
+        vectors = self.fc(self.dropout(regions.vectors))
+        return Regions(unit(vectors) if self.unit else vectors, self._thinned(regions.mask))
+
+    def _thinned(self, mask: torch.Tensor) -> torch.Tensor:
+        if not self.training or self.region_dropout == 0:
+            return mask
+        kept = mask & (torch.rand(mask.shape, device=mask.device) >= self.region_dropout)
+        return torch.where(kept.any(1, keepdim=True), kept, mask)
+
+
+class SentenceEncoder(nn.Module):
+    """Word vectors through a GRU; both directions' outputs averaged, then (by default) unit length."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(config.num_words, config.word_dim)
+        nn.init.uniform_(self.embed.weight, -0.1, 0.1)
+        self.rnn = nn.GRU(config.word_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
+        self.dropout = nn.Dropout(config.word_dropout)
+        self.unit = config.unit_words
+
+    def forward(self, tokens: Tokens) -> Words:
+        # Packing keeps the backward direction from reading the padding first.
+        packed = pack_padded_sequence(
+            self.dropout(self.embed(tokens.ids)), tokens.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        vectors, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=tokens.ids.shape[1])
+        if self.rnn.bidirectional:
+            vectors = vectors.unflatten(2, (2, -1)).mean(2)
+        return Words(unit(vectors) if self.unit else vectors, tokens.mask)

@@ -1,0 +1,35 @@
+"""Names of models -> classes with their configs: the one place that knows the names."""
+
+from collections.abc import Callable, Mapping
+
+from models.base import Reranker
+from models.encoders import EncoderConfig
+from models.scan import Scan, ScanConfig
+
+Builder = Callable[[EncoderConfig], Reranker]
+
+
+def _scan(**options: object) -> Builder:
+    return lambda encoders: Scan(ScanConfig(**options), encoders)  # type: ignore[arg-type]
+
+
+RERANKERS: Mapping[str, Builder] = {
+    "scan-t2i-lse": _scan(direction="t2i", pooling="LogSumExp", lambda_softmax=9.0, lambda_lse=6.0),
+    "scan-t2i-avg": _scan(direction="t2i", pooling="Mean", lambda_softmax=9.0),
+    "scan-i2t-lse": _scan(direction="i2t", pooling="LogSumExp", lambda_softmax=4.0, lambda_lse=5.0),
+    "scan-i2t-avg": _scan(direction="i2t", pooling="Mean", lambda_softmax=4.0),
+}
+
+
+class UnknownModel(ValueError):
+    """A name that no model goes by."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no model is called {name!r}; known: {', '.join(sorted(RERANKERS))}")
+
+
+def build(name: str, encoders: EncoderConfig) -> Reranker:
+    """A new model by its name, with fresh weights; UnknownModel names the known ones."""
+    if name not in RERANKERS:
+        raise UnknownModel(name)
+    return RERANKERS[name](encoders)

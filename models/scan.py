@@ -1,0 +1,135 @@
+"""SCAN: Stacked Cross Attention (Lee et al., ECCV 2018), as the published code computes it.
+
+Where paper and code differ the code is followed: [x]+ is LeakyReLU(0.1), vectors are taken as normalised,
+LogSumExp is not divided by the number of words. The attended vector is never built: with s = <v_r, e_w>
+and the Gram matrix G of the attended side, cos(query, sum_i a_i source_i) = a.s / (|query| sqrt(a'Ga)).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from models.attention import EPSILON, gram, masked_softmax, unit
+from models.base import Explanation, Reranker
+from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rows import Regions, Rows, Words
+
+Normalisation = Literal["softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm"]
+Pooling = Literal["LogSumExp", "Mean", "Max", "Sum"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanConfig:
+    """The options of the published code, by their names there."""
+
+    direction: Literal["t2i", "i2t"] = "t2i"  # t2i: words attend regions; i2t: regions attend words
+    normalisation: Normalisation = "clipped_l2norm"
+    pooling: Pooling = "Mean"
+    lambda_softmax: float = 9.0
+    lambda_lse: float = 6.0
+
+
+@dataclass(frozen=True)
+class ScanImages(Rows):
+    """Encoded pictures: region vectors (zero where padded) and the inner products of all their pairs."""
+
+    vectors: Float[Tensor, "K R D"]
+    gram: Float[Tensor, "K R R"]
+    mask: Bool[Tensor, "K R"]
+
+
+def similarities(images: ScanImages, words: Words) -> tuple[Float[Tensor, "K R Q W"], Words]:
+    """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
+    vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
+    product = images.vectors @ vectors.flatten(0, 1).T
+    return product.unflatten(2, vectors.shape[:2]), Words(vectors, words.mask)
+
+
+def normalise(raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], how: Normalisation, dim: int) -> Tensor:
+    """First normalisation of the similarities, along the queries' axis `dim`; padded places hold zero."""
+    match how:
+        case "softmax":
+            return masked_softmax(raw, mask, dim)
+        case "l2norm":
+            return unit(raw, dim)
+        case "clipped_l2norm":
+            return unit(leaky_relu(raw, 0.1), dim)
+        case "clipped":
+            return leaky_relu(raw, 0.1)
+        case "no_norm":
+            return raw
+
+
+def pool(relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int) -> Tensor:
+    """Relevances of the real queries along `dim` to one score."""
+    match config.pooling:
+        case "LogSumExp":
+            masked = (config.lambda_lse * relevance).masked_fill(~mask, -torch.inf)
+            return masked.logsumexp(dim) / config.lambda_lse
+        case "Max":
+            return relevance.masked_fill(~mask, -torch.inf).amax(dim)
+        case "Sum":
+            return relevance.masked_fill(~mask, 0).sum(dim)
+        case "Mean":
+            return relevance.masked_fill(~mask, 0).sum(dim) / mask.sum(dim).clamp_min(1)
+
+
+class Scan(Reranker):
+    """`scan-t2i-*` and `scan-i2t-*`."""
+
+    images_type: ClassVar[type[Rows]] = ScanImages
+
+    def __init__(self, config: ScanConfig, encoders: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.region_encoder: nn.Module = RegionEncoder(encoders)
+        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+
+    def precompute(self, projected: Regions) -> ScanImages:
+        vectors = projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0)
+        return ScanImages(vectors, gram(vectors), projected.mask)
+
+    def score(self, images: ScanImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+        relevance, _ = self._attend(images, words)
+        if self.config.direction == "t2i":
+            return pool(relevance, words.mask, self.config, dim=2).T
+        return pool(relevance, images.mask.unsqueeze(-1), self.config, dim=1).T
+
+    def explain(self, images: ScanImages, words: Words) -> Explanation:  # type: ignore[override]
+        relevance, attention = self._attend(images, words)
+        attention = attention.permute(2, 0, 3, 1)
+        if self.config.direction == "i2t":
+            return Explanation("regions attend words", attention)
+        counts = words.mask.sum(1)[:, None, None]
+        shares = {"Mean": 1 / counts, "Sum": torch.ones_like(counts)}
+        share = shares.get(self.config.pooling)
+        parts = None if share is None else relevance.permute(1, 0, 2).masked_fill(~words.mask[:, None], 0) * share
+        return Explanation("words attend regions", attention, parts)
+
+    def _attend(self, images: ScanImages, words: Words) -> tuple[Tensor, Tensor]:
+        """Cosine of every query with what it attends to, [K Q W] or [K R Q]; attention [K R Q W]."""
+        raw, words = similarities(images, words)
+        regions_mask = images.mask[:, :, None, None]
+        if self.config.direction == "t2i":
+            weights = normalise(raw, words.mask, self.config.normalisation, dim=3)
+            attention = masked_softmax(self.config.lambda_softmax * weights, regions_mask, dim=1)
+            length = (attention * (images.gram @ attention.flatten(2)).view_as(attention)).sum(1)
+            query = words.vectors.norm(dim=-1)
+            return _cosine((attention * raw).sum(1), length, query), attention
+        weights = normalise(raw, regions_mask, self.config.normalisation, dim=1)
+        attention = masked_softmax(self.config.lambda_softmax * weights, words.mask, dim=3)
+        by_sentence = attention.permute(2, 0, 1, 3)
+        attended = (by_sentence.flatten(1, 2) @ gram(words.vectors)).view_as(by_sentence)
+        length = (by_sentence * attended).sum(3).permute(1, 2, 0)
+        query = images.vectors.norm(dim=-1).unsqueeze(-1)
+        return _cosine((attention * raw).sum(3), length, query), attention
+
+
+def _cosine(inner: Tensor, squared_length: Tensor, query_length: Tensor) -> Tensor:
+    # The clamp inside the root keeps its gradient finite and rounding from making a square negative.
+    length = squared_length.clamp_min(1e-30).sqrt() * query_length
+    return inner / length.clamp_min(EPSILON)

@@ -1,0 +1,86 @@
+"""Sentence -> words -> ids, in the layout that the SCAN authors ship: word2idx, idx2word, idx."""
+
+import json
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from nltk.tokenize import NLTKWordTokenizer
+
+from models.rows import Tokens
+
+PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
+
+# The authors lower-case the byte string, so only A to Z change.
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_TOKENIZER = NLTKWordTokenizer()
+
+
+def tokenize(sentence: str) -> list[str]:
+    """The words of a sentence as the published models count them; ValueError where there is none."""
+    words: list[str] = _TOKENIZER.tokenize(sentence.translate(_LOWER))
+    if not words:
+        raise ValueError("an empty caption has no words to match; give at least one")
+    return words
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words in the order of their ids; the first four are <pad> <start> <end> <unk>."""
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.words[:4] != SPECIALS:
+            raise ValueError(f"a vocabulary starts with {' '.join(SPECIALS)}, this one with {self.words[:4]}")
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Word -> id."""
+        return {word: index for index, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def from_captions(cls, captions: Iterable[str], least: int = 4) -> "Vocabulary":
+        """The words that occur at least `least` times, the most frequent first."""
+        counts = Counter(word for caption in captions for word in tokenize(caption))
+        frequent = sorted((word for word in counts if counts[word] >= least), key=lambda w: (-counts[w], w))
+        return cls((*SPECIALS, *(word for word in frequent if word not in SPECIALS)))
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        """A file in the authors' JSON layout; ValueError where its ids are not 0, 1, 2, ..."""
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        by_id = {index: word for word, index in stored["word2idx"].items()}
+        if sorted(by_id) != list(range(len(by_id))):
+            raise ValueError(f"{path}: the ids of a vocabulary must be 0, 1, 2, ... without a gap")
+        return cls(tuple(by_id[index] for index in range(len(by_id))))
+
+    def save(self, path: Path) -> None:
+        """Write the authors' JSON layout."""
+        stored = {"word2idx": self.ids, "idx2word": dict(enumerate(self.words)), "idx": len(self)}
+        path.write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
+
+    def marked(self, sentence: str) -> list[str]:
+        """The tokens as a model scores them: words between <start> and <end>."""
+        return [START, *tokenize(sentence), END]
+
+    def unknown(self, sentence: str) -> list[str]:
+        """Words of the sentence that this vocabulary lacks, each once, in order."""
+        return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))
+
+    def encode(self, sentences: Sequence[str]) -> Tokens:
+        """Ids padded to the longest sentence."""
+        unknown = self.ids[UNKNOWN]
+        rows = [[self.ids.get(word, unknown) for word in self.marked(sentence)] for sentence in sentences]
+        lengths = torch.tensor([len(row) for row in rows])
+        width = int(lengths.max()) if rows else 0
+        ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
+        ids = ids.reshape(len(rows), width)
+        return Tokens(ids, torch.arange(width) < lengths[:, None])
