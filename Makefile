@@ -1,0 +1,84 @@
+# make run | test | check | bench: each sets up what it needs in .venv first. No other tool than Python 3.11+ with venv.
+PYTHON ?= python3
+PHOTOS ?=
+PORT   ?= $(or $(REGARD_PORT),8000)
+DATA   ?= $(or $(REGARD_DATA_DIR),./data)
+BENCH  ?=
+TESTS  ?= tests
+
+VENV := .venv
+BIN  := $(VENV)/bin
+UV   := $(BIN)/uv
+SYNC  = $(UV) pip sync --quiet --require-hashes --python $(BIN)/python
+LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --python-version 3.11 pyproject.toml
+
+# requirements-dev.lock holds requirements.lock: where the former is installed, running needs nothing more,
+# and `make run` after `make test` takes nothing away.
+READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.run)
+
+# Recipes read these as "$$PHOTOS", so that any character may stand in a folder's name.
+export PHOTOS PORT DATA
+export UV_HTTP_TIMEOUT ?= 300
+
+.PHONY: help setup run test check format bench docs lock clean
+
+help:
+	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
+	@echo 'make test [TESTS=tests/test_rows.py]              run the tests'
+	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
+	@echo 'make bench [BENCH=name]                           measure'
+	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
+	@echo 'make format | docs | lock | clean                 format code, write settings table, renew locks, remove .venv'
+
+setup: $(VENV)/.dev
+
+run: $(READY)
+	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest --durations=15 $(TESTS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev
+	$(BIN)/regard bench $(BENCH)
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/settings_table.py > docs/settings.md
+
+# A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
+lock: $(VENV)/.uv
+	$(LOCK) --output-file requirements.lock
+	$(LOCK) --all-extras --constraints requirements.lock --output-file requirements-dev.lock
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/.uv:
+	@$(PYTHON) -c 'import sys; sys.exit("Regard needs Python 3.11 or newer; make PYTHON=python3.x names another one" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(VENV)/uv.lock
+	@touch $@
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/.uv
+	@echo 'Installing what Regard runs on (PyTorch is most of it: about 5 GB on disk).'
+	$(SYNC) requirements.lock
+	$(LINK)
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/.uv
+	@echo 'Installing what Regard runs on and is tested with (PyTorch is most of it: about 5 GB on disk).'
+	$(SYNC) requirements-dev.lock
+	$(LINK)
+	@touch $@
