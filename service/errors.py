@@ -1,11 +1,11 @@
-"""What can go wrong for a caller, each with its HTTP status; app.py maps them once to application/problem+json."""
+"""What can go wrong for a caller, each with its HTTP status; app.py maps them once to problem documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 
-class Problem(Exception):
-    """A fault whose text is safe and useful to show; `extra` becomes further members of the problem document."""
+class Problem(Exception):  # noqa: N818 - a problem document is what it becomes
+    """A fault whose text is safe and useful to show; `extra` becomes further members of the document."""
 
     status: ClassVar[int] = 500
     kind: ClassVar[str] = "internal-error"

@@ -1,0 +1,116 @@
+"""Answers kept for a while, in Redis or in this process; a cache that fails is a miss, never an error."""
+
+import hashlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import redis.asyncio
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
+
+
+def cache_key(determines: Mapping[str, Any]) -> str:
+    """Digest of everything an answer depends on."""
+    text = json.dumps(determines, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ResultCache(Protocol):
+    """Bytes by key, for some time."""
+
+    async def get(self, key: str) -> bytes | None:
+        """What was put under `key`, if it is still there."""
+
+    async def put(self, key: str, answer: bytes) -> None:
+        """Keep `answer`."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class LocalCache:
+    """The least recently used answers go first, beyond a number of bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._answers: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    async def get(self, key: str) -> bytes | None:
+        """What was put under `key`; it then counts as just used."""
+        answer = self._answers.get(key)
+        if answer is not None:
+            self._answers.move_to_end(key)
+        return answer
+
+    async def put(self, key: str, answer: bytes) -> None:
+        """Keep `answer`, unless it alone is more than the cache holds."""
+        self._bytes -= len(self._answers.pop(key, b""))
+        if len(answer) > self._max_bytes:
+            return
+        self._answers[key] = answer
+        self._bytes += len(answer)
+        while self._bytes > self._max_bytes:
+            _, oldest = self._answers.popitem(last=False)
+            self._bytes -= len(oldest)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+class RedisCache:
+    """Answers in Redis; after a failure it is left alone a while: a dead server costs one time-out."""
+
+    def __init__(
+        self,
+        client: "redis.asyncio.Redis",
+        seconds_kept: int,
+        seconds_left_alone: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._seconds_kept = seconds_kept
+        self._seconds_left_alone = seconds_left_alone
+        self._clock = clock
+        self._silent_until = float("-inf")
+
+    @classmethod
+    def connect(cls, url: str, seconds_kept: int, timeout: float = 0.1) -> "RedisCache":
+        """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait."""
+        client = redis.asyncio.Redis.from_url(
+            url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None
+        )
+        return cls(client, seconds_kept)
+
+    async def get(self, key: str) -> bytes | None:
+        """What was put under `key`; None also when Redis does not answer."""
+        if self._clock() < self._silent_until:
+            return None
+        try:
+            answer = await self._client.get(f"regard:answer:{key}")
+        except (RedisError, OSError) as fault:
+            self._leave_alone(fault)
+            return None
+        return answer if isinstance(answer, bytes) else None
+
+    async def put(self, key: str, answer: bytes) -> None:
+        """Keep `answer`, if Redis answers."""
+        if self._clock() < self._silent_until:
+            return
+        try:
+            await self._client.set(f"regard:answer:{key}", answer, ex=self._seconds_kept)
+        except (RedisError, OSError) as fault:
+            self._leave_alone(fault)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def _leave_alone(self, fault: Exception) -> None:
+        log.warning("the result cache does not answer, going on without it: %s", fault)
+        self._silent_until = self._clock() + self._seconds_left_alone
