@@ -84,3 +84,16 @@ def score_in_blocks(
         for tile in tiles(len(images), image_block):
             scores[chosen, tile] = reranker.score(images[tile], part).float()
     return scores
+
+
+def score_pairs(reranker: Reranker, images: Rows, words: Words) -> Float[Tensor, " P"]:
+    """Scores of P aligned pairs, with gradient: image p with sentence p alone."""
+    names = list(images.tensors())
+
+    def one(tensors: tuple[Tensor, ...], vectors: Tensor, mask: Tensor) -> Tensor:
+        image = type(images)(**{name: tensor[None] for name, tensor in zip(names, tensors, strict=True)})
+        return reranker.score(image, Words(vectors[None], mask[None]))[0, 0]
+
+    scores = torch.func.vmap(one)(tuple(images.tensors().values()), words.vectors, words.mask)
+    assert isinstance(scores, Tensor)
+    return scores

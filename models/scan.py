@@ -75,7 +75,7 @@ def pool(relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], conf
         case "Sum":
             return relevance.masked_fill(~mask, 0).sum(dim)
         case "Mean":
-            return relevance.masked_fill(~mask, 0).sum(dim) / mask.sum(dim).clamp_min(1)
+            return relevance.masked_fill(~mask, 0).sum(dim) / mask.expand_as(relevance).sum(dim).clamp_min(1)
 
 
 class Scan(Reranker):

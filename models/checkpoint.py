@@ -1,0 +1,96 @@
+"""Weights on disk: a folder of safetensors, JSON and a vocabulary; loading is strict and checks the digest."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.encoders import EncoderConfig
+from models.matcher import Matcher
+from models.pooled import Pooled, PooledConfig
+from models.registry import build
+from models.vocabulary import Vocabulary
+
+WEIGHTS = Path(__file__).parent / "weights"
+FORMAT = 1
+
+
+class BadCheckpoint(ValueError):
+    """A folder that is not what it says it is; the message names the file."""
+
+
+def digest_of(folder: Path, names: tuple[str, ...]) -> str:
+    """First 16 hex digits of the SHA-256 over the named files, in order."""
+    state = hashlib.sha256()
+    for name in names:
+        state.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    return state.hexdigest()[:16]
+
+
+def write_folder(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], extra: tuple[str, ...]) -> str:
+    """Write fp16 weights and config.json; `extra` names files already there that belong to the digest. The digest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
+    save_file({name: t.contiguous().cpu() for name, t in halved.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"format": FORMAT, **config}, indent=1) + "\n")
+    digest = digest_of(folder, ("config.json", "model.safetensors", *extra))
+    (folder / "digest").write_text(digest + "\n")
+    return digest
+
+
+def read_folder(folder: Path, extra: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    """Config, float32 tensors and digest; BadCheckpoint where a file is missing or not what was saved."""
+    names = ("config.json", "model.safetensors", *extra)
+    missing = [name for name in (*names, "digest") if not (folder / name).is_file()]
+    if missing:
+        raise BadCheckpoint(f"{folder} holds no checkpoint: {', '.join(missing)} missing")
+    digest = digest_of(folder, names)
+    stated = (folder / "digest").read_text().strip()
+    if digest != stated:
+        raise BadCheckpoint(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
+    config = json.loads((folder / "config.json").read_text())
+    if config.pop("format") != FORMAT:
+        raise BadCheckpoint(f"{folder}: written in another format than {FORMAT}, by another release")
+    state = load_file(folder / "model.safetensors")
+    return config, {name: t.float() if t.is_floating_point() else t for name, t in state.items()}, digest
+
+
+def save_matcher(matcher: Matcher, folder: Path) -> str:
+    """Write a matcher; returns its digest. A card (card.md) is the caller's to add."""
+    folder.mkdir(parents=True, exist_ok=True)
+    matcher.vocabulary.save(folder / "vocabulary.json")
+    config = {
+        "model": matcher.name,
+        "encoders": asdict(matcher.encoders),
+        "pooled": asdict(matcher.pooled.config),
+        "extractor": matcher.extractor_digest,
+    }
+    return write_folder(folder, config, matcher.state_dict(), ("vocabulary.json",))
+
+
+def load_matcher(folder: Path, device: torch.device | str = "cpu") -> Matcher:
+    """A matcher ready to score; BadCheckpoint or UnknownModel where it cannot be one."""
+    config, state, digest = read_folder(folder, ("vocabulary.json",))
+    matcher = new_matcher(
+        config["model"],
+        EncoderConfig(**config["encoders"]),
+        PooledConfig(**config["pooled"]),
+        Vocabulary.load(folder / "vocabulary.json"),
+        config["extractor"],
+        digest,
+    )
+    matcher.load_state_dict(state, strict=True)
+    return matcher.to(device).eval()
+
+
+def new_matcher(
+    name: str, encoders: EncoderConfig, pooled: PooledConfig, vocabulary: Vocabulary, extractor: str, digest: str = ""
+) -> Matcher:
+    """A matcher with fresh weights."""
+    return Matcher(name, encoders, build(name, encoders), Pooled(pooled), vocabulary, extractor, digest)
