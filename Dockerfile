@@ -1,0 +1,29 @@
+# One image for the api and the worker. CPU; the lock is the one that `make run` installs.
+FROM python:3.11-slim AS build
+ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
+WORKDIR /build
+COPY requirements.lock requirements-dev.lock ./
+# uv itself is taken from the development lock, so that it is pinned and hashed like the rest.
+RUN sed -n '/^uv==/,/[^\\]$/p' requirements-dev.lock > uv.lock \
+    && pip install --no-cache-dir --require-hashes --requirement uv.lock \
+    && python -m venv /opt/regard \
+    && uv pip sync --require-hashes --python /opt/regard/bin/python requirements.lock
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY models models
+COPY index index
+COPY service service
+RUN uv pip install --no-deps --no-build-isolation --python /opt/regard/bin/python .
+
+FROM python:3.11-slim
+RUN groupadd --system --gid 999 regard \
+    && useradd --system --uid 999 --gid regard --no-create-home --home-dir /data regard \
+    && install --directory --owner=regard --group=regard /data
+COPY --from=build /opt/regard /opt/regard
+ENV PATH=/opt/regard/bin:$PATH PYTHONUNBUFFERED=1 REGARD_HOST=0.0.0.0 REGARD_PORT=8000 REGARD_DATA_DIR=/data
+USER 999:999
+VOLUME /data
+EXPOSE 8000
+# Ready means: a forward pass went through, the view is open and a worker was heard from lately.
+HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"REGARD_PORT\"]}/readyz', timeout=5)"]
+CMD ["regard", "serve", "--role", "api"]
