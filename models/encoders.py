@@ -63,9 +63,14 @@ class SentenceEncoder(nn.Module):
     def forward(self, tokens: Tokens) -> Words:
         # Packing keeps the backward direction from reading the padding first.
         packed = pack_padded_sequence(
-            self.dropout(self.embed(tokens.ids)), tokens.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
+            self.dropout(self.embed(tokens.ids)),
+            tokens.mask.sum(1).cpu(),
+            batch_first=True,
+            enforce_sorted=False,
         )
-        vectors, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=tokens.ids.shape[1])
+        vectors, _ = pad_packed_sequence(
+            self.rnn(packed)[0], batch_first=True, total_length=tokens.ids.shape[1]
+        )
         if self.rnn.bidirectional:
             vectors = vectors.unflatten(2, (2, -1)).mean(2)
         return Words(unit(vectors) if self.unit else vectors, tokens.mask)

@@ -14,9 +14,7 @@ def hinge(positive: Float[Tensor, " Q"], *negatives: Float[Tensor, " Q"], margin
     return torch.stack([(margin + negative - positive).clamp_min(0).sum() for negative in negatives]).sum()
 
 
-def hardest_negatives(
-    scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"]
-) -> tuple[Tensor, Tensor]:
+def hardest_negatives(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"]) -> tuple[Tensor, Tensor]:
     """For every sentence its best-scored wrong picture, and for every picture its best-scored wrong sentence."""
     wrong = scores.masked_fill(same, -torch.inf)
     return wrong.argmax(1), wrong.argmax(0)
@@ -38,7 +36,9 @@ def hardest_hinge(
     return hinge(positive, wrong_image, wrong_sentence, margin=margin)
 
 
-def info_nce(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float) -> Float[Tensor, ""]:
+def info_nce(
+    scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float
+) -> Float[Tensor, ""]:
     """Cross-entropy of the right partner among the batch, both ways; other pairs of one picture are left out."""
     own = torch.arange(len(scores), device=scores.device)
     others = same & ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)

@@ -105,7 +105,9 @@ def look_at_all(teacher: Teacher, photographs: Mapping[str, Path], cache: Path) 
             if name not in done:
                 with PIL.Image.open(path) as photograph:
                     lesson = teacher.look(photograph.convert("RGB"))
-                parts = zip(lesson._fields, (part.astype(float).round(4).tolist() for part in lesson), strict=True)
+                parts = zip(
+                    lesson._fields, (part.astype(float).round(4).tolist() for part in lesson), strict=True
+                )
                 lines.write(json.dumps({"name": name, **dict(parts)}) + "\n")
             yield name
 

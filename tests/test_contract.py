@@ -1,0 +1,170 @@
+"""What every registered model promises, whatever it computes."""
+
+import pytest
+import torch
+
+from models.base import Explanation, Reranker, score_in_blocks, score_pairs
+from models.checkpoint import new_matcher
+from models.encoders import EncoderConfig
+from models.matcher import Matcher
+from models.pooled import PooledConfig
+from models.registry import RERANKERS, UnknownModel, build
+from models.rows import Regions, Rows, Tokens, Words
+from models.vocabulary import SPECIALS, Vocabulary
+
+WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball", "red", "blue", "sky")
+ENCODERS = EncoderConfig(num_words=16, feature_dim=12, word_dim=10, width=24)
+
+pytestmark = pytest.mark.parametrize("name", sorted(RERANKERS))
+
+
+def model(name: str) -> Reranker:
+    torch.manual_seed(1)
+    return build(name, ENCODERS).double().eval()
+
+
+def pictures(num: int = 5, regions: int = 6) -> Regions:
+    generator = torch.Generator().manual_seed(2)
+    vectors = torch.randn(num, regions, 12, generator=generator, dtype=torch.float64)
+    return Regions(vectors.abs(), torch.ones(num, regions, dtype=torch.bool))
+
+
+def sentences(*lengths: int) -> Tokens:
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(1, 16, (len(lengths), max(lengths)), generator=generator)
+    return Tokens(ids, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])
+
+
+def encoded(reranker: Reranker, regions: Regions, tokens: Tokens) -> tuple[Rows, Words]:
+    return reranker.encode_images(regions), reranker.encode_texts(tokens)
+
+
+@torch.no_grad()
+def test_a_score_for_every_sentence_and_picture(name: str) -> None:
+    images, words = encoded(model(name), pictures(), sentences(3, 7, 5))
+    scores = model(name).score(images, words)
+    assert scores.shape == (3, 5)
+    assert scores.isfinite().all()
+    assert scores.flatten().unique().numel() == 15  # it looks at both sides
+
+
+@torch.no_grad()
+def test_a_pair_scores_the_same_alone_as_in_company(name: str) -> None:
+    reranker = model(name)
+    images, words = encoded(reranker, pictures(), sentences(3, 7, 5))
+    scores = reranker.score(images, words)
+    for q, length in enumerate((3, 7, 5)):
+        for k in range(5):
+            alone = Words(words.vectors[q : q + 1, :length], words.mask[q : q + 1, :length])
+            torch.testing.assert_close(reranker.score(images[k : k + 1], alone)[0, 0], scores[q, k])
+
+
+@torch.no_grad()
+def test_junk_in_padding_changes_nothing(name: str) -> None:
+    reranker, regions, tokens = model(name), pictures(), sentences(3, 7, 5)
+    images, words = encoded(reranker, regions, tokens)
+    expected = reranker.score(images, words)
+    junk = torch.full((5, 2, 12), 1e6, dtype=torch.float64)
+    padded = Regions(torch.cat([regions.vectors, junk], 1), torch.arange(8).expand(5, 8) < 6)
+    longer = torch.nn.functional.pad(words.vectors, (0, 0, 0, 2)).masked_fill(
+        ~torch.nn.functional.pad(words.mask, (0, 2)).unsqueeze(-1), 1e6
+    )
+    dirty = Words(longer, torch.nn.functional.pad(words.mask, (0, 2)))
+    torch.testing.assert_close(reranker.score(reranker.encode_images(padded), dirty), expected)
+
+
+@torch.no_grad()
+def test_pictures_may_have_different_numbers_of_regions(name: str) -> None:
+    reranker, regions, tokens = model(name), pictures(), sentences(4)
+    mask = torch.arange(6) < torch.tensor([1, 2, 4, 6, 3])[:, None]
+    scores = reranker.score(*encoded(reranker, Regions(regions.vectors, mask), tokens))
+    for k, count in enumerate((1, 2, 4, 6, 3)):
+        alone = Regions(regions.vectors[k : k + 1, :count], mask[k : k + 1, :count])
+        torch.testing.assert_close(reranker.score(*encoded(reranker, alone, tokens))[0, 0], scores[0, k])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("num", "regions", "words"), [(1, 1, 1), (1, 6, 3), (4, 1, 2), (3, 5, 1)])
+def test_one_picture_one_region_one_word_are_ordinary(name: str, num: int, regions: int, words: int) -> None:
+    reranker = model(name)
+    scores = reranker.score(*encoded(reranker, pictures(num, regions), sentences(words)))
+    assert scores.shape == (1, num)
+    assert scores.isfinite().all()
+
+
+@torch.no_grad()
+def test_blocks_and_pairs_equal_the_whole(name: str) -> None:
+    reranker = model(name)
+    images, words = encoded(reranker, pictures(), sentences(3, 7, 5, 2, 6))
+    whole = reranker.score(images, words)
+    blocks = score_in_blocks(reranker, images, words, image_block=2, text_block=2)
+    torch.testing.assert_close(blocks.double(), whole, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(score_pairs(reranker, images, words), whole.diagonal())
+
+
+def test_gradients_reach_every_weight_and_are_finite(name: str) -> None:
+    reranker = model(name).train()
+    regions, tokens = pictures(), sentences(3, 7, 5)
+    mask = regions.mask.clone()
+    mask[0, 3:] = False
+    images, words = encoded(reranker, Regions(regions.vectors, mask), tokens)
+    scores = reranker.score(images, words)
+    (scores * torch.randn_like(scores)).sum().backward()
+    for weight, parameter in reranker.named_parameters():
+        assert parameter.grad is not None, weight
+        assert parameter.grad.isfinite().all(), weight
+
+
+@torch.no_grad()
+def test_an_explanation_speaks_of_the_score(name: str) -> None:
+    reranker, tokens = model(name), sentences(3, 7)
+    images, words = encoded(reranker, pictures(), tokens)
+    told: Explanation = reranker.explain(images, words)
+    real = tokens.mask[:, None]
+    if told.contributions is not None:
+        assert not told.contributions.masked_select(~real.expand_as(told.contributions)).any()
+        torch.testing.assert_close(told.contributions.sum(2), reranker.score(images, words))
+    if told.kind == "words attend regions":
+        assert told.attention is not None
+        torch.testing.assert_close(told.attention.sum(3)[real.expand(2, 5, 7)], torch.ones(50).double())
+    elif told.kind == "regions attend words":
+        assert told.attention is not None
+        torch.testing.assert_close(told.attention.sum(2), torch.ones(2, 5, 6).double())
+    else:
+        assert told.kind == "weights"
+        assert told.attention is None
+        assert told.word_weights is not None
+        assert told.region_weights is not None
+        torch.testing.assert_close(told.word_weights.sum(2), torch.ones(2, 5).double())
+        torch.testing.assert_close(told.region_weights.sum(2), torch.ones(2, 5).double())
+
+
+def matcher(name: str) -> Matcher:
+    torch.manual_seed(1)
+    vocabulary = Vocabulary((*SPECIALS, *WORDS))
+    return new_matcher(name, ENCODERS, PooledConfig(width=24, embed_dim=8), vocabulary, "digest").eval()
+
+
+def test_a_stored_record_scores_like_the_picture_it_came_from(name: str) -> None:
+    whole = matcher(name)
+    images, embeddings = whole.encode_regions(pictures().to(dtype=torch.float32))
+    assert embeddings.shape == (5, 8)
+    arrays = {
+        field: (tensor.half() if tensor.is_floating_point() else tensor).numpy()
+        for field, tensor in images.tensors().items()
+    }
+    layout = whole.image_layout(6, 12)
+    assert {field: array.shape[1:] for field, array in arrays.items()} == layout
+    words, _ = whole.encode_sentences(["a dog runs", "two men play ball"])
+    stored = whole.score(whole.images_from(arrays), words)
+    torch.testing.assert_close(stored, whole.score(images, words), atol=5e-3, rtol=5e-3)
+
+
+def test_an_empty_caption_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="empty caption"):
+        matcher(name).encode_sentences(["a dog", "  "])
+
+
+def test_unknown_names_are_answered_with_the_known(name: str) -> None:
+    with pytest.raises(UnknownModel, match=name):
+        build(name + "x", ENCODERS)
