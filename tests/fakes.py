@@ -1,0 +1,141 @@
+"""Small real stand-ins: a detector and a matcher that know colours, need no weights and cost little."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import PIL.Image
+import torch
+from torch import Tensor, nn
+
+from models.base import Explanation
+from models.extractor import PICTURE, Detections, Extractor
+from models.rows import Regions, Rows, Tokens, Words
+
+COLOURS = {
+    "red": (1, 0, 0),
+    "green": (0, 1, 0),
+    "blue": (0, 0, 1),
+    "yellow": (1, 1, 0),
+    "cyan": (0, 1, 1),
+    "magenta": (1, 0, 1),
+    "white": (1, 1, 1),
+    "black": (0, 0, 0),
+}
+SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
+VOCABULARY = (*SPECIALS, *COLOURS)
+R, D, E = 4, 16, 4
+
+
+class FakeExtractor(Extractor):
+    """The picture, its left half, right half and centre; narrower than 8 pixels: the first alone.
+
+    A feature is the colours of the region's four quarters, its mean colour and a one: D = 16.
+    """
+
+    feature_dim = D
+    num_regions = R
+    labels = (PICTURE, "left", "right", "centre")
+
+    def __init__(self, digest: str = "fake-extractor") -> None:
+        super().__init__()
+        self.digest = digest
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        """See the class."""
+        features, boxes = torch.zeros(len(pictures), R, D), torch.zeros(len(pictures), R, 4)
+        mask = torch.zeros(len(pictures), R, dtype=torch.bool)
+        for k, picture in enumerate(pictures):
+            for r, box in enumerate(self._boxes(*picture.size)):
+                features[k, r] = self._feature(picture, box)
+                boxes[k, r] = torch.tensor(box, dtype=torch.float32)
+                mask[k, r] = True
+        labels = torch.arange(R).expand(len(pictures), R) * mask
+        confidence = torch.tensor([1.0, 0.75, 0.5, 0.25]) * mask
+        return Detections(features, boxes, labels, confidence, mask)
+
+    def _boxes(self, width: int, height: int) -> list[tuple[int, int, int, int]]:
+        whole, middle = (0, 0, width, height), width // 2
+        if width < 8:
+            return [whole]
+        centre = (width // 4, height // 4, width - width // 4, height - height // 4)
+        return [whole, (0, 0, middle, height), (middle, 0, width, height), centre]
+
+    def _feature(self, picture: PIL.Image.Image, box: tuple[int, int, int, int]) -> Tensor:
+        quarters = picture.resize((2, 2), PIL.Image.Resampling.BOX, box=box)
+        colours = torch.from_numpy(np.asarray(quarters, dtype=np.float32) / 255).reshape(4, 3)
+        return torch.cat([colours.flatten(), colours.mean(0), torch.ones(1)])
+
+
+@dataclass(frozen=True)
+class FakeImages(Rows):
+    """Unit colour vectors of regions [K R E] and which are real [K R]."""
+
+    vectors: Tensor
+    mask: Tensor
+
+
+def _unit_colours(rgb: Tensor) -> Tensor:
+    """Colours [... 3] in 0..1 as unit vectors [... E]; the small constant keeps grey from being zero."""
+    constant = torch.full_like(rgb[..., :1], 0.05)
+    return nn.functional.normalize(torch.cat([rgb - 0.5, constant], dim=-1), dim=-1)
+
+
+class FakeMatcher(nn.Module):
+    """`Matcher`'s interface over eight colour words; a word's share is its cosine with the nearest region."""
+
+    embed_dim = E
+    word_dim = E
+
+    def __init__(
+        self, name: str = "fake", digest: str = "fake-matcher", extractor_digest: str = "fake-extractor"
+    ) -> None:
+        super().__init__()
+        self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
+        self.device = torch.device("cpu")
+
+    def encode_regions(self, regions: Regions) -> tuple[FakeImages, Tensor]:
+        vectors = _unit_colours(regions.vectors.float()[..., 12:15]) * regions.mask.unsqueeze(-1)
+        return FakeImages(vectors, regions.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
+
+    def tokenize(self, sentences: Sequence[str]) -> Tokens:
+        rows = [[VOCABULARY.index(w) if w in VOCABULARY else 3 for w in self.words(s)] for s in sentences]
+        width = max((len(row) for row in rows), default=0)
+        padded = [row + [0] * (width - len(row)) for row in rows]
+        ids = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width)
+        return Tokens(ids, ids != 0)
+
+    def words(self, sentence: str) -> list[str]:
+        tokens = sentence.lower().split()
+        if not tokens:
+            raise ValueError("an empty caption has no words to match; give at least one")
+        return ["<start>", *tokens, "<end>"]
+
+    def unknown_words(self, sentence: str) -> list[str]:
+        return list(dict.fromkeys(word for word in self.words(sentence) if word not in VOCABULARY))
+
+    def encode_sentences(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
+        tokens = self.tokenize(sentences)
+        colours = _unit_colours(torch.tensor(list(COLOURS.values()), dtype=torch.float32))
+        table = torch.cat([torch.zeros(len(SPECIALS), E), colours])
+        vectors = table[tokens.ids]
+        return Words(vectors, tokens.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
+
+    def score(self, images: FakeImages, words: Words) -> Tensor:
+        contributions = self.explain(images, words).contributions
+        assert contributions is not None
+        return contributions.sum(-1)
+
+    def explain(self, images: FakeImages, words: Words) -> Explanation:
+        cosines = torch.einsum("qwd,krd->qkwr", words.vectors, images.vectors.float())
+        cosines = cosines.masked_fill(~images.mask[None, :, None, :], -torch.inf)
+        attention = (10 * cosines).softmax(-1)
+        best = cosines.amax(-1).masked_fill(~words.mask[:, None], 0)
+        return Explanation("words attend regions", attention, best / words.mask.sum(1)[:, None, None])
+
+    def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
+        return {"vectors": (num_regions, E), "mask": (num_regions,)}
+
+    def images_from(self, arrays: Mapping[str, np.ndarray]) -> FakeImages:
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return FakeImages(**tensors).to(dtype=torch.float32)
