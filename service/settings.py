@@ -30,23 +30,15 @@ class Settings(BaseSettings):
         None, description="Redis for wake-ups and cached results, e.g. redis://localhost:6379/0; optional."
     )
 
-    device: str = Field(
-        "auto", description="Where models run: cpu, cuda, cuda:1, or auto (CUDA where it works)."
-    )
-    threads: int | None = Field(
-        None, ge=1, description="CPU threads of each process; PyTorch's choice if not set."
-    )
-    detector: Path | None = Field(
-        None, description="Folder of the detector's weights; the shipped one if not set."
-    )
+    device: str = Field("auto", description="Where models run: cpu, cuda, cuda:1, or auto (CUDA where it works).")
+    threads: int | None = Field(None, ge=1, description="CPU threads of each process; PyTorch's choice if not set.")
+    detector: Path | None = Field(None, description="Folder of the detector's weights; the shipped one if not set.")
     models: Names = Field(
         ("scan-t2i-avg",),
         min_length=1,
-        description="Models to load, shipped names or folders, separated by commas; the first is the default.",
+        description="Models to load, shipped names or folders, with commas between; the first is the default.",
     )
-    views: Names = Field(
-        (), description="Models that pictures are encoded for; the default model alone if not set."
-    )
+    views: Names = Field((), description="Models that pictures are encoded for; the default model alone if not set.")
 
     max_file_bytes: int = Field(32 * MB, ge=1, description="Largest picture file taken, in bytes.")
     max_body_bytes: int = Field(512 * MB, ge=1, description="Largest request body taken, in bytes.")
@@ -55,31 +47,23 @@ class Settings(BaseSettings):
         80_000_000, ge=1, le=178_956_970, description="Largest picture decoded, in pixels (width x height)."
     )
     decode_workers: int = Field(2, ge=1, description="Processes that decode pictures side by side.")
-    decode_timeout_s: float = Field(
-        20.0, gt=0, description="Seconds after which the decoding of a picture is ended."
-    )
+    decode_timeout_s: float = Field(20.0, gt=0, description="Seconds after which the decoding of a picture is ended.")
     decode_memory_bytes: int = Field(
         2048 * MB, ge=256 * MB, description="Address space of a decoding process, in bytes."
     )
-    detect_batch: int = Field(
-        8, ge=1, description="Pictures given to the detector at a time while ingesting."
-    )
+    detect_batch: int = Field(8, ge=1, description="Pictures given to the detector at a time while ingesting.")
 
     queue_cost: int = Field(
         8_000_000,
         ge=1,
         description="Most work waiting for the accelerator, candidates x regions x words; 503 beyond it.",
     )
-    cache_entries: int = Field(
-        1024, ge=0, description="Results kept in memory where there is no Redis; 0 for none."
-    )
+    cache_entries: int = Field(1024, ge=0, description="Results kept in memory where there is no Redis; 0 for none.")
     cache_seconds: float = Field(3600.0, gt=0, description="Seconds that a cached result may be used.")
     worker_silent_s: float = Field(
         60.0, gt=0, description="Seconds without a sign of the worker after which /readyz says not ready."
     )
-    delete_grace_s: float = Field(
-        86_400.0, ge=0, description="Seconds during which a deletion can be undone."
-    )
+    delete_grace_s: float = Field(86_400.0, ge=0, description="Seconds during which a deletion can be undone.")
 
     @field_validator("models", "views", mode="before")
     @classmethod
@@ -92,9 +76,7 @@ class Settings(BaseSettings):
     def _known_views(self) -> "Settings":
         unknown = [name for name in self.views if name not in self.models]
         if unknown:
-            raise ValueError(
-                f"views names {', '.join(unknown)}, which models does not: {', '.join(self.models)}"
-            )
+            raise ValueError(f"views names {', '.join(unknown)}, which models does not: {', '.join(self.models)}")
         return self
 
     @model_validator(mode="before")
@@ -104,9 +86,7 @@ class Settings(BaseSettings):
         known = {PREFIX + name.upper() for name in cls.model_fields} | OF_THE_TESTS
         unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
         if unknown:
-            raise ValueError(
-                f"no setting is called {', '.join(unknown)}; the docs list all of them, each beginning with {PREFIX}"
-            )
+            raise ValueError(f"no setting is called {', '.join(unknown)}; the documentation lists those there are")
         return values
 
     @property

@@ -1,0 +1,80 @@
+"""The uploaded bytes, kept as they came, and the thumbnails made of them."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+MEDIA_TYPES = {
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "webp": "image/webp",
+    "bmp": "image/bmp",
+    "tif": "image/tiff",
+    "gif": "image/gif",
+}
+
+
+def image_id_of(sha256: str) -> str:
+    """A picture's id: the first 32 hex digits of its bytes' SHA-256."""
+    return sha256[:32]
+
+
+class Incoming(NamedTuple):
+    """A complete file under `Originals.incoming` and where it belongs."""
+
+    path: Path
+    image_id: str
+    extension: str
+
+
+class Originals:
+    """Files under DATA named by image id alone, so that no uploaded name ever becomes a path."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.incoming = data_dir / "incoming"
+        self._originals = data_dir / "originals"
+        self._thumbnails = data_dir / "thumbnails"
+        for folder in (self.incoming, self._originals, self._thumbnails):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, image_id: str, extension: str) -> Path:
+        """Where the original of a picture is, or belongs."""
+        return _spread(self._originals, image_id, extension)
+
+    def thumbnail(self, image_id: str) -> Path:
+        """Where the thumbnail of a picture is, or belongs."""
+        return _spread(self._thumbnails, image_id, "jpg")
+
+    def store(self, files: Iterable[Incoming]) -> None:
+        """Move files to their places; on return they survive a power cut. Repeating it does no harm."""
+        folders: set[Path] = set()
+        for file in files:
+            place = self.path(file.image_id, file.extension)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _sync(file.path)
+            file.path.replace(place)
+            # A new folder is an entry of its parent, up to the folder that was there from the start.
+            folders |= {place.parent, place.parent.parent, self._originals}
+        for folder in sorted(folders):
+            _sync(folder)
+
+    def clean(self) -> int:
+        """Remove what an ended process left half done in `incoming`; how many files that were."""
+        stray = [path for path in self.incoming.iterdir() if path.is_file()]
+        for path in stray:
+            path.unlink(missing_ok=True)
+        return len(stray)
+
+
+def _spread(root: Path, image_id: str, extension: str) -> Path:
+    # 65 536 folders keep each one small in a library of millions.
+    return root / image_id[:2] / image_id[2:4] / f"{image_id}.{extension}"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
