@@ -16,17 +16,13 @@ def unit(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*ro
     return vectors / (norm + EPSILON)
 
 
-def masked_mean(
-    values: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]
-) -> Float[Tensor, "*batch D"]:
+def masked_mean(values: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch D"]:
     """Mean over the real ones of N rows; zeros where there is none."""
     count = mask.sum(-1, keepdim=True).clamp_min(1)
     return torch.where(mask.unsqueeze(-1), values, 0).sum(-2) / count
 
 
-def masked_softmax(
-    logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], dim: int
-) -> Float[Tensor, "*shape"]:
+def masked_softmax(logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], dim: int) -> Float[Tensor, "*shape"]:
     """Softmax over the real places of `dim`; a row without any is all zeros, not NaN."""
     masked = logits.masked_fill(~mask, -torch.inf)
     peak = masked.amax(dim, keepdim=True)

@@ -33,9 +33,7 @@ def digest_of(folder: Path, names: tuple[str, ...]) -> str:
     return state.hexdigest()[:16]
 
 
-def write_folder(
-    folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], extra: tuple[str, ...]
-) -> str:
+def write_folder(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], extra: tuple[str, ...]) -> str:
     """Write fp16 weights and config.json; `extra` names files already there that belong to the digest. The digest."""
     folder.mkdir(parents=True, exist_ok=True)
     halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
@@ -55,9 +53,7 @@ def read_folder(folder: Path, extra: tuple[str, ...]) -> tuple[dict[str, Any], d
     digest = digest_of(folder, names)
     stated = (folder / "digest").read_text().strip()
     if digest != stated:
-        raise BadCheckpoint(
-            f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited"
-        )
+        raise BadCheckpoint(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
     config = json.loads((folder / "config.json").read_text())
     if config.pop("format") != FORMAT:
         raise BadCheckpoint(f"{folder}: written in another format than {FORMAT}, by another release")

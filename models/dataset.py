@@ -30,9 +30,7 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
             stored = json.loads(text)
             line = CaptionLine(stored["image"], tuple(stored["captions"]), stored.get("split"))
         except (ValueError, KeyError, TypeError) as problem:
-            raise ValueError(
-                f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}'
-            ) from problem
+            raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from problem
         if split is None or line.split == split:
             lines.append(line)
     if not lines:

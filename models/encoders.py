@@ -68,9 +68,8 @@ class SentenceEncoder(nn.Module):
             batch_first=True,
             enforce_sorted=False,
         )
-        vectors, _ = pad_packed_sequence(
-            self.rnn(packed)[0], batch_first=True, total_length=tokens.ids.shape[1]
-        )
+        vectors, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=tokens.ids.shape[1])
         if self.rnn.bidirectional:
-            vectors = vectors.unflatten(2, (2, -1)).mean(2)
+            forward, backward = vectors.chunk(2, dim=2)
+            vectors = (forward + backward) / 2
         return Words(unit(vectors) if self.unit else vectors, tokens.mask)

@@ -40,9 +40,7 @@ def encode(matcher: Matcher, data: CaptionedFeatures, batch: int = 256) -> Encod
         part, embedding = matcher.encode_sentences(sentences[rows])
         room = (0, width - part.mask.shape[1])
         words.append(
-            Words(
-                torch.nn.functional.pad(part.vectors, (0, 0, *room)), torch.nn.functional.pad(part.mask, room)
-            )
+            Words(torch.nn.functional.pad(part.vectors, (0, 0, *room)), torch.nn.functional.pad(part.mask, room))
         )
         embeddings.append(embedding)
     images_type = matcher.reranker.images_type
@@ -66,9 +64,7 @@ def recalls(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]) -> dict
     }
 
 
-def shortlisted(
-    scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], k: int
-) -> Float[Tensor, "N M"]:
+def shortlisted(scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], k: int) -> Float[Tensor, "N M"]:
     """Scores of each row's k best by stage one; all else can no longer be found."""
     chosen = stage_one.topk(min(k, stage_one.shape[1]), dim=1).indices
     kept = torch.full_like(scores, -torch.inf)
@@ -96,9 +92,7 @@ def two_stage(
     return both, held
 
 
-def evaluate(
-    matcher: Matcher, data: CaptionedFeatures, shortlists: Sequence[int] = SHORTLISTS
-) -> dict[str, Any]:
+def evaluate(matcher: Matcher, data: CaptionedFeatures, shortlists: Sequence[int] = SHORTLISTS) -> dict[str, Any]:
     """The whole report, for JSON: all pairs scored, stage one alone, and two stages for every shortlist length."""
     encoded = encode(matcher, data)
     scores = score_in_blocks(matcher.reranker, encoded.images, encoded.words)

@@ -29,16 +29,12 @@ def hardest_hinge(
     scores = score_in_blocks(reranker, images, words)
     image_for, sentence_for = hardest_negatives(scores, same)
     own = torch.arange(len(words), device=scores.device)
-    pairs = score_pairs(
-        reranker, images[torch.cat([own, image_for, own])], words[torch.cat([own, own, sentence_for])]
-    )
+    pairs = score_pairs(reranker, images[torch.cat([own, image_for, own])], words[torch.cat([own, own, sentence_for])])
     positive, wrong_image, wrong_sentence = pairs.chunk(3)
     return hinge(positive, wrong_image, wrong_sentence, margin=margin)
 
 
-def info_nce(
-    scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float
-) -> Float[Tensor, ""]:
+def info_nce(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float) -> Float[Tensor, ""]:
     """Cross-entropy of the right partner among the batch, both ways; other pairs of one picture are left out."""
     own = torch.arange(len(scores), device=scores.device)
     others = same & ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)

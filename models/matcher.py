@@ -86,9 +86,7 @@ class Matcher(nn.Module):
 
     def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
         """Shape of every field of one picture's record, found by encoding one empty picture."""
-        empty = Regions(
-            torch.zeros(1, num_regions, feature_dim), torch.ones(1, num_regions, dtype=torch.bool)
-        )
+        empty = Regions(torch.zeros(1, num_regions, feature_dim), torch.ones(1, num_regions, dtype=torch.bool))
         images, _ = self.encode_regions(empty)
         return {name: tuple(tensor.shape[1:]) for name, tensor in images.tensors().items()}
 

@@ -23,8 +23,8 @@ class Recalls:
     @classmethod
     def of(cls, ranks: "Int64[np.ndarray, ' N']") -> "Recalls":
         """Recalls of ranks that count from 0."""
-        percent = [float(100 * np.mean(ranks < k)) for k in (1, 5, 10)]
-        return cls(*percent, median_rank=float(np.floor(np.median(ranks)) + 1))
+        r1, r5, r10 = (float(100 * np.mean(ranks < k)) for k in (1, 5, 10))
+        return cls(r1, r5, r10, median_rank=float(np.floor(np.median(ranks)) + 1))
 
     def as_dict(self) -> dict[str, float]:
         """For JSON."""

@@ -36,9 +36,7 @@ class Rows:
     def __getitem__(self: AnyRows, rows: "slice | Tensor | list[int]") -> AnyRows:
         return type(self)(**{name: tensor[rows] for name, tensor in self.tensors().items()})
 
-    def to(
-        self: AnyRows, device: "torch.device | str | None" = None, dtype: torch.dtype | None = None
-    ) -> AnyRows:
+    def to(self: AnyRows, device: "torch.device | str | None" = None, dtype: torch.dtype | None = None) -> AnyRows:
         """The same rows on `device`; `dtype` concerns the floating tensors alone."""
         return type(self)(
             **{

@@ -46,12 +46,10 @@ def similarities(images: ScanImages, words: Words) -> tuple[Float[Tensor, "K R Q
     """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
     vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
     product = images.vectors @ vectors.flatten(0, 1).T
-    return product.unflatten(2, vectors.shape[:2]), Words(vectors, words.mask)
+    return product.view(*product.shape[:2], *vectors.shape[:2]), Words(vectors, words.mask)
 
 
-def normalise(
-    raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], how: Normalisation, dim: int
-) -> Tensor:
+def normalise(raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], how: Normalisation, dim: int) -> Tensor:
     """First normalisation of the similarities, along the queries' axis `dim`; padded places hold zero."""
     match how:
         case "softmax":
@@ -66,9 +64,7 @@ def normalise(
             return raw
 
 
-def pool(
-    relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
-) -> Tensor:
+def pool(relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int) -> Tensor:
     """Relevances of the real queries along `dim` to one score."""
     match config.pooling:
         case "LogSumExp":
@@ -111,9 +107,7 @@ class Scan(Reranker):
         counts = words.mask.sum(1)[:, None, None]
         shares = {"Mean": 1 / counts, "Sum": torch.ones_like(counts)}
         share = shares.get(self.config.pooling)
-        parts = (
-            None if share is None else relevance.permute(1, 0, 2).masked_fill(~words.mask[:, None], 0) * share
-        )
+        parts = None if share is None else relevance.permute(1, 0, 2).masked_fill(~words.mask[:, None], 0) * share
         return Explanation("words attend regions", attention, parts)
 
     def _attend(self, images: ScanImages, words: Words) -> tuple[Tensor, Tensor]:

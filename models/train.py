@@ -43,7 +43,7 @@ class Training:
         self.dev = dev.take(range(min(recipe.validate_images, len(dev))))
         torch.manual_seed(recipe.seed)
         self.matcher = fresh_matcher(recipe, train).to(device)
-        self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))
+        self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
         self.optimizer = torch.optim.AdamW(
             self.matcher.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
         )
@@ -148,9 +148,7 @@ class Training:
 
 def fresh_matcher(recipe: Recipe, train: CaptionedFeatures) -> Matcher:
     """Random weights of a recipe's sizes, and the vocabulary of the training captions."""
-    vocabulary = Vocabulary.from_captions(
-        (text for texts in train.captions for text in texts), recipe.least_count
-    )
+    vocabulary = Vocabulary.from_captions((text for texts in train.captions for text in texts), recipe.least_count)
     encoders = EncoderConfig(
         num_words=len(vocabulary),
         feature_dim=train.features.shape[2],

@@ -1,0 +1,73 @@
+"""Tokens and ids as the published models count them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.vocabulary import SPECIALS, Vocabulary, tokenize
+
+SMALL = Vocabulary((*SPECIALS, "a", "dog", "n't", "'s"))
+
+
+def test_words_split_as_treebank_does_and_only_ascii_is_lowered() -> None:
+    assert tokenize("A dog doesn't see É's ball.") == ["a", "dog", "does", "n't", "see", "É", "'s", "ball", "."]
+
+
+def test_ids_stand_between_start_and_end_and_padding_is_masked() -> None:
+    tokens = SMALL.encode(["a dog", "A purple dog isn't"])
+    assert tokens.ids.tolist() == [[1, 4, 5, 2, 0, 0, 0], [1, 4, 3, 5, 3, 6, 2]]
+    assert tokens.mask.sum(1).tolist() == [4, 7]
+
+
+def test_unknown_words_are_named_once() -> None:
+    assert SMALL.unknown("purple dog purple cat") == ["purple", "cat"]
+
+
+def test_rare_words_are_left_out_and_ids_go_by_frequency() -> None:
+    counted = Vocabulary.from_captions(["a dog a dog a", "a cat"], least=2)
+    assert counted.words == (*SPECIALS, "a", "dog")
+
+
+@pytest.mark.parametrize("sentence", ["", "   ", "\n\t"])
+def test_no_word_no_caption(sentence: str) -> None:
+    with pytest.raises(ValueError, match="empty caption"):
+        SMALL.encode([sentence])
+
+
+@given(st.text(min_size=1))
+def test_any_text_becomes_ids_or_is_refused(text: str) -> None:
+    try:
+        words = tokenize(text)
+    except ValueError:
+        assert not text.strip()
+        return
+    tokens = SMALL.encode([text])
+    assert tokens.ids.shape == (1, len(words) + 2)
+    assert tokens.mask.all()
+
+
+def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
+    SMALL.save(tmp_path / "v.json")
+    assert Vocabulary.load(tmp_path / "v.json") == SMALL
+
+
+def test_a_gap_in_the_ids_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "v.json").write_text(json.dumps({"word2idx": {"<pad>": 0, "<start>": 2}}))
+    with pytest.raises(ValueError, match="without a gap"):
+        Vocabulary.load(tmp_path / "v.json")
+
+
+@pytest.mark.realdata
+def test_the_authors_vocabulary_and_ids(data_dir: Path) -> None:
+    vocabulary = Vocabulary.load(data_dir / "scan-precomp-text" / "vocab" / "f30k_precomp_vocab.json")
+    assert len(vocabulary) == 8481
+    parity = data_dir.parent / "parity"
+    expected = json.loads((parity / "token_ids.json").read_text())
+    captions = (parity / "captions.txt").read_text().splitlines()
+    tokens = vocabulary.encode(captions)
+    assert [row[mask].tolist() for row, mask in zip(tokens.ids, tokens.mask, strict=True)] == expected
+    assert tokens.ids.dtype == torch.int64
