@@ -1,0 +1,102 @@
+"""What every test may rely on: few threads, no settings from outside, and a loud word about whatever was left out."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.servers import RedisServer, free_port
+
+TEST_DATA = "REGARD_TEST_DATA"
+REQUIRE_ALL = os.environ.get("REGARD_REQUIRE_ALL") == "1"
+# What steers tests; every other REGARD_ variable is a setting of somebody's own service.
+STEERING = (TEST_DATA, "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD")
+
+for name in [name for name in os.environ if name.startswith("REGARD_") and not name.startswith(STEERING)]:
+    del os.environ[name]
+# Test processes share few cores; before torch or faiss is imported here or in a child, which read it once.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if REQUIRE_ALL else "here")
+
+
+def missing(need: str) -> str | None:
+    """Why tests with the marker `need` cannot run here; None when they can."""
+    if need == "realdata":
+        folder = os.environ.get(TEST_DATA)
+        return None if folder and Path(folder).is_dir() else f"{TEST_DATA} names no folder of photographs"
+    if need == "redis" and shutil.which("redis-server") is None:
+        return "redis-server is not installed"
+    if need == "gpu":
+        import torch  # noqa: PLC0415 - seconds, and few runs need it here
+
+        return None if torch.cuda.is_available() else "no CUDA device"
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot run here, with its reason."""
+    for need in ("realdata", "redis", "gpu"):
+        if item.get_closest_marker(need) and (reason := missing(need)):
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where everything is required a skip is a failure; only a GPU cannot be asked for."""
+    report = yield
+    excused = item.get_closest_marker("gpu") is not None or hasattr(report, "wasxfail")
+    if REQUIRE_ALL and report.skipped and not excused:
+        report.outcome = "failed"
+        report.longrepr = f"REGARD_REQUIRE_ALL=1, but this was skipped: {skip_reason(report)}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line in capitals for every reason why tests were left out."""
+    reasons = Counter(skip_reason(report) for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(
+            f"NOT TESTED HERE: {count} TEST{'S' if count > 1 else ''}: {reason.upper()}", red=True, bold=True
+        )
+
+
+def skip_reason(report: pytest.TestReport) -> str:
+    """The words given to the skip."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real photographs and captions; use it with the marker `realdata`."""
+    if reason := missing("realdata"):
+        pytest.skip(reason)
+    return Path(os.environ[TEST_DATA])
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A real redis-server that runs; `kill` and `start` it as the test wants."""
+    if reason := missing("redis"):
+        pytest.skip(reason)
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(name="free_port")
+def a_free_port() -> int:
+    """A port on the loopback address that nobody listens on just now."""
+    return free_port()
