@@ -82,7 +82,7 @@ def test_equals_the_authors_code(
     data_dir: Path, direction: str, normalisation: str, pooling: str, dtype: torch.dtype, tolerance: float
 ) -> None:
     stored = np.load(data_dir.parent / "parity" / "scan_bfan_scores.npz")
-    softmax, lse = (9, 6) if direction == "t2i" else (4, 5)
+    softmax, lse = (9.0, 6.0) if direction == "t2i" else (4.0, 5.0)
     config = ScanConfig(
         direction=direction,  # type: ignore[arg-type]
         normalisation=normalisation,  # type: ignore[arg-type]
