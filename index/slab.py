@@ -1,16 +1,28 @@
 """Append-only, memory-mapped records of one fixed size: 64-byte aligned, contiguous, each with its CRC32."""
 
-from collections.abc import Mapping, Sequence
+import json
+import mmap
+import os
+import weakref
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from index.files import make_folder, remove_strays, replace, sync_folder, write_at
 
 Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 """field -> (shape of one record's array, numpy dtype), such as {"features": ((36, 1280), "f2")}."""
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 RowNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+
+FORMAT = 1
+ALIGNMENT = 64
+CHECKSUM = "crc32"
+TAIL = 256  # rows checked before a count is trusted: far more than one unfinished batch
 
 
 class Corrupt(Exception):
@@ -21,28 +33,122 @@ class LayoutMismatch(ValueError):
     """The folder holds records of another layout or format."""
 
 
+def aligned(size: int) -> int:
+    """The next multiple of 64."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def record_dtype(layout: Layout) -> np.dtype[Any]:
+    """The layout as one aligned numpy record, its checksum last."""
+    if CHECKSUM in layout or not layout:
+        raise ValueError(f"a layout needs at least one field, and none named {CHECKSUM!r}")
+    fields: dict[str, np.dtype[Any]] = {name: np.dtype((dtype, shape)) for name, (shape, dtype) in layout.items()}
+    fields[CHECKSUM] = np.dtype("<u4")
+    offsets, end = [], 0
+    for dtype in fields.values():
+        offsets.append(end)
+        end += aligned(dtype.itemsize)
+    return np.dtype({"names": list(fields), "formats": list(fields.values()), "offsets": offsets, "itemsize": end})
+
+
+class Mapped:
+    """A file of bytes seen through memory, growing as the file grows."""
+
+    def __init__(self, path: Path, write: bool) -> None:
+        """Open the file, creating it when `write`."""
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY, 0o644)
+        # Also when the last reader drops it: one thread cannot know that no other is reading.
+        self.close = weakref.finalize(self, os.close, self.handle)
+        self._bytes = np.empty(0, np.uint8)
+
+    def __len__(self) -> int:
+        """Bytes in the file now."""
+        return os.fstat(self.handle).st_size
+
+    def upto(self, size: int) -> npt.NDArray[np.uint8]:
+        """At least the first `size` bytes, fewer only where the file is shorter."""
+        seen = self._bytes
+        if size > seen.size and (length := len(self)) > seen.size:
+            # The old mapping lives as long as an array that looks through it.
+            seen = np.frombuffer(mmap.mmap(self.handle, length, access=mmap.ACCESS_READ), np.uint8)
+            self._bytes = seen
+        return seen
+
+
 class Slab:
     """The slab does not know how many of its records count: the catalog, or a view's manifest, does."""
 
+    def __init__(self, folder: Path, layout: Layout, write: bool) -> None:
+        """Use Slab.open."""
+        self.folder = folder
+        self.dtype = record_dtype(layout)
+        self._names = list(layout)
+        self._file = Mapped(folder / "records.bin", write)
+
     @classmethod
-    def open(cls, folder: Path, layout: Layout, write: bool) -> "Slab":
+    def open(cls, folder: Path, layout: Layout, write: bool) -> Self:
         """Open, and create when `write`. LayoutMismatch for another layout, FileNotFoundError for none."""
-        raise NotImplementedError
+        header = folder / "header.json"
+        wanted: dict[str, Any] = {
+            "format": FORMAT,
+            "layout": {name: [list(s), np.dtype(d).str] for name, (s, d) in layout.items()},
+        }
+        if write:
+            make_folder(folder)
+            remove_strays(folder)
+            if not header.exists():
+                replace(header, json.dumps(wanted, indent=1).encode())
+        found = json.loads(header.read_bytes())
+        if list(found.get("layout", {}).items()) != list(wanted["layout"].items()) or found.get("format") != FORMAT:
+            raise LayoutMismatch(f"{folder} holds records of {found}, not of {wanted}")
+        slab = cls(folder, layout, write)
+        if write:
+            sync_folder(folder)
+        return slab
 
     def close(self) -> None:
         """Close the file; arrays read stay valid."""
-        raise NotImplementedError
+        self._file.close()
 
     def __len__(self) -> int:
         """Whole records in the file now, committed or not."""
-        raise NotImplementedError
+        return len(self._file) // self.dtype.itemsize
 
     def append(self, at: int, records: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write [n, ...] arrays as rows at .. at+n, over whatever lies there; on disk when it returns.
 
         Corrupt when there are fewer than `at` rows, ValueError for wrong fields or shapes.
         """
-        raise NotImplementedError
+        if at > len(self):
+            raise Corrupt(f"{self.folder} has {len(self)} records where {at} were written before")
+        packed = self._packed(records)
+        # Never truncated: a reader may look at the file through its own mapping.
+        write_at(self._file.handle, packed.view(np.uint8).data, at * self.dtype.itemsize)
+        os.fsync(self._file.handle)
+
+    def _packed(self, records: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        if set(records) != set(self._names):
+            raise ValueError(f"{self.folder} takes the fields {self._names}, not {sorted(records)}")
+        counts = {len(array) for array in records.values()}
+        if len(counts) != 1:
+            raise ValueError(f"fields of different lengths: { {n: len(a) for n, a in records.items()} }")
+        packed = np.zeros(counts.pop(), self.dtype)
+        for name, array in records.items():
+            if array.shape != packed[name].shape:
+                raise ValueError(f"{name}: a record is {packed[name].shape[1:]}, given {array.shape[1:]}")
+            packed[name] = array
+        raw = packed.view(np.uint8).reshape(len(packed), self.dtype.itemsize)
+        packed[CHECKSUM] = [self._checksum(record) for record in raw]
+        return packed
+
+    def _checksum(self, record: npt.NDArray[np.uint8]) -> int:
+        return zlib.crc32(record[:-ALIGNMENT].data)  # the checksum lies in the last 64 bytes, alone
+
+    def _rows(self, stop: int) -> npt.NDArray[Any]:
+        """The records seen through memory, at least up to `stop` where the file has them."""
+        size = self.dtype.itemsize
+        seen = self._file.upto(stop * size)
+        return seen[: seen.size // size * size].view(self.dtype)
 
     def read(
         self,
@@ -55,16 +161,59 @@ class Slab:
         `out`: buffers of at least len(rows) to fill (its keys choose the fields, its dtypes convert); what
         comes back are views of them. `fields`: which to read when there is no `out`.
         """
-        raise NotImplementedError
+        numbers = [int(row) for row in rows]
+        stored = self._rows(max(numbers, default=-1) + 1)
+        if numbers and not 0 <= min(numbers) <= max(numbers) < len(stored):
+            raise IndexError(
+                f"{self.folder} has rows 0 .. {len(stored) - 1}, asked for {min(numbers)} .. {max(numbers)}"
+            )
+        if out is None:
+            out = {
+                name: np.empty((len(numbers), *stored[name].shape[1:]), stored[name].dtype)
+                for name in fields or self._names
+            }
+        result = {name: buffer[: len(numbers)] for name, buffer in out.items()}
+        # Row by row: numpy's own take() would first copy the whole strided field, and indexing makes a second copy.
+        for name, buffer in result.items():
+            source = stored[name]
+            for place, row in enumerate(numbers):
+                buffer[place] = source[row]
+        return result
 
     def field(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """A copy of one field of rows start .. stop, [stop - start, ...]."""
-        raise NotImplementedError
+        return self.read(range(start, stop), fields=[name])[name]
 
     def check(self, row: int) -> None:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
-        raise NotImplementedError
+        stored = self._rows(row + 1)
+        if not 0 <= row < len(stored):
+            raise Corrupt(f"{self.folder}: row {row} is missing, there are {len(stored)}")
+        record = stored[row : row + 1]
+        if self._checksum(record.view(np.uint8)) != record[CHECKSUM][0]:
+            raise Corrupt(f"{self.folder}: row {row} does not match its checksum")
 
     def sound_length(self, count: int) -> int:
         """The largest number of rows <= count whose tail checks."""
-        raise NotImplementedError
+        return sound_length(self.check, min(count, len(self)))
+
+
+def sound_length(check: Callable[[int], None], count: int) -> int:
+    """The most rows <= count of which the last TAIL all pass `check` (which raises Corrupt)."""
+    sound = count
+    while sound:
+        cut = first_unsound(check, max(0, sound - TAIL), sound)
+        if cut == sound:
+            break
+        sound = cut  # what comes before is looked at as well: it is the tail now
+    return sound
+
+
+def first_unsound(check: Callable[[int], None], start: int, stop: int) -> int:
+    """The first of the rows start .. stop that does not check; stop when all do."""
+    for row in range(start, stop):
+        try:
+            check(row)
+        except Corrupt:
+            return row
+    return stop
