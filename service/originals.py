@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from index.files import make_folder, sync_folder
+
 MEDIA_TYPES = {
     "jpg": "image/jpeg",
     "png": "image/png",
@@ -36,7 +38,7 @@ class Originals:
         self._originals = data_dir / "originals"
         self._thumbnails = data_dir / "thumbnails"
         for folder in (self.incoming, self._originals, self._thumbnails):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
 
     def path(self, image_id: str, extension: str) -> Path:
         """Where the original of a picture is, or belongs."""
@@ -51,13 +53,12 @@ class Originals:
         folders: set[Path] = set()
         for file in files:
             place = self.path(file.image_id, file.extension)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(place.parent)
             _sync(file.path)
             file.path.replace(place)
-            # A new folder is an entry of its parent, up to the folder that was there from the start.
-            folders |= {place.parent, place.parent.parent, self._originals}
+            folders.add(place.parent)
         for folder in sorted(folders):
-            _sync(folder)
+            sync_folder(folder)
 
     def clean(self) -> int:
         """Remove what an ended process left half done in `incoming`; how many files that were."""
