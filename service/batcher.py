@@ -112,9 +112,7 @@ class Batcher:
             started = self._clock()
             try:
                 result = entry.work()
-            except (
-                BaseException
-            ) as fault:  # whatever it is belongs to the caller who asked, and to nobody else
+            except BaseException as fault:  # whatever it is belongs to the caller who asked, and to nobody else
                 entry.future.set_exception(fault)
             else:
                 entry.future.set_result(result)

@@ -13,6 +13,8 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
+LARGEST = 64 * 1024  # bytes of an answer worth keeping; one with a hundred explanations is far larger
+
 
 def cache_key(determines: Mapping[str, Any]) -> str:
     """Digest of everything an answer depends on."""
@@ -34,12 +36,11 @@ class ResultCache(Protocol):
 
 
 class LocalCache:
-    """The least recently used answers go first, beyond a number of bytes."""
+    """A number of answers in this process; the least recently used go first."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
         self._answers: OrderedDict[str, bytes] = OrderedDict()
-        self._bytes = 0
 
     async def get(self, key: str) -> bytes | None:
         """What was put under `key`; it then counts as just used."""
@@ -49,15 +50,12 @@ class LocalCache:
         return answer
 
     async def put(self, key: str, answer: bytes) -> None:
-        """Keep `answer`, unless it alone is more than the cache holds."""
-        self._bytes -= len(self._answers.pop(key, b""))
-        if len(answer) > self._max_bytes:
-            return
-        self._answers[key] = answer
-        self._bytes += len(answer)
-        while self._bytes > self._max_bytes:
-            _, oldest = self._answers.popitem(last=False)
-            self._bytes -= len(oldest)
+        """Keep `answer`, unless it is very large."""
+        self._answers.pop(key, None)
+        if len(answer) <= LARGEST:
+            self._answers[key] = answer
+        while len(self._answers) > self._max_entries:
+            self._answers.popitem(last=False)
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -69,7 +67,7 @@ class RedisCache:
     def __init__(
         self,
         client: "redis.asyncio.Redis",
-        seconds_kept: int,
+        seconds_kept: float,
         seconds_left_alone: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,11 +78,9 @@ class RedisCache:
         self._silent_until = float("-inf")
 
     @classmethod
-    def connect(cls, url: str, seconds_kept: int, timeout: float = 0.1) -> "RedisCache":
+    def connect(cls, url: str, seconds_kept: float, timeout: float = 0.1) -> "RedisCache":
         """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait."""
-        client = redis.asyncio.Redis.from_url(
-            url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None
-        )
+        client = redis.asyncio.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
         return cls(client, seconds_kept)
 
     async def get(self, key: str) -> bytes | None:
@@ -99,11 +95,11 @@ class RedisCache:
         return answer if isinstance(answer, bytes) else None
 
     async def put(self, key: str, answer: bytes) -> None:
-        """Keep `answer`, if Redis answers."""
-        if self._clock() < self._silent_until:
+        """Keep `answer`, if Redis answers and unless it is very large."""
+        if len(answer) > LARGEST or self._clock() < self._silent_until:
             return
         try:
-            await self._client.set(f"regard:answer:{key}", answer, ex=self._seconds_kept)
+            await self._client.set(f"regard:answer:{key}", answer, px=max(1, round(self._seconds_kept * 1000)))
         except (RedisError, OSError) as fault:
             self._leave_alone(fault)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 
-class Problem(Exception):  # noqa: N818 - a problem document is what it becomes
+class Problem(Exception):
     """A fault whose text is safe and useful to show; `extra` becomes further members of the document."""
 
     status: ClassVar[int] = 500

@@ -1,94 +1,51 @@
 """Kept answers: what counts as the same question, bounds, and a Redis that is not there."""
 
 import asyncio
-import shutil
 import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cache import LocalCache, RedisCache, cache_key
+from service.cache import LARGEST, LocalCache, RedisCache, cache_key
+from tests.servers import RedisServer
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class RedisServer:
-    """A real server on a port of its own, started and killed by the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        program = shutil.which("redis-server")
-        assert program is not None
-        self._process = subprocess.Popen(
-            [program, "--port", str(self.port), "--save", "", "--dir", str(self._folder)],
-            stdout=subprocess.DEVNULL,
-        )
-        with redis.Redis(port=self.port) as probe:
-            for _ in range(400):
-                try:
-                    probe.ping()
-                    return
-                except redis.ConnectionError:
-                    time.sleep(0.05)
-        pytest.fail("redis-server did not answer within 20 s")
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-
-@pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server is not installed")
-    server = RedisServer(tmp_path)
-    yield server
-    server.kill()
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.binary(max_size=40)), max_size=60))
-def test_the_local_cache_answers_only_what_was_put_last_and_stays_within_its_bytes(
-    puts: list[tuple[int, bytes]],
-) -> None:
+@given(st.lists(st.tuples(st.integers(0, 8), st.binary(max_size=8)), max_size=60))
+def test_the_local_cache_holds_the_answers_used_last(puts: list[tuple[int, bytes]]) -> None:
     async def use() -> None:
-        cache, last = LocalCache(max_bytes=100), {}
+        cache, used = LocalCache(max_entries=4), dict[str, bytes]()
         for number, answer in puts:
-            await cache.put(str(number), answer)
-            last[str(number)] = answer
-            kept = {key: found for key in last if (found := await cache.get(key)) is not None}
-            assert all(last[key] == found for key, found in kept.items())
-            assert sum(map(len, kept.values())) <= 100
-            assert kept.get(str(number)) == answer
+            key = str(number)
+            await cache.put(key, answer)
+            used.pop(key, None)
+            used[key] = answer
+            kept = list(used)[-4:]
+            assert await cache.get(kept[0]) == used[kept[0]]
+            used[kept[0]] = used.pop(kept[0])  # just used: now the last to go
+            assert [await cache.get(old) for old in list(used)[:-4]] == [None] * (len(used) - 4)
 
     asyncio.run(use())
 
 
-def test_the_least_recently_used_answer_goes_first() -> None:
-    async def use() -> list[bytes | None]:
-        cache = LocalCache(max_bytes=2)
-        await cache.put("a", b"1")
-        await cache.put("b", b"2")
-        await cache.get("a")
-        await cache.put("c", b"3")
-        return [await cache.get(key) for key in "abc"]
+def test_an_answer_too_large_to_keep_is_not_kept_and_neither_is_the_one_it_replaces() -> None:
+    async def use() -> bytes | None:
+        cache = LocalCache(max_entries=4)
+        await cache.put("x", b"small")
+        await cache.put("x", b"." * (LARGEST + 1))
+        return await cache.get("x")
 
-    assert asyncio.run(use()) == [b"1", None, b"3"]
+    assert asyncio.run(use()) is None
+
+
+def test_no_entries_means_no_cache() -> None:
+    async def use() -> bytes | None:
+        cache = LocalCache(max_entries=0)
+        await cache.put("x", b"1")
+        return await cache.get("x")
+
+    assert asyncio.run(use()) is None
 
 
 def test_every_part_of_a_question_counts() -> None:
@@ -110,8 +67,6 @@ def test_every_part_of_a_question_counts() -> None:
 
 @pytest.mark.redis
 def test_redis_keeps_answers_and_is_a_miss_once_it_is_gone(redis_server: RedisServer) -> None:
-    redis_server.start()
-
     async def use() -> None:
         cache = RedisCache.connect(redis_server.url, seconds_kept=60)
         assert await cache.get("x") is None
@@ -128,6 +83,7 @@ def test_redis_keeps_answers_and_is_a_miss_once_it_is_gone(redis_server: RedisSe
 @pytest.mark.redis
 def test_redis_is_used_again_some_time_after_it_came_back(redis_server: RedisServer) -> None:
     now = [0.0]
+    redis_server.kill()
 
     async def use() -> list[bytes | None]:
         client = redis.asyncio.Redis.from_url(redis_server.url, retry=None)

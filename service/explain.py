@@ -1,0 +1,41 @@
+"""A model's Explanation of pairs, as plain values beside the words and boxes it speaks of."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from models.base import Explanation
+from models.vocabulary import SPECIALS
+from service.regions import Seen
+from service.results import Explained, Word
+
+DIGITS = 6  # of weights; contributions stay whole, since they add up to the score
+
+
+def _of_pair(values: Tensor | None, q: int, k: int) -> npt.NDArray[np.float64] | None:
+    return None if values is None else values[q, k].double().cpu().numpy()
+
+
+def _rounded(values: npt.NDArray[np.float64] | None) -> Any:
+    return None if values is None else values.round(DIGITS).tolist()
+
+
+def explained(explanation: Explanation, q: int, k: int, tokens: Sequence[str], seen: Seen) -> Explained:
+    """Why sentence `q`, whose real words are `tokens`, and picture `k`, with its regions, scored what they did."""
+    words, real = slice(len(tokens)), np.flatnonzero(seen.mask)
+    attention = _of_pair(explanation.attention, q, k)
+    contributions = _of_pair(explanation.contributions, q, k)
+    word_weights = _of_pair(explanation.word_weights, q, k)
+    region_weights = _of_pair(explanation.region_weights, q, k)
+    return Explained(
+        kind=explanation.kind,
+        words=[Word(token, token in SPECIALS) for token in tokens],
+        regions=seen.regions,
+        contributions=None if contributions is None else contributions[words].tolist(),
+        attention=_rounded(None if attention is None else attention[words][:, real]),
+        word_weights=_rounded(None if word_weights is None else word_weights[words]),
+        region_weights=_rounded(None if region_weights is None else region_weights[real]),
+    )

@@ -1,0 +1,101 @@
+"""What a search answers over HTTP."""
+
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from service.schemas import Answer, Box
+
+
+class Token(Answer):
+    """One word as the model scored it."""
+
+    text: str
+    special: bool = Field(description="True for marks such as <start>, which the sentence did not contain.")
+
+
+class ExplanationAnswer(Answer):
+    """Why a result scored what it did; null where the model has no exact answer."""
+
+    kind: Literal["words attend regions", "regions attend words", "weights"]
+    words: list[Token]
+    contributions: list[float] | None = Field(description="One a word; they add up to the score.")
+    regions: list[Box]
+    attention: list[list[float]] | None = Field(description="Word by region.")
+    word_weights: list[float] | None
+    region_weights: list[float] | None
+
+
+class PictureHit(Answer):
+    """A picture that answers."""
+
+    rank: int = Field(description="Place in this list, from 1.")
+    image_id: str
+    score: float = Field(description="Raw score of the model; for pictures like a picture, a cosine.")
+    probability: float | None = Field(description="Null while the model has no calibration.")
+    shortlist_rank: int = Field(description="Place that stage one gave it, from 1.")
+    url: str
+    thumbnail_url: str
+    width: int
+    height: int
+    filename: str
+    taken_at: AwareDatetime | None
+    captions: list[str]
+    tags: dict[str, str | int | float]
+    explanation: ExplanationAnswer | None = Field(None, description="Only when asked for.")
+
+
+class CaptionHit(Answer):
+    """A caption that answers."""
+
+    rank: int
+    caption_id: int
+    text: str
+    image_id: str = Field(description="The picture it was given with.")
+    score: float
+    probability: float | None
+    shortlist_rank: int
+    explanation: ExplanationAnswer | None = Field(None, description="Only when asked for.")
+
+
+class Timings(Answer):
+    """Milliseconds of each stage; `total` includes waiting for the accelerator."""
+
+    encode: float
+    shortlist: float
+    rerank: float
+    total: float
+
+
+class ImageTimings(Timings):
+    """The same, with finding the regions of the picture asked with."""
+
+    detect: float
+
+
+class SearchAnswer(Answer):
+    """What every search answers beside its results."""
+
+    model: str
+    model_digest: str
+    k: int
+    shortlist: int
+    index_version: str = Field(description="Changes whenever what can be found changes.")
+    cached: bool
+
+
+class TextAnswer(SearchAnswer):
+    """Pictures for a sentence, best first."""
+
+    query: str
+    unknown_words: list[str] = Field(description="Words of the query the model has never seen.")
+    results: list[PictureHit]
+    timings_ms: Timings
+
+
+class ImageAnswer(SearchAnswer):
+    """Captions or pictures for a picture, best first."""
+
+    target: Literal["captions", "images"]
+    results: list[CaptionHit] | list[PictureHit]
+    timings_ms: ImageTimings

@@ -1,0 +1,176 @@
+"""What is answered over HTTP about pictures, jobs and models; answers to searches are in found.py."""
+
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+
+class Answer(BaseModel):
+    """An answer: what it says it holds is what it holds."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Box(Answer):
+    """One region of a picture."""
+
+    box: tuple[float, float, float, float] = Field(description="x1 y1 x2 y2 in pixels of the upright picture")
+    label: str
+    confidence: float
+
+
+class Accepted(Answer):
+    """A file taken in."""
+
+    image_id: str
+    filename: str
+    duplicate: bool = Field(description="True when this very picture was already there.")
+
+
+class Rejected(Answer):
+    """A file turned away, and why."""
+
+    filename: str
+    problem: str
+
+
+class IngestAnswer(Answer):
+    """What happened to each file; the accepted ones are safely stored and will be searchable soon."""
+
+    job_id: str
+    status_url: str
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+
+
+class FailureAnswer(Answer):
+    """A picture set aside, and why."""
+
+    image_id: str
+    filename: str
+    reason: str
+    attempts: int
+
+
+class FailuresAnswer(Answer):
+    """Every picture set aside."""
+
+    failures: list[FailureAnswer]
+
+
+class JobAnswer(Answer):
+    """How far an ingestion is."""
+
+    job_id: str
+    state: Literal["queued", "running", "done"] = Field(
+        description="`done` once every picture can be found or was set aside."
+    )
+    total: int
+    done: int
+    failed: int
+    failures: list[FailureAnswer]
+
+
+class RegionsAnswer(Answer):
+    """The regions found in a picture, best first."""
+
+    image_id: str
+    width: int
+    height: int
+    extractor: str = Field(description="Digest of the detector that found them.")
+    regions: list[Box]
+
+
+class ImageListed(Answer):
+    """A stored picture."""
+
+    image_id: str
+    filename: str
+    url: str
+    thumbnail_url: str
+    width: int | None = Field(description="Null until the picture has been decoded.")
+    height: int | None
+    state: Literal["queued", "ready", "failed", "deleted"]
+    taken_at: AwareDatetime | None
+    added_at: AwareDatetime
+    captions: list[str]
+    tags: dict[str, str | int | float]
+
+
+class ImagesAnswer(Answer):
+    """A page of pictures in the order of their ids; `next` is the `after` of the following page."""
+
+    images: list[ImageListed]
+    next: str | None
+
+
+class TagValue(Answer):
+    """A value and how many pictures carry it."""
+
+    value: str | int | float
+    pictures: int
+
+
+class TagListed(Answer):
+    """A tag name with its values."""
+
+    name: str
+    values: list[TagValue]
+
+
+class TagsAnswer(Answer):
+    """Every tag in use."""
+
+    tags: list[TagListed]
+
+
+class ModelListed(Answer):
+    """A model and how much of the store its view holds."""
+
+    name: str
+    digest: str
+    default: bool
+    state: Literal["ready", "building", "not built"]
+    pictures: int
+    captions: int
+    missing_pictures: int
+    missing_captions: int
+
+
+class ModelsAnswer(Answer):
+    """The models of this server."""
+
+    models: list[ModelListed]
+
+
+class ReadyAnswer(Answer):
+    """Each part and whether it works."""
+
+    status: Literal["ready"]
+    checks: dict[str, str]
+
+
+class LiveAnswer(Answer):
+    """The process answers."""
+
+    status: Literal["alive"]
+
+
+class FieldProblem(BaseModel):
+    """One wrong field."""
+
+    field: str
+    problem: str
+
+
+class ProblemAnswer(BaseModel):
+    """RFC 9457; further members depend on the type."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[FieldProblem] | None = None

@@ -1,0 +1,212 @@
+"""Two-stage search: a shortlist by embeddings, reranked by a cross-attention model. No web in here."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+import torch
+
+from index.catalog import Catalog
+from index.entries import Caption, Image
+from index.shortlist import Shortlist
+from index.view import View
+from models.base import tiles
+from models.extractor import Extractor
+from models.rows import Regions
+from service.errors import InvalidRequest, NotFound
+from service.regions import Found, StoredRegions, found_in
+from service.rerank import explain_captions, explain_pictures, score_captions, score_pictures
+from service.results import CaptionFound, Hit, ImageQuestion, Outcome, Question, TextQuestion
+from service.served import Models, Served
+
+T = TypeVar("T")
+Mask = npt.NDArray[np.bool_]
+
+DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
+TYPICAL_WORDS = 14
+
+
+class Stopwatch:
+    """Milliseconds by stage."""
+
+    def __init__(self) -> None:
+        self.milliseconds = {"encode": 0.0, "shortlist": 0.0, "rerank": 0.0}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Note the time spent inside as that of `name`."""
+        started = time.perf_counter()
+        yield
+        self.milliseconds[name] = (time.perf_counter() - started) * 1000
+
+
+class Search:
+    """Answers questions over one catalog. A query sees one state of a view from beginning to end."""
+
+    def __init__(self, catalog: Catalog, regions: StoredRegions, models: Models, extractor: Extractor) -> None:
+        self._catalog = catalog
+        self._regions = regions
+        self._models = models
+        self._extractor = extractor
+
+    def cost(self, shortlist: int, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
+        """What a query costs the accelerator: candidates x regions x words, and finding regions."""
+        return shortlist * self._extractor.num_regions * num_words + detect * DETECTION_COST
+
+    def index_version(self, model: str | None) -> str:
+        """Changes whenever the model's answers may."""
+        _, view = self._models.searchable(model, self._catalog)
+        return self._version(view)
+
+    def detect(self, picture: PIL.Image.Image, width: int, height: int) -> Found:
+        """The regions of a picture that is not stored, with boxes at its full size `width` x `height`."""
+        scale = width / picture.width, height / picture.height
+        return found_in(self._extractor.extract([picture]), self._extractor.labels, scale)
+
+    def stored(self, image_id: str) -> tuple[Found, int]:
+        """The regions of a stored picture, and its slot; NotFound where it has none (yet)."""
+        image = self._catalog.image(image_id)
+        if image is None or image.state == "deleted":
+            raise NotFound(f"There is no picture {image_id}.")
+        if image.slot is None or image.state != "ready":
+            raise NotFound(f"Picture {image_id} has no regions: it is {image.state}.")
+        return self._regions.found(image.slot), image.slot
+
+    def forward_pass(self) -> None:
+        """Score one sentence with one picture, to prove that the default model works."""
+        matcher = self._models.default.matcher
+        shape = (1, self._extractor.num_regions, self._extractor.feature_dim)
+        images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
+        words, _ = matcher.encode_sentences(["a picture"])
+        score = float(matcher.score(images, words)[0, 0])
+        assert np.isfinite(score), f"{matcher.name} scores {score}"
+
+    def text(self, question: TextQuestion) -> Outcome:
+        """Pictures that show what a sentence says."""
+        served, view, outcome, watch = self._begin(question)
+        matcher = served.matcher
+        with watch.stage("encode"):
+            try:
+                words, embedding = matcher.encode_sentences([question.text])
+            except ValueError as fault:
+                raise InvalidRequest.field("query", str(fault)) from fault
+        outcome = replace(outcome, unknown_words=matcher.unknown_words(question.text))
+        if view is None:
+            return outcome
+        with watch.stage("shortlist"):
+            rows, _ = _shortlist(view.images, embedding, question.shortlist, self._pictures(question))
+        with watch.stage("rerank"):
+            scores = score_pictures(matcher, view, rows, words)
+            hits = self._hits(question, rows, scores)
+            if question.sort == "date":
+                hits.sort(key=_newest_first)
+            if question.explain:
+                slots = _slots(hits)
+                seen = [self._regions.seen(slot) for slot in slots]
+                reasons = explain_pictures(matcher, view, slots, words, matcher.words(question.text), seen)
+                hits = [replace(hit, explained=why) for hit, why in zip(hits, reasons, strict=True)]
+        return replace(outcome, hits=hits)
+
+    def image(self, question: ImageQuestion, asked: Found, slot: int | None = None) -> Outcome:
+        """Captions for a picture, or pictures like it; `slot` is its own where it is a stored one."""
+        served, view, outcome, watch = self._begin(question)
+        matcher = served.matcher
+        with watch.stage("encode"):
+            images, embedding = matcher.encode_regions(asked.as_batch())
+        if view is None:
+            return outcome
+        if question.target == "images":
+            with watch.stage("shortlist"):
+                allowed = self._pictures(question).copy()
+                if slot is not None and slot < len(allowed):
+                    allowed[slot] = False
+                rows, cosines = _shortlist(view.images, embedding, question.shortlist, allowed)
+            return replace(outcome, hits=self._hits(question, rows, cosines))
+        with watch.stage("shortlist"):
+            rows, _ = _shortlist(view.captions, embedding, question.shortlist, self._captions(question))
+        with watch.stage("rerank"):
+            scores = score_captions(matcher, view, rows, images)
+            found = self._captions_found(question, rows, scores)
+            if question.explain:
+                reasons = explain_captions(matcher, view, [one.caption for one in found], images, asked)
+                found = [replace(one, explained=why) for one, why in zip(found, reasons, strict=True)]
+        return replace(outcome, captions=found)
+
+    def _begin(self, question: Question) -> tuple[Served, View | None, Outcome, Stopwatch]:
+        served, view = self._models.searchable(question.model, self._catalog)
+        watch = Stopwatch()
+        # The version is read before anything it speaks of: an answer may be newer than it says, never older.
+        outcome = Outcome(
+            model=served.name,
+            digest=served.matcher.digest,
+            index_version=self._version(view),
+            milliseconds=watch.milliseconds,
+        )
+        return served, view, outcome, watch
+
+    def _version(self, view: View | None) -> str:
+        pictures, captions = view.counts if view else (0, 0)
+        return f"{self._catalog.version()}-{pictures}-{captions}"
+
+    def _pictures(self, question: Question) -> Mask:
+        return self._catalog.matching(question.filter) if question.filter else self._catalog.visible()
+
+    def _captions(self, question: Question) -> Mask:
+        if question.filter:
+            return self._catalog.matching_captions(question.filter)
+        return self._catalog.visible_captions()
+
+    def _hits(self, question: Question, rows: Sequence[int], scores: npt.NDArray[np.float32]) -> list[Hit]:
+        best = _best(question, rows, scores, self._catalog.images_at)
+        return [Hit(image=image, score=float(scores[n]), shortlist_rank=n + 1) for n, image in best]
+
+    def _captions_found(
+        self, question: Question, rows: Sequence[int], scores: npt.NDArray[np.float32]
+    ) -> list[CaptionFound]:
+        best = _best(question, rows, scores, self._captions_at)
+        return [CaptionFound(caption=caption, score=float(scores[n]), shortlist_rank=n + 1) for n, caption in best]
+
+    def _captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
+        return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
+
+
+def _shortlist(
+    shortlist: Shortlist, embedding: torch.Tensor, k: int, allowed: Mask
+) -> tuple[list[int], npt.NDArray[np.float32]]:
+    """Candidate rows and their cosines, best first."""
+    cosines, rows = shortlist.search(embedding.float().cpu().numpy(), k, allowed)
+    found = int((rows[0] >= 0).sum())
+    return rows[0, :found].tolist(), cosines[0, :found]
+
+
+def _best(
+    question: Question,
+    rows: Sequence[int],
+    scores: npt.NDArray[np.float32],
+    fetch: Callable[[Sequence[int]], Sequence[T | None]],
+) -> list[tuple[int, T]]:
+    """(place in the shortlist, what is there now) of the k best; what vanished meanwhile makes room for the next."""
+    order = [int(n) for n in np.argsort(-scores, kind="stable")]
+    if question.min_score is not None:
+        order = [n for n in order if scores[n] >= question.min_score]
+    best: list[tuple[int, T]] = []
+    for part in tiles(len(order), question.k):
+        things = fetch([rows[n] for n in order[part]])
+        best += [(n, thing) for n, thing in zip(order[part], things, strict=True) if thing is not None]
+        if len(best) >= question.k:
+            break
+    return best[: question.k]
+
+
+def _slots(hits: Sequence[Hit]) -> list[int]:
+    return [hit.image.slot for hit in hits if hit.image.slot is not None]
+
+
+def _newest_first(hit: Hit) -> tuple[bool, float, float]:
+    image: Image = hit.image
+    return image.taken_at is None, -(image.taken_at or 0.0), -image.added_at
