@@ -1,15 +1,16 @@
 """The system of record: what is committed here exists, nothing else does."""
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from sqlite3 import Connection
 
 from index.entries import Caption, Failure, Image, JobStatus, NewPicture, Picture, Ready
 from index.filters import Filter
-
-Mask = npt.NDArray[np.bool_]
+from index.intake import give_caption_slots, make_ready, next_caption_slot, next_slot, take_in
+from index.rows import AMONG, Mask, among, job_status, mask_of, select_captions, to_failures, to_images
+from index.schema import Database
 
 
 class Catalog:
@@ -20,11 +21,18 @@ class Catalog:
 
     def __init__(self, path: Path) -> None:
         """Open or create the file; UnknownSchema when it was made by another version."""
-        raise NotImplementedError
+        self._database = Database(path)
 
     def close(self) -> None:
         """Close the connections of all threads."""
-        raise NotImplementedError
+        self._database.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        """A transaction that changes what is seen."""
+        with self._database.writing() as db:
+            yield db
+            db.execute("UPDATE counters SET value = value + 1 WHERE name = 'version'")
 
     # -- taking pictures in
 
@@ -35,105 +43,185 @@ class Catalog:
         deleted one comes back, in its slot when it has one; a failed one is queued afresh.
         ValueError for a tag that is neither string nor finite number.
         """
-        raise NotImplementedError
+        job_id = uuid.uuid4().hex
+        with self._changing() as db:
+            db.execute("INSERT INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
+            numbers = {take_in(db, picture, now) for picture in pictures}
+            db.executemany("INSERT INTO job_images (job_id, image) VALUES (?, ?)", [(job_id, n) for n in numbers])
+        return job_id
 
     def known(self, image_ids: Sequence[str]) -> set[str]:
         """Those of the ids that are queued or ready."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND state IN ('queued', 'ready')"
+            return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
     def job(self, job_id: str) -> JobStatus | None:
         """How far the job is; None when there is no such job."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            if db.execute("SELECT 1 FROM jobs WHERE job_id = ?", [job_id]).fetchone() is None:
+                return None
+            sql = "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number"
+            return job_status(job_id, db.execute(sql, [job_id]).fetchall())
 
     def queued(self, limit: int) -> list[Picture]:
         """Pictures waiting for regions, oldest first."""
-        raise NotImplementedError
+        sql = (
+            "SELECT image_id, filename, extension, attempts FROM images WHERE state = 'queued' ORDER BY number LIMIT ?"
+        )
+        with self._database.reading() as db:
+            return [Picture(**row) for row in db.execute(sql, [limit])]
 
     def tried(self, image_id: str, reason: str) -> int:
         """Count one more failed attempt; the attempts so far. KeyError when unknown."""
-        raise NotImplementedError
+        sql = "UPDATE images SET attempts = attempts + 1, reason = ? WHERE image_id = ? RETURNING attempts"
+        with self._changing() as db:
+            changed = db.execute(sql, [reason, image_id]).fetchall()
+            if not changed:
+                raise KeyError(f"no picture {image_id}")
+            return int(changed[0]["attempts"])
 
     def set_aside(self, image_id: str, reason: str, now: float) -> None:
         """Take a queued picture out of the queue, listed among the failures."""
-        raise NotImplementedError
+        sql = "UPDATE images SET failed_at = ?, reason = ? WHERE image_id = ? AND state = 'queued'"
+        with self._changing() as db:
+            db.execute(sql, [now, reason, image_id])
 
     def failures(self) -> list[Failure]:
         """Pictures set aside, the latest first."""
-        raise NotImplementedError
+        sql = "SELECT * FROM images WHERE state = 'failed' ORDER BY failed_at DESC, number DESC"
+        with self._database.reading() as db:
+            return to_failures(db.execute(sql))
 
     def commit(self, ready: Sequence[Ready]) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
 
         Slots must continue num_slots() without a gap, ValueError otherwise.
         """
-        raise NotImplementedError
+        with self._changing() as db:
+            first = next_slot(db)
+            slots = [picture.slot for picture in ready]
+            if slots != list(range(first, first + len(slots))):
+                raise ValueError(f"the next region slots are {first} and on, not {slots}")
+            give_caption_slots(db, [make_ready(db, picture) for picture in ready])
 
     # -- what is committed
 
     def num_slots(self) -> int:
         """Committed region slots: the true length of the region slab (deleted pictures included)."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            return next_slot(db)
 
     def num_caption_slots(self) -> int:
         """Committed caption slots: how long every view's caption slab is to become."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            return next_caption_slot(db)
 
     def version(self) -> int:
         """A number that changes with every change but heartbeats; cheap enough to poll."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            return int(db.execute("SELECT value FROM counters WHERE name = 'version'").fetchone()[0])
 
     def image(self, image_id: str) -> Image | None:
         """The picture in whatever state (look at `.state`: it may be deleted); None when never seen."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            rows = db.execute("SELECT * FROM images WHERE image_id = ?", [image_id]).fetchall()
+            return next(iter(to_images(db, rows)), None)
 
     def images_at(self, slots: Sequence[int]) -> list[Image | None]:
         """The pictures at region slots, in the order asked; None where deleted or not committed."""
-        raise NotImplementedError
+        wanted = [int(slot) for slot in slots]
+        with self._database.reading() as db:
+            sql = f"SELECT * FROM images WHERE slot {AMONG} AND state = 'ready'"
+            images = to_images(db, db.execute(sql, [among(wanted)]).fetchall())
+        found = {image.slot: image for image in images}
+        return [found.get(slot) for slot in wanted]
 
     def list_images(self, after: str | None, limit: int) -> list[Image]:
         """Pictures not deleted, in order of arrival, after the id given. ValueError when that id is unknown."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            number = 0
+            if after is not None:
+                found = db.execute("SELECT number FROM images WHERE image_id = ?", [after]).fetchone()
+                if found is None:
+                    raise ValueError(f"no picture {after} to list after")
+                number = found["number"]
+            sql = "SELECT * FROM images WHERE number > ? AND state != 'deleted' ORDER BY number LIMIT ?"
+            return to_images(db, db.execute(sql, [number, limit]).fetchall())
 
     def captions_of(self, image_ids: Sequence[str]) -> dict[str, list[Caption]]:
         """The captions of each picture (deleted or not), in order of arrival; ids never seen are left out."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            sql = f"SELECT image_id FROM images WHERE image_id {AMONG}"
+            found: dict[str, list[Caption]] = {row["image_id"]: [] for row in db.execute(sql, [among(image_ids)])}
+            for caption in select_captions(db, f"image_id {AMONG}", among(image_ids)):
+                found[caption.image_id].append(caption)
+            return found
 
     def captions_at(self, slots: Sequence[int]) -> list[Caption]:
         """The captions at caption slots, in the order asked, also of deleted pictures. KeyError past the end."""
-        raise NotImplementedError
+        wanted = [int(slot) for slot in slots]
+        with self._database.reading() as db:
+            captions = select_captions(db, f"captions.slot {AMONG}", among(wanted))
+        found = {caption.slot: caption for caption in captions}
+        return [found[slot] for slot in wanted]
 
     # -- what may be shown
 
     def visible(self) -> Mask:
         """[num_slots] True where the picture is not deleted."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            deleted = db.execute("SELECT slot FROM images WHERE state = 'deleted' AND slot IS NOT NULL")
+            return ~mask_of(deleted, next_slot(db))
 
     def visible_captions(self) -> Mask:
         """[num_caption_slots] True where the caption's picture is not deleted."""
-        raise NotImplementedError
+        sql = (
+            "SELECT captions.slot FROM captions JOIN images ON number = image"
+            " WHERE state = 'deleted' AND captions.slot IS NOT NULL"
+        )
+        with self._database.reading() as db:
+            return ~mask_of(db.execute(sql), next_caption_slot(db))
 
     def matching(self, condition: Filter) -> Mask:
         """[num_slots] True where the picture is visible and passes the filter."""
-        raise NotImplementedError
+        where, values = condition.sql()
+        with self._database.reading() as db:
+            passing = db.execute(f"SELECT slot FROM images WHERE state = 'ready' AND {where}", values)
+            return mask_of(passing, next_slot(db))
 
     def matching_captions(self, condition: Filter) -> Mask:
         """[num_caption_slots] True where the caption's picture is visible and passes the filter."""
-        raise NotImplementedError
+        where, values = condition.sql()
+        sql = (
+            "SELECT captions.slot FROM captions JOIN images ON images.number = captions.image"
+            f" WHERE captions.slot IS NOT NULL AND state = 'ready' AND {where}"
+        )
+        with self._database.reading() as db:
+            return mask_of(db.execute(sql, values), next_caption_slot(db))
 
     def delete(self, image_id: str, now: float) -> bool:
         """Put up the tombstone; False when there is no such picture, or it is deleted already."""
-        raise NotImplementedError
+        sql = "UPDATE images SET deleted_at = ? WHERE image_id = ? AND deleted_at IS NULL"
+        with self._changing() as db:
+            return db.execute(sql, [now, image_id]).rowcount > 0
 
     # -- the house
 
     def heartbeat(self, role: str, now: float) -> None:
         """Note that a process of this role is alive."""
-        raise NotImplementedError
+        sql = "INSERT INTO heartbeats (role, at) VALUES (?, ?) ON CONFLICT (role) DO UPDATE SET at = excluded.at"
+        with self._database.writing() as db:
+            db.execute(sql, [role, now])
 
     def last_heartbeat(self, role: str) -> float | None:
         """When a process of this role was last heard from."""
-        raise NotImplementedError
+        with self._database.reading() as db:
+            found = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
+            return None if found is None else float(found["at"])
 
     def counts(self) -> dict[str, int]:
         """How many pictures are "ready", "queued", "failed", "deleted"."""
-        raise NotImplementedError
+        counted = {"ready": 0, "queued": 0, "failed": 0, "deleted": 0}
+        with self._database.reading() as db:
+            return counted | dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())

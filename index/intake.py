@@ -1,0 +1,87 @@
+"""The steps of taking pictures in, each inside a transaction of the caller's."""
+
+from collections.abc import Iterable
+from sqlite3 import Connection
+
+from index.entries import NewPicture, Ready
+from index.filters import checked_value
+
+
+def take_in(db: Connection, picture: NewPicture, now: float) -> int:
+    """Add the picture, or bring it back, or add what is new of it; its number. ValueError for a bad tag, caption."""
+    found = db.execute("SELECT number, slot, state FROM images WHERE image_id = ?", [picture.image_id]).fetchone()
+    if found is None:
+        sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
+        values = [picture.image_id, picture.filename, picture.extension, picture.num_bytes, now]
+        number = db.execute(sql, values).lastrowid
+        assert number is not None
+    else:
+        number = int(found["number"])
+        if found["state"] in ("deleted", "failed"):
+            take_back(db, number, picture.filename, now)
+    describe(db, number, picture)
+    if found is not None and found["slot"] is not None:
+        give_caption_slots(db, [number])
+    return number
+
+
+def take_back(db: Connection, number: int, filename: str, now: float) -> None:
+    """A deleted or failed picture as if it came for the first time, but in its old slot if it has one."""
+    db.execute(
+        "UPDATE images SET deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, filename = ?, added_at = ?"
+        " WHERE number = ?",
+        [filename, now, number],
+    )
+
+
+def describe(db: Connection, number: int, picture: NewPicture) -> None:
+    """Add captions and tags that are new; a tag of the same name, or a date, replaces the old one."""
+    if picture.taken_at is not None:
+        taken_at = checked_value("taken_at", picture.taken_at)
+        db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
+    for text in picture.captions:
+        if not text.strip():
+            raise ValueError(f"{picture.filename}: a caption is empty")
+        db.execute(
+            "INSERT INTO captions (image, text) VALUES (?, ?) ON CONFLICT (image, text) DO NOTHING", [number, text]
+        )
+    for name, value in picture.tags.items():
+        db.execute(
+            "INSERT INTO tags (image, name, value) VALUES (?, ?, ?)"
+            " ON CONFLICT (image, name) DO UPDATE SET value = excluded.value",
+            [number, name, checked_value(f"tag {name!r}", value)],
+        )
+
+
+def make_ready(db: Connection, ready: Ready) -> int:
+    """Note the picture's region slot; its number. ValueError for a picture unknown or ready already."""
+    changed = db.execute(
+        "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
+        " failed_at = NULL, reason = NULL WHERE image_id = ? AND slot IS NULL RETURNING number",
+        [ready.slot, ready.width, ready.height, ready.extractor, ready.taken_at, ready.image_id],
+    ).fetchall()
+    if not changed:
+        raise ValueError(f"picture {ready.image_id} is unknown or has a slot already")
+    return int(changed[0]["number"])
+
+
+def give_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
+    """Give the captions of these pictures that have none the next caption slots."""
+    slot = next_caption_slot(db)
+    for number in numbers:
+        waiting = db.execute(
+            "SELECT caption_id FROM captions WHERE image = ? AND slot IS NULL ORDER BY caption_id", [number]
+        ).fetchall()
+        for (caption_id,) in waiting:
+            db.execute("UPDATE captions SET slot = ? WHERE caption_id = ?", [slot, caption_id])
+            slot += 1
+
+
+def next_slot(db: Connection) -> int:
+    """The number of region slots given."""
+    return int(db.execute("SELECT coalesce(max(slot) + 1, 0) FROM images").fetchone()[0])
+
+
+def next_caption_slot(db: Connection) -> int:
+    """The number of caption slots given."""
+    return int(db.execute("SELECT coalesce(max(slot) + 1, 0) FROM captions").fetchone()[0])
