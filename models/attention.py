@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from models.rows import Words
+
 # Added outside the root, as the published code of SCAN and BFAN does: x / (|x| + EPSILON).
 EPSILON = 1e-8
 
@@ -33,3 +35,47 @@ def masked_softmax(logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"
 def gram(vectors: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N N"]:
     """Inner products of all pairs of rows: with it |sum_i a_i v_i|^2 = a' gram a needs no D."""
     return vectors @ vectors.mT
+
+
+def similarities(
+    regions: Float[Tensor, "K R D"], words: Words
+) -> tuple[Float[Tensor, "K R Q W"], Float[Tensor, "Q W D"]]:
+    """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
+    vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
+    product = regions @ vectors.flatten(0, 1).T
+    return product.view(*product.shape[:2], *vectors.shape[:2]), vectors
+
+
+def cosine(
+    inner: Float[Tensor, "*shape"],
+    squared_length: Float[Tensor, "*shape"],
+    query_length: Float[Tensor, "*#shape"],
+) -> Float[Tensor, "*shape"]:
+    """Cosine from an inner product, the attended vector's squared length and the query's length."""
+    # The clamp inside the root keeps its gradient finite and rounding from making a square negative.
+    length = squared_length.clamp_min(1e-30).sqrt() * query_length
+    return inner / length.clamp_min(EPSILON)
+
+
+def cosines_of_words(
+    attention: Float[Tensor, "K R Q W"],
+    raw: Float[Tensor, "K R Q W"],
+    region_gram: Float[Tensor, "K R R"],
+    word_lengths: Float[Tensor, "Q W"],
+) -> Float[Tensor, "K Q W"]:
+    """Cosine of every word with the sum of regions that it attends to, which is never built."""
+    squared = (attention * (region_gram @ attention.flatten(2)).view_as(attention)).sum(1)
+    return cosine((attention * raw).sum(1), squared, word_lengths)
+
+
+def cosines_of_regions(
+    attention: Float[Tensor, "K R Q W"],
+    raw: Float[Tensor, "K R Q W"],
+    word_gram: Float[Tensor, "Q W W"],
+    region_lengths: Float[Tensor, "K R"],
+) -> Float[Tensor, "K R Q"]:
+    """Cosine of every region with the sum of words that it attends to, which is never built."""
+    by_sentence = attention.permute(2, 0, 1, 3)
+    attended = (by_sentence.flatten(1, 2) @ word_gram).view_as(by_sentence)
+    squared = (by_sentence * attended).sum(3).permute(1, 2, 0)
+    return cosine((attention * raw).sum(3), squared, region_lengths.unsqueeze(-1))

@@ -1,6 +1,6 @@
 """Raw region features and word ids to the vectors that the models attend to (MODELS: SCAN and BFAN, 1.4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -19,11 +19,15 @@ class EncoderConfig:
     word_dim: int = 300
     width: int = 1024
     bidirectional: bool = True
-    unit_regions: bool = True
-    unit_words: bool = True
+    unit_regions: bool | None = None  # None: as the model's paper has it, which is True but for CAMP
+    unit_words: bool | None = None
     feature_dropout: float = 0.0
     word_dropout: float = 0.0
     region_dropout: float = 0.0  # chance that a region is left out of a training step
+
+    def lengths_kept(self) -> "EncoderConfig":
+        """The same config for a model whose paper does not normalise: what is left open becomes False."""
+        return replace(self, unit_regions=bool(self.unit_regions), unit_words=bool(self.unit_words))
 
 
 class RegionEncoder(nn.Module):
@@ -36,7 +40,7 @@ class RegionEncoder(nn.Module):
         nn.init.zeros_(self.fc.bias)
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
-        self.unit = config.unit_regions
+        self.unit = config.unit_regions is not False
 
     def forward(self, regions: Regions) -> Regions:
         vectors = self.fc(self.dropout(regions.vectors))
@@ -58,7 +62,7 @@ class SentenceEncoder(nn.Module):
         nn.init.uniform_(self.embed.weight, -0.1, 0.1)
         self.rnn = nn.GRU(config.word_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
         self.dropout = nn.Dropout(config.word_dropout)
-        self.unit = config.unit_words
+        self.unit = config.unit_words is not False
 
     def forward(self, tokens: Tokens) -> Words:
         # Packing keeps the backward direction from reading the padding first.

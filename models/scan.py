@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from models.attention import EPSILON, gram, masked_softmax, unit
+from models.attention import cosines_of_regions, cosines_of_words, gram, masked_softmax, similarities, unit
 from models.base import Explanation, Reranker
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 from models.rows import Regions, Rows, Words
@@ -40,13 +40,6 @@ class ScanImages(Rows):
     vectors: Float[Tensor, "K R D"]
     gram: Float[Tensor, "K R R"]
     mask: Bool[Tensor, "K R"]
-
-
-def similarities(images: ScanImages, words: Words) -> tuple[Float[Tensor, "K R Q W"], Words]:
-    """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
-    vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
-    product = images.vectors @ vectors.flatten(0, 1).T
-    return product.view(*product.shape[:2], *vectors.shape[:2]), Words(vectors, words.mask)
 
 
 def normalise(raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], how: Normalisation, dim: int) -> Tensor:
@@ -112,24 +105,13 @@ class Scan(Reranker):
 
     def _attend(self, images: ScanImages, words: Words) -> tuple[Tensor, Tensor]:
         """Cosine of every query with what it attends to, [K Q W] or [K R Q]; attention [K R Q W]."""
-        raw, words = similarities(images, words)
+        raw, vectors = similarities(images.vectors, words)
         regions_mask = images.mask[:, :, None, None]
         if self.config.direction == "t2i":
             weights = normalise(raw, words.mask, self.config.normalisation, dim=3)
             attention = masked_softmax(self.config.lambda_softmax * weights, regions_mask, dim=1)
-            length = (attention * (images.gram @ attention.flatten(2)).view_as(attention)).sum(1)
-            query = words.vectors.norm(dim=-1)
-            return _cosine((attention * raw).sum(1), length, query), attention
+            return cosines_of_words(attention, raw, images.gram, vectors.norm(dim=-1)), attention
         weights = normalise(raw, regions_mask, self.config.normalisation, dim=1)
         attention = masked_softmax(self.config.lambda_softmax * weights, words.mask, dim=3)
-        by_sentence = attention.permute(2, 0, 1, 3)
-        attended = (by_sentence.flatten(1, 2) @ gram(words.vectors)).view_as(by_sentence)
-        length = (by_sentence * attended).sum(3).permute(1, 2, 0)
-        query = images.vectors.norm(dim=-1).unsqueeze(-1)
-        return _cosine((attention * raw).sum(3), length, query), attention
-
-
-def _cosine(inner: Tensor, squared_length: Tensor, query_length: Tensor) -> Tensor:
-    # The clamp inside the root keeps its gradient finite and rounding from making a square negative.
-    length = squared_length.clamp_min(1e-30).sqrt() * query_length
-    return inner / length.clamp_min(EPSILON)
+        lengths = images.vectors.norm(dim=-1)
+        return cosines_of_regions(attention, raw, gram(vectors), lengths), attention

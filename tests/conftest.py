@@ -83,6 +83,15 @@ def data_dir() -> Path:
     return Path(os.environ[TEST_DATA])
 
 
+@pytest.fixture(scope="session")
+def parity_dir(data_dir: Path) -> Path:
+    """The folder of scores that the authors' own code gave, beside the photographs."""
+    folder = data_dir.parent / "parity"
+    if not folder.is_dir():
+        pytest.skip(f"no folder parity beside {TEST_DATA}")
+    return folder
+
+
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A real redis-server that runs; `kill` and `start` it as the test wants."""
