@@ -29,7 +29,7 @@ help:
 	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
 	@echo 'make bench [BENCH=name]                           measure'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
-	@echo 'make format | docs | lock | clean                 format code, write settings table, renew locks, remove .venv'
+	@echo 'make format | docs | lock | clean                 format code, write settings tables, renew locks, remove .venv'
 
 setup: $(VENV)/.dev
 
@@ -54,7 +54,8 @@ bench: $(VENV)/.dev
 	$(BIN)/regard bench $(BENCH)
 
 docs: $(VENV)/.dev
-	$(BIN)/python docs/settings_table.py > docs/settings.md
+	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md
+	$(BIN)/python docs/settings_table.py .env.example > .env.example
 
 # A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
 lock: $(VENV)/.uv

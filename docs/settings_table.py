@@ -1,0 +1,65 @@
+"""Writes the settings as documents: `make docs` runs it, a test compares what it writes with what is checked in.
+
+python docs/settings_table.py settings.md | .env.example
+"""
+
+import sys
+from typing import get_args
+
+from pydantic.fields import FieldInfo
+
+from service.settings import PREFIX, Settings
+
+TABLE_HEAD = """# Settings
+
+Every setting is an environment variable and, with the same name in lower case and dashes, a flag of `regard serve`
+(`REGARD_DATA_DIR` is `--data-dir`). A flag wins over a variable. A variable that begins with `REGARD_` and is no
+setting is refused: it is mostly a misspelt one. Written by `make docs` from `service/settings.py`.
+
+| variable | default | what it does |
+|---|---|---|
+"""
+EXAMPLE_HEAD = """# Copy to .env: `docker compose up` gives what stands there to api and worker.
+# Each line shows a default. Left out is what docker-compose.yml decides itself; docs/settings.md lists everything.
+# Written by `make docs`.
+"""
+SET_BY_COMPOSE = {"data_dir", "role", "host", "port", "redis_url"}
+
+
+def default(field: FieldInfo) -> str:
+    """The default as it would be written in a variable; empty for none."""
+    value = field.default
+    if value is None or value == ():
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def choices(field: FieldInfo) -> str:
+    """The values a setting is limited to, where it is."""
+    values = [str(value) for value in get_args(field.annotation) if isinstance(value, str)]
+    return f" One of {', '.join(f'`{value}`' for value in values)}." if values else ""
+
+
+def table() -> str:
+    """docs/settings.md."""
+    rows = []
+    for name, field in Settings.model_fields.items():
+        shown = f"`{default(field)}`" if default(field) else "none"
+        rows.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description}{choices(field)} |")
+    return TABLE_HEAD + "\n".join(rows) + "\n"
+
+
+def example() -> str:
+    """.env.example."""
+    lines = [
+        f"\n# {field.description}\n# {PREFIX}{name.upper()}={default(field)}\n"
+        for name, field in Settings.model_fields.items()
+        if name not in SET_BY_COMPOSE
+    ]
+    return EXAMPLE_HEAD + "".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write({"settings.md": table, ".env.example": example}[sys.argv[1]]())

@@ -1,0 +1,66 @@
+"""docker-compose.yml and Dockerfile as a test can start them without docker."""
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.files import ROOT
+
+
+@dataclass(frozen=True)
+class Service:
+    """What compose starts for one service, once image and compose file are put together."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    healthcheck: tuple[str, ...]
+
+
+def compose() -> dict[str, Any]:
+    """The compose file with its anchors and merges resolved."""
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")
+    return loaded
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, rest) of the Dockerfile's last stage, continued lines joined."""
+    text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    found = [(word.upper(), rest.strip()) for word, _, rest in (line.partition(" ") for line in lines)]
+    last = max(place for place, (word, _) in enumerate(found) if word == "FROM")
+    return found[last:]
+
+
+def image_environment() -> dict[str, str]:
+    """The image's ENV, but PATH: a test has one of its own."""
+    words = [word for name, rest in instructions() if name == "ENV" for word in shlex.split(rest)]
+    return {name: value for name, _, value in (word.partition("=") for word in words) if name != "PATH"}
+
+
+def image_command() -> tuple[str, ...]:
+    """CMD, which must be in exec form."""
+    (command,) = [rest for name, rest in instructions() if name == "CMD"]
+    return tuple(json.loads(command))
+
+
+def image_healthcheck() -> tuple[str, ...]:
+    """HEALTHCHECK's command, which must be in exec form."""
+    (check,) = [rest for name, rest in instructions() if name == "HEALTHCHECK"]
+    return tuple(json.loads(check.partition("CMD")[2]))
+
+
+def service(name: str) -> Service:
+    """One service; api and worker get what the image gives where compose says nothing."""
+    said = compose()["services"][name]
+    of_the_image = "build" in said
+    check = said.get("healthcheck", {}).get("test")
+    assert check is None or check[0] == "CMD", f"{name}: a health check without a shell"
+    return Service(
+        command=tuple(said.get("command") or image_command()),
+        environment={**(image_environment() if of_the_image else {}), **(said.get("environment") or {})},
+        healthcheck=tuple(check[1:]) if check else image_healthcheck(),
+    )

@@ -1,0 +1,143 @@
+"""What was answered with 202 survives `kill -9` of anything at any moment, and nothing shows half.
+
+REGARD_KILLS=30 REGARD_KILL_PHOTOS=300 asks for more than a daily run has time for.
+"""
+
+import os
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from index.catalog import Catalog
+from tests.e2e.pictures import Photo, photos, queries
+from tests.e2e.stack import Stack, until
+from tests.e2e.stores import assert_whole
+from tests.servers import RedisServer
+
+KILLS = int(os.environ.get("REGARD_KILLS", "6"))
+PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "40"))
+NUM_QUERIES = 12
+TIMEOUT_S = 600 + 30 * KILLS + 5 * PHOTOS
+Ranking = list[tuple[str, float]]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ranking]:
+    """What each query answers after an ingestion that nothing interrupted."""
+    pictures = photos(PHOTOS)
+    with Stack(tmp_path_factory.mktemp("undisturbed")) as stack:
+        stack.start("api", "worker")
+        stack.wait_ready()
+        stack.wait_job(stack.ingest(pictures))
+        return {query: stack.ranking(query) for query in queries(pictures, NUM_QUERIES)}
+
+
+def upload(stack: Stack, part: Sequence[Photo]) -> list[str]:
+    """The ids of a part, sent again until it is accepted: the sender of an unanswered request knows nothing."""
+    while True:
+        try:
+            answer = httpx.post(
+                f"{stack.url}/ingest",
+                files=[("images", (photo.name, photo.content)) for photo in part],
+                timeout=60,
+            )
+        except httpx.TransportError:
+            time.sleep(0.1)
+            continue
+        assert answer.status_code == 202, answer.text
+        return [one["image_id"] for one in answer.json()["accepted"]]
+
+
+def wait_for_a_moment(stack: Stack, rng: random.Random) -> None:
+    """A random moment of a start, or of the work after it."""
+    if rng.random() < 0.5:
+        stack.wait_alive()
+    time.sleep(rng.uniform(0, 3))
+
+
+def ingest_under_fire(stack: Stack, rng: random.Random, server: RedisServer | None) -> set[str]:
+    """Upload everything while processes are killed at random moments; the ids that were accepted."""
+    pictures = photos(PHOTOS)
+    parts = [pictures[start :: KILLS + 1] for start in range(KILLS + 1)]
+    victims = [("api",), ("worker",), ("api", "worker")]
+    sent: list[Future[list[str]]] = []
+    with ThreadPoolExecutor(len(parts)) as senders:
+        for number, part in enumerate(parts):
+            sent.append(senders.submit(upload, stack, part))
+            if number == KILLS:
+                break
+            wait_for_a_moment(stack, rng)
+            roles = victims[number] if number < len(victims) else rng.choice(victims)
+            if server is not None and number % 2 == 0:
+                server.kill()
+            stack.kill(*roles)
+            stack.start(*roles)
+            if server is not None:
+                time.sleep(rng.uniform(0, 1))  # without Redis for a while, then with one that knows nothing
+                server.start()
+                server.flush()
+        return {image_id for one in sent for image_id in one.result()}
+
+
+def assert_as_undisturbed(stack: Stack, accepted: set[str], undisturbed: dict[str, Ranking]) -> None:
+    """Everything accepted is there once, whole, findable, and found in the same order."""
+    listed = stack.images()
+    assert sorted(image["image_id"] for image in listed) == sorted(accepted)
+    assert {image["state"] for image in listed} == {"ready"}
+    for image in listed:
+        found = stack.get(f"/images/{image['image_id']}/regions")["regions"]
+        assert len(found) >= 1
+        assert all(0 <= x1 < x2 <= image["width"] for x1, _, x2, _ in (region["box"] for region in found))
+        assert stack.client.get(image["url"]).status_code == 200
+        assert stack.client.get(image["thumbnail_url"]).status_code == 200
+    for query, expected in undisturbed.items():
+        got = dict(stack.ranking(query, k=min(100, len(accepted))))
+        assert set(got) == accepted if len(accepted) <= 100 else len(got) == 100
+        assert_same_ranking(stack.ranking(query), expected)
+
+
+def assert_same_ranking(got: Ranking, expected: Ranking) -> None:
+    """The same pictures with scores within 1e-4; those closer together than that may have changed places."""
+    assert [score for _, score in got] == pytest.approx([score for _, score in expected], abs=1e-4)
+    for place, (image_id, _) in enumerate(expected):
+        last = expected[-1][1]
+        tied = {other for other, score in got if abs(score - expected[place][1]) <= 2e-4}
+        assert image_id in tied or abs(expected[place][1] - last) <= 1e-4
+
+
+@pytest.fixture(params=["polling", "redis"])
+def server(request: pytest.FixtureRequest) -> RedisServer | None:
+    """No Redis, or one that is killed as well."""
+    return request.getfixturevalue("redis_server") if request.param == "redis" else None
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_nothing_accepted_is_lost_whatever_is_killed(
+    tmp_path: Path, server: RedisServer | None, undisturbed: dict[str, Ranking]
+) -> None:
+    rng = random.Random(20 if server is None else 21)
+    settings = {} if server is None else {"REGARD_REDIS_URL": server.url}
+    with Stack(tmp_path / "stack", settings) as stack:
+        stack.start("api", "worker")
+        accepted = ingest_under_fire(stack, rng, server)
+        assert len(accepted) == PHOTOS
+        stack.wait_ready()
+        catalog = Catalog(stack.data / "catalog.sqlite")
+        until(lambda: catalog.counts()["queued"] == 0, "pictures stayed in the queue", TIMEOUT_S)
+        catalog.close()
+        until(lambda: all_found(stack), "the view never caught up")
+        assert stack.get("/failures")["failures"] == []
+        assert_as_undisturbed(stack, accepted, undisturbed)
+        assert stack.stop("worker") == 0
+        assert stack.stop("api") == 0
+        assert_whole(stack.data, accepted)
+
+
+def all_found(stack: Stack) -> bool:
+    """Whether no view lacks a picture."""
+    return all(model["missing_pictures"] == 0 for model in stack.get("/models")["models"])
