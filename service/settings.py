@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "REGARD_"
-OF_THE_TESTS = frozenset({"REGARD_TEST_DATA", "REGARD_REQUIRE_ALL"})
+OF_THE_TESTS = ("REGARD_TEST_", "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD")
 
 MB = 2**20
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -83,8 +83,9 @@ class Settings(BaseSettings):
     @classmethod
     def _no_unknown_variable(cls, values: Any) -> Any:
         # pydantic-settings looks for known names alone: a misspelt variable would pass in silence.
-        known = {PREFIX + name.upper() for name in cls.model_fields} | OF_THE_TESTS
-        unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+        known = {PREFIX + name.upper() for name in cls.model_fields}
+        ours = {name for name in os.environ if name.startswith(PREFIX) and not name.startswith(OF_THE_TESTS)}
+        unknown = sorted(ours - known)
         if unknown:
             raise ValueError(f"no setting is called {', '.join(unknown)}; the documentation lists those there are")
         return values

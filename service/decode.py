@@ -1,0 +1,192 @@
+"""Decoding in child processes: a picture that crashes, hangs or swells a decoder costs that process alone."""
+
+import json
+import os
+import queue
+import select
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import PIL.Image
+
+from service.decode_child import HEAD, write_frame
+from service.settings import Settings
+
+STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
+PACKAGES = Path(__file__).parent.parent  # a child started here finds `service` whether it is installed or not
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An upright RGB picture of at most 1333 pixels a side; width and height are those of the full picture."""
+
+    picture: PIL.Image.Image
+    width: int
+    height: int
+    taken_at: float | None
+
+
+class DecodeFailed(Exception):
+    """Why a picture was not decoded, fit to show; `final` when trying again cannot help."""
+
+    def __init__(self, reason: str, final: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.final = reason, final
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeLimits:
+    """What one picture may cost."""
+
+    timeout_s: float
+    memory_bytes: int
+    max_pixels: int
+
+
+class _Gone(Exception):
+    """The child ended, or did not answer in time."""
+
+
+class _Child:
+    """One decoding process and the pipes to it."""
+
+    def __init__(self, limits: DecodeLimits) -> None:
+        """Start it; RuntimeError when it does not come up, which is no picture's fault."""
+        self._limits = limits
+        # Twice the time: its own clock matters only once nobody is left to end it.
+        arguments = [str(limits.memory_bytes), str(limits.max_pixels), str(2 * limits.timeout_s)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "service.decode_child", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            cwd=PACKAGES,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout.fileno()
+        self._readable = select.poll()
+        self._readable.register(self._answers, select.POLLIN)
+        try:
+            self._receive(STARTUP_S)
+        except _Gone:
+            raise RuntimeError(f"the decoding process did not start: {self.end()}") from None
+
+    def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytearray]:
+        """The answer to one request; _Gone when there is none."""
+        try:
+            write_frame(self._requests, request)
+        except BrokenPipeError:
+            raise _Gone from None
+        return self._receive(self._limits.timeout_s)
+
+    def _receive(self, seconds: float) -> tuple[dict[str, Any], bytearray]:
+        deadline = time.monotonic() + seconds
+        text, body = HEAD.unpack(self._exactly(HEAD.size, deadline))
+        return json.loads(self._exactly(text, deadline)), self._exactly(body, deadline)
+
+    def _exactly(self, count: int, deadline: float) -> bytearray:
+        received, place = bytearray(count), 0
+        while place < count:
+            left = deadline - time.monotonic()
+            ready = left > 0 and self._readable.poll(1000 * left)
+            read = os.readv(self._answers, [memoryview(received)[place:]]) if ready else 0
+            if not read:
+                raise _Gone
+            place += read
+        return received
+
+    def end(self) -> str:
+        """End it at once; how it was found, in words."""
+        try:  # one that closed its pipe is about to end by itself, and how is worth knowing
+            status = self._process.wait(0 if self._readable.poll(0) == [] else 1)
+        except subprocess.TimeoutExpired:
+            status = None
+        self._process.kill()
+        with self._process:  # waits, and closes the pipes
+            pass
+        if status is None:
+            return f"it took longer than {self._limits.timeout_s:g} s"
+        return f"its process ended with signal {-status}" if status < 0 else f"its process ended with {status}"
+
+
+class DecodePool:
+    """A few decoding processes, started when first needed. Safe to use from many threads."""
+
+    def __init__(self, workers: int, limits: DecodeLimits) -> None:
+        self._limits = limits
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+        self._idle: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        for _ in range(workers):
+            self._idle.put(None)
+        self._workers = workers
+
+    @classmethod
+    def from_settings(cls, settings: Settings, workers: int | None = None) -> "DecodePool":
+        """The pool that settings describe."""
+        limits = DecodeLimits(
+            timeout_s=settings.decode_timeout_s,
+            memory_bytes=settings.decode_memory_bytes,
+            max_pixels=settings.max_pixels,
+        )
+        return cls(workers or settings.decode_workers, limits)
+
+    def submit(self, path: Path, thumbnail: Path | None = None) -> Future[Decoded]:
+        """Decode beside whatever the caller goes on doing."""
+        return self._threads.submit(self.decode, path, thumbnail)
+
+    def decode(self, path: Path, thumbnail: Path | None = None) -> Decoded:
+        """The picture, its thumbnail written where that is named; DecodeFailed, OSError for a failing disk."""
+        message, body = self._ask(path, thumbnail, render=False)
+        if "disk" in message:
+            raise OSError(f"the thumbnail cannot be written: {message['disk']}")
+        width, height = message["size"]
+        picture = PIL.Image.frombuffer("RGB", tuple(message["reduced"]), body, "raw", "RGB", 0, 1)
+        return Decoded(picture, width, height, message["taken_at"])
+
+    def rendered(self, path: Path) -> bytes:
+        """The whole picture, upright, as a JPEG without metadata; DecodeFailed."""
+        return bytes(self._ask(path, None, render=True)[1])
+
+    def _ask(self, path: Path, thumbnail: Path | None, render: bool) -> tuple[dict[str, Any], bytearray]:
+        request = {
+            "path": str(path.absolute()),
+            "thumbnail": None if thumbnail is None else str(thumbnail.absolute()),
+            "render": render,
+        }
+        child = self._idle.get()
+        try:
+            child = child or _Child(self._limits)
+            message, body = child.ask(request)
+        except _Gone:
+            assert child is not None
+            what, child = child.end(), None
+            raise DecodeFailed(f"Decoding the picture failed: {what}.", final=False) from None
+        finally:
+            self._idle.put(child)
+        if "reason" in message:
+            raise DecodeFailed(message["reason"], message["final"])
+        return message, body
+
+    def close(self) -> None:
+        """End the processes, after the pictures in hand."""
+        self._threads.shutdown(cancel_futures=True)
+        for _ in range(self._workers):
+            if (child := self._idle.get()) is not None:
+                child.end()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
