@@ -57,25 +57,17 @@ def cosine(
     return inner / length.clamp_min(EPSILON)
 
 
-def cosines_of_words(
-    attention: Float[Tensor, "K R Q W"],
-    raw: Float[Tensor, "K R Q W"],
-    region_gram: Float[Tensor, "K R R"],
-    word_lengths: Float[Tensor, "Q W"],
+def squared_sum_of_regions(
+    attention: Float[Tensor, "K R Q W"], region_gram: Float[Tensor, "K R R"]
 ) -> Float[Tensor, "K Q W"]:
-    """Cosine of every word with the sum of regions that it attends to, which is never built."""
-    squared = (attention * (region_gram @ attention.flatten(2)).view_as(attention)).sum(1)
-    return cosine((attention * raw).sum(1), squared, word_lengths)
+    """Squared length of the sum of regions that every word attends to, which is never built."""
+    return (attention * (region_gram @ attention.flatten(2)).view_as(attention)).sum(1)
 
 
-def cosines_of_regions(
-    attention: Float[Tensor, "K R Q W"],
-    raw: Float[Tensor, "K R Q W"],
-    word_gram: Float[Tensor, "Q W W"],
-    region_lengths: Float[Tensor, "K R"],
+def squared_sum_of_words(
+    attention: Float[Tensor, "K R Q W"], word_gram: Float[Tensor, "Q W W"]
 ) -> Float[Tensor, "K R Q"]:
-    """Cosine of every region with the sum of words that it attends to, which is never built."""
+    """Squared length of the sum of words that every region attends to, which is never built."""
     by_sentence = attention.permute(2, 0, 1, 3)
     attended = (by_sentence.flatten(1, 2) @ word_gram).view_as(by_sentence)
-    squared = (by_sentence * attended).sum(3).permute(1, 2, 0)
-    return cosine((attention * raw).sum(3), squared, region_lengths.unsqueeze(-1))
+    return (by_sentence * attended).sum(3).permute(1, 2, 0)

@@ -13,7 +13,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from models.attention import cosines_of_regions, cosines_of_words, gram, masked_softmax, similarities, unit
+from models.attention import (
+    cosine,
+    gram,
+    masked_softmax,
+    similarities,
+    squared_sum_of_regions,
+    squared_sum_of_words,
+    unit,
+)
 from models.base import Explanation, Reranker
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 from models.rows import Regions, Rows, Words
@@ -110,8 +118,9 @@ class Scan(Reranker):
         if self.config.direction == "t2i":
             weights = normalise(raw, words.mask, self.config.normalisation, dim=3)
             attention = masked_softmax(self.config.lambda_softmax * weights, regions_mask, dim=1)
-            return cosines_of_words(attention, raw, images.gram, vectors.norm(dim=-1)), attention
+            squared = squared_sum_of_regions(attention, images.gram)
+            return cosine((attention * raw).sum(1), squared, vectors.norm(dim=-1)), attention
         weights = normalise(raw, regions_mask, self.config.normalisation, dim=1)
         attention = masked_softmax(self.config.lambda_softmax * weights, words.mask, dim=3)
-        lengths = images.vectors.norm(dim=-1)
-        return cosines_of_regions(attention, raw, gram(vectors), lengths), attention
+        squared = squared_sum_of_words(attention, gram(vectors))
+        return cosine((attention * raw).sum(3), squared, images.vectors.norm(dim=-1).unsqueeze(-1)), attention

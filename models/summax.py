@@ -1,0 +1,67 @@
+"""Sum-Max: the text-image and image-text baselines of SCAN's paper (Lee et al., ECCV 2018, eqs 9 and 10).
+
+Every query takes its best partner, with no attention: S = sum_w max_r <v_r, e_w>, or S = sum_r max_w <v_r, e_w>.
+The published code does not hold them; vectors are taken as normalised, as there, so inner products are cosines.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from models.attention import similarities
+from models.base import Explanation, Reranker
+from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rows import Regions, Rows, Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumMaxConfig:
+    """Who chooses: t2i, every word its best region (eq. 9); i2t, every region its best word (eq. 10)."""
+
+    direction: Literal["t2i", "i2t"] = "t2i"
+
+
+@dataclass(frozen=True)
+class SumMaxImages(Rows):
+    """Encoded pictures: region vectors, zero where padded."""
+
+    vectors: Float[Tensor, "K R D"]
+    mask: Bool[Tensor, "K R"]
+
+
+class SumMax(Reranker):
+    """`summax-t2i` and `summax-i2t`."""
+
+    images_type: ClassVar[type[Rows]] = SumMaxImages
+
+    def __init__(self, config: SumMaxConfig, encoders: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.region_encoder: nn.Module = RegionEncoder(encoders)
+        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+
+    def precompute(self, projected: Regions) -> SumMaxImages:
+        return SumMaxImages(projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0), projected.mask)
+
+    def score(self, images: SumMaxImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+        raw, _ = similarities(images.vectors, words)
+        if self.config.direction == "t2i":
+            best = raw.masked_fill(~images.mask[:, :, None, None], -torch.inf).amax(1)
+            return best.masked_fill(~words.mask, 0).sum(2).T
+        best = raw.masked_fill(~words.mask, -torch.inf).amax(3)
+        return best.masked_fill(~images.mask.unsqueeze(-1), 0).sum(1).T
+
+    def explain(self, images: SumMaxImages, words: Words) -> Explanation:  # type: ignore[override]
+        """All of a query's attention is on its choice; a word's share is the sum of what it chose or was chosen for."""
+        raw = similarities(images.vectors, words)[0].permute(2, 0, 3, 1)  # zero where either is padding
+        if self.config.direction == "t2i":
+            choice = raw.masked_fill(~images.mask[:, None, :], -torch.inf).argmax(3)
+            attention = one_hot(choice, raw.shape[3]).to(raw.dtype)
+            return Explanation("words attend regions", attention, (attention * raw).sum(3))
+        choice = raw.masked_fill(~words.mask[:, None, :, None], -torch.inf).argmax(2)
+        attention = one_hot(choice, raw.shape[2]).to(raw.dtype).mT
+        return Explanation("regions attend words", attention, (attention * raw).sum(3))
