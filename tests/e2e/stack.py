@@ -54,7 +54,10 @@ class Stack:
             **(settings or {}),
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        # Where a program might leave things unasked: each process works, and has its home, in an empty folder.
+        self.elsewhere = folder / "elsewhere"
+        for place in (folder / "logs", self.elsewhere):
+            place.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -73,7 +76,8 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """The variables a process gets."""
         outside = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
-        return {**outside, **self._settings}
+        places = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(self.elsewhere))
+        return {**outside, **places, **self._settings}
 
     def start(self, *roles: str, command: Sequence[str] | None = None, **more: str) -> None:
         """Start roles (by `command` where given, with further variables)."""
@@ -83,6 +87,7 @@ class Stack:
                 self._processes[role] = subprocess.Popen(
                     list(command or PROGRAMS[role]),
                     env={**self.environment(), **more},
+                    cwd=self.elsewhere,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

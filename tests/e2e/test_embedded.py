@@ -1,0 +1,76 @@
+"""One command serves: the web side and a worker below it, without Redis, the way `make run` starts them."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.pictures import painted
+from tests.e2e.stack import Stack, until
+from tests.files import ROOT
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started and that still run."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text(encoding="ascii").split()]
+    return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is not merely waiting to be counted."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def test_a_dead_worker_is_started_again_and_a_dead_server_leaves_none(tmp_path: Path) -> None:
+    pictures = painted(8)
+    with Stack(tmp_path) as stack:
+        stack.start("all")
+        stack.wait_ready()
+        (worker,) = children(stack.pid("all"))
+        receipt = stack.ingest(pictures)
+        os.kill(worker, signal.SIGKILL)
+        assert stack.wait_job(receipt)["done"] == len(pictures)
+        (successor,) = children(stack.pid("all"))
+        assert successor != worker
+        below = children(successor)
+        stack.kill_alone("all")
+        until(lambda: not any(map(is_running, [successor, *below])), "the worker outlived its parent")
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: signal.Signals) -> None:
+    with Stack(tmp_path) as stack:
+        stack.start("all")
+        stack.wait_ready()
+        started = children(stack.pid("all"))
+        started += [below for one in started for below in children(one)]
+        assert stack.stop("all", by) in {0, -by, 128 + by}
+        until(lambda: not any(map(is_running, started)), "something kept running")
+
+
+def test_make_run_takes_a_folder_in_and_serves_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my photos, 50% of 'em"
+    folder.mkdir()
+    pictures = painted(5)
+    for picture in pictures:
+        (folder / picture.name).write_bytes(picture.content)
+    with Stack(tmp_path / "stack") as stack:
+        # READY= leaves out setting up: this environment is the one it would make.
+        variables = [f"PHOTOS={folder}", f"PORT={stack.port}", f"DATA={stack.data}", "READY="]
+        command = ["make", "--no-print-directory", "-C", str(ROOT), "run", *variables]
+        stack.start("all", command=command, MAKEFLAGS="", MAKELEVEL="0")  # not a part of `make test`
+        stack.wait_ready()
+        until(lambda: len(stack.images()) == len(pictures), "the folder was not taken in")
+        until(
+            lambda: {image["state"] for image in stack.images()} == {"ready"},
+            "the pictures never became ready",
+        )
+        assert {image["filename"] for image in stack.images()} == {picture.name for picture in pictures}
+        assert len(stack.ranking("a red ball", k=3)) == 3
