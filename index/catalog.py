@@ -53,7 +53,7 @@ class Catalog:
     def known(self, image_ids: Sequence[str]) -> set[str]:
         """Those of the ids that are queued or ready."""
         with self._database.reading() as db:
-            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND state IN ('queued', 'ready')"
+            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state IN ('queued', 'ready')"
             return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
     def job(self, job_id: str) -> JobStatus | None:
@@ -132,7 +132,7 @@ class Catalog:
         """The pictures at region slots, in the order asked; None where deleted or not committed."""
         wanted = [int(slot) for slot in slots]
         with self._database.reading() as db:
-            sql = f"SELECT * FROM images WHERE slot {AMONG} AND state = 'ready'"
+            sql = f"SELECT * FROM images WHERE slot {AMONG} AND deleted_at IS NULL"
             images = to_images(db, db.execute(sql, [among(wanted)]).fetchall())
         found = {image.slot: image for image in images}
         return [found.get(slot) for slot in wanted]

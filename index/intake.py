@@ -68,10 +68,10 @@ def make_ready(db: Connection, ready: Ready) -> int:
 def give_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
     """Give the captions of these pictures that have none the next caption slots."""
     slot = next_caption_slot(db)
+    # "+" keeps SQLite from walking the index of slots, past every caption of every queued picture.
+    sql = "SELECT caption_id FROM captions WHERE image = ? AND +slot IS NULL ORDER BY caption_id"
     for number in numbers:
-        waiting = db.execute(
-            "SELECT caption_id FROM captions WHERE image = ? AND slot IS NULL ORDER BY caption_id", [number]
-        ).fetchall()
+        waiting = db.execute(sql, [number]).fetchall()
         for (caption_id,) in waiting:
             db.execute("UPDATE captions SET slot = ? WHERE caption_id = ?", [slot, caption_id])
             slot += 1

@@ -164,9 +164,8 @@ class Slab:
         numbers = [int(row) for row in rows]
         stored = self._rows(max(numbers, default=-1) + 1)
         if numbers and not 0 <= min(numbers) <= max(numbers) < len(stored):
-            raise IndexError(
-                f"{self.folder} has rows 0 .. {len(stored) - 1}, asked for {min(numbers)} .. {max(numbers)}"
-            )
+            asked = f"{min(numbers)} .. {max(numbers)}"
+            raise IndexError(f"{self.folder} has rows 0 .. {len(self) - 1}, asked for {asked}")
         if out is None:
             out = {
                 name: np.empty((len(numbers), *stored[name].shape[1:]), stored[name].dtype)

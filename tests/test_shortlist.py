@@ -1,0 +1,184 @@
+"""Stage one against a plain matrix product: never a row not allowed, never a change to what was published."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from index.shortlist import Shortlist
+
+DIM = 5
+Floats = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+
+def whole_numbers(count: int, seed: int) -> Floats:
+    """Small whole numbers: their products are exact in any order of adding, and many are equal."""
+    return np.random.default_rng(seed).integers(-2, 3, (count, DIM)).astype(np.float32)
+
+
+def check(shortlist: Shortlist, rows: Floats, query: Floats, k: int, allowed: Mask, exact: bool = True) -> None:
+    """Scores and rows as sorting all allowed products would give them (of equal last ones, any)."""
+    scores, found = shortlist.search(query, k, allowed)
+    assert scores.shape == found.shape == (len(query), k)
+    candidates = np.flatnonzero(allowed[: len(rows)])
+    for scores_of, found_of, products in zip(scores, found, query @ rows.T, strict=True):
+        count = min(k, len(candidates))
+        assert (found_of[count:] == -1).all()
+        assert np.isneginf(scores_of[count:]).all()
+        chosen = found_of[:count]
+        assert len(set(chosen)) == count
+        assert set(chosen) <= set(candidates)
+        np.testing.assert_array_equal(scores_of[:count], products[chosen])
+        np.testing.assert_array_equal(chosen, chosen[np.lexsort((chosen, -products[chosen]))])
+        if exact:
+            np.testing.assert_array_equal(scores_of[:count], np.sort(products[candidates])[::-1][:count])
+
+
+class Growing(RuleBasedStateMachine):
+    """Rows are added and hidden, the shortlist is now and then made anew from all rows (a reopening)."""
+
+    @initialize(ivf_from=st.sampled_from([1, 25, 10**6]))
+    def start(self, ivf_from: int) -> None:
+        self.ivf_from = ivf_from
+        self.rows = np.empty((0, DIM), np.float32)
+        self.allowed = np.empty(0, np.bool_)
+        self.shortlist = Shortlist.empty(DIM, ivf_from=ivf_from)
+        self.published: list[tuple[Shortlist, int]] = []
+
+    @rule(count=st.integers(0, 40), seed=st.integers(0, 2**32 - 1))
+    def add(self, count: int, seed: int) -> None:
+        self.published.append((self.shortlist, len(self.rows)))
+        self.rows = np.concatenate([self.rows, whole_numbers(count, seed)])
+        self.allowed = np.concatenate([self.allowed, np.ones(count, np.bool_)])
+        self.shortlist = self.shortlist.extended(self.rows[len(self.shortlist) :])
+
+    @rule(share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
+    def hide(self, share: float, seed: int) -> None:
+        self.allowed &= np.random.default_rng(seed).random(len(self.allowed)) >= share
+
+    @rule()
+    def reopen(self) -> None:
+        self.shortlist = Shortlist.empty(DIM, ivf_from=self.ivf_from).extended(self.rows)
+
+    @rule(num_queries=st.sampled_from([1, 3, 30]), k=st.integers(1, 60), seed=st.integers(0, 2**32 - 1))
+    def search(self, num_queries: int, k: int, seed: int) -> None:
+        query = whole_numbers(num_queries, seed)
+        check(self.shortlist, self.rows, query, k, self.allowed, exact=self.ivf_from > len(self.rows))
+
+    @rule(seed=st.integers(0, 2**32 - 1))
+    def search_what_was_published_before(self, seed: int) -> None:
+        for shortlist, count in self.published[-3:]:
+            rows = self.rows[:count]
+            everything = np.ones(count, np.bool_)
+            check(shortlist, rows, whole_numbers(2, seed), 7, everything, exact=self.ivf_from > count)
+
+    @invariant()
+    def has_every_row(self) -> None:
+        assert len(self.shortlist) == len(self.rows)
+
+
+TestGrowing = Growing.TestCase
+
+
+@given(st.integers(0, 40), st.integers(0, 60), st.integers(1, 50))
+def test_a_mask_may_be_shorter_or_longer_than_the_shortlist(count: int, mask_length: int, k: int) -> None:
+    rows = whole_numbers(count, seed=1)
+    allowed = np.random.default_rng(2).random(mask_length) < 0.7
+    check(Shortlist.empty(DIM).extended(rows), rows, whole_numbers(2, seed=3), k, allowed)
+
+
+def test_an_empty_shortlist_finds_nothing() -> None:
+    for allowed in (None, np.ones(3, np.bool_), np.empty(0, np.bool_)):
+        scores, rows = Shortlist.empty(DIM).search(whole_numbers(2, seed=0), 4, allowed)
+        assert (rows == -1).all()
+        assert np.isneginf(scores).all()
+        assert rows.shape == scores.shape == (2, 4)
+
+
+def test_no_mask_allows_every_row() -> None:
+    rows, query = whole_numbers(50, seed=1), whole_numbers(2, seed=2)
+    shortlist = Shortlist.empty(DIM).extended(rows)
+    for found, expected in zip(
+        shortlist.search(query, 9), shortlist.search(query, 9, np.ones(50, np.bool_)), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_small_addition_shares_the_large_part() -> None:
+    main = Shortlist.empty(DIM).extended(whole_numbers(20_000, seed=1))
+    shared = main
+    for seed in range(20):
+        shared = shared.extended(whole_numbers(8, seed))
+        assert shared._parts[0].index is main._parts[0].index
+    assert len(shared) == 20_160
+
+
+def test_rows_added_one_by_one_lie_in_few_parts() -> None:
+    shortlist = Shortlist.empty(DIM)
+    for row in whole_numbers(3_000, seed=1):
+        shortlist = shortlist.extended(row[None])
+        assert len(shortlist._parts) <= 5  # each at least eight times the next
+
+
+def test_inverted_lists_find_nearly_what_a_full_search_finds() -> None:
+    random = np.random.default_rng(4)
+    centres = random.normal(size=(40, 32))
+    rows = (centres[random.integers(0, 40, 6_000)] + 0.5 * random.normal(size=(6_000, 32))).astype(np.float32)
+    query, few = rows[:50] + 0.1, np.zeros(6_000, np.bool_)
+    few[random.choice(6_000, 300, replace=False)] = True
+    flat, lists = (
+        Shortlist.empty(32, ivf_from=size).extended(rows[:4_000]).extended(rows[4_000:]) for size in (10**6, 1_000)
+    )
+    assert lists._parts[0].trained_on
+    for allowed, least in ((None, 0.95), (few, 1.0)):  # a narrow filter looks through all lists
+        expected, found = (one.search(query, 10, allowed)[1] for one in (flat, lists))
+        hits = [len(set(a) & set(b)) for a, b in zip(expected, found, strict=True)]
+        assert np.mean(hits) >= 10 * least
+
+
+def test_inverted_lists_are_trained_anew_after_much_growth() -> None:
+    shortlist = Shortlist.empty(DIM, ivf_from=100).extended(whole_numbers(200, seed=1))
+    for seed in range(10):
+        shortlist = shortlist.extended(whole_numbers(200, seed))
+    assert 200 < shortlist._parts[0].trained_on <= 2_200
+
+
+@pytest.mark.parametrize(("shape", "k"), [((DIM,), 3), ((1, DIM + 1), 3), ((1, DIM), 0)])
+def test_a_query_of_another_shape_is_refused(shape: tuple[int, ...], k: int) -> None:
+    with pytest.raises(ValueError, match="a query is"):
+        Shortlist.empty(DIM).search(np.zeros(shape, np.float32), k)
+
+
+def test_embeddings_of_another_shape_are_refused() -> None:
+    for shape in ((DIM,), (2, DIM + 1)):
+        with pytest.raises(ValueError, match="embeddings are"):
+            Shortlist.empty(DIM).extended(np.zeros(shape, np.float32))
+
+
+def test_many_threads_search_while_another_extends() -> None:
+    rows = np.random.default_rng(5).normal(size=(3_000, DIM)).astype(np.float32)
+    published = [Shortlist.empty(DIM).extended(rows[:100])]
+
+    def extend() -> None:
+        for stop in range(130, 3_001, 70):
+            published.append(published[-1].extended(rows[len(published[-1]) : stop]))
+
+    def search(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for _ in range(60):
+            shortlist = published[-1]
+            count, query = len(shortlist), random.normal(size=(1, DIM)).astype(np.float32)
+            allowed = random.random(count) < random.random()
+            scores, found = shortlist.search(query, 5, allowed)
+            best = np.sort((query @ rows[:count][allowed].T)[0])[::-1][:5]
+            np.testing.assert_allclose(scores[0, : len(best)], best, rtol=1e-4, atol=1e-5)
+            assert allowed[found[0, : len(best)]].all()
+
+    with ThreadPoolExecutor(5) as pool:
+        for task in [pool.submit(extend), *(pool.submit(search, seed) for seed in range(4))]:
+            task.result()
