@@ -29,6 +29,14 @@ class Problem(Exception):
         }
 
 
+class BadRequest(Problem):
+    """The body cannot be read at all."""
+
+    status = 400
+    kind = "bad-request"
+    title = "The request cannot be read"
+
+
 class InvalidRequest(Problem):
     """A field of the request cannot be used; `errors` names each field and what to do."""
 

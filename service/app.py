@@ -1,0 +1,183 @@
+"""The web application: routes, the one mapping of faults to problem documents, and the door around both."""
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.bootstrap import Services
+from service.errors import (
+    BadRequest,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+    TooLarge,
+)
+from service.routes import health, images, ingest, models, search
+from service.routes.problems import response_of
+from service.schemas import ProblemAnswer
+
+log = logging.getLogger(__name__)
+
+SMALL_BODY = 2**20  # bytes; of every route that takes no files
+SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def create_app(services: Services) -> FastAPI:
+    """The application over these services; it starts and closes them with the server."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        services.start()
+        yield
+        await services.close()
+
+    app = describe(lifespan)
+    app.state.services = services
+    app.add_middleware(Door, services=services)
+    return app
+
+
+def describe(lifespan: Any = None) -> FastAPI:
+    """The routes without anything behind them: what the OpenAPI document is made of."""
+    app = FastAPI(
+        title="Regard",
+        version="0.1.0",
+        summary="Search your own pictures by what is in them, and see which region answered which word.",
+        lifespan=lifespan,
+        exception_handlers={
+            Problem: on_problem,
+            RequestValidationError: on_invalid,
+            HTTPException: on_http_exception,
+        },
+    )
+    for routes in (search, ingest, images, models, health):
+        app.include_router(routes.router)
+    make_document = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = make_document()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(schemas["ProblemAnswer"].pop("$defs", {}))
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def instance_of(request: Request) -> str:
+    """The name of this very request, as it is in the log and in X-Request-ID."""
+    return f"urn:regard:request:{request.scope.get('request_id', 'unknown')}"
+
+
+def on_problem(request: Request, problem: Exception) -> Response:
+    """A fault that was meant for the caller."""
+    assert isinstance(problem, Problem)
+    return response_of(problem, instance_of(request))
+
+
+def on_invalid(request: Request, fault: Exception) -> Response:
+    """Fields that did not check: each with its name and what is wrong."""
+    assert isinstance(fault, RequestValidationError)
+    errors = [field_error(error) for error in fault.errors()]
+    detail = "; ".join(f"{error['field']}: {error['problem']}" for error in errors)
+    return response_of(InvalidRequest(detail, errors), instance_of(request))
+
+
+def field_error(error: dict[str, Any]) -> dict[str, str]:
+    """One of pydantic's errors in words."""
+    where, *path = error["loc"]
+    if error["type"] == "json_invalid":
+        return {"field": "body", "problem": f"is not JSON: {error['ctx']['error']} at character {path[0]}"}
+    if error["type"] == "missing" and not path:
+        return {"field": str(where), "problem": "is missing; send a JSON object with Content-Type application/json"}
+    if error["type"] == "extra_forbidden":
+        return {"field": ".".join(map(str, path)), "problem": "is not a field of this request"}
+    return {"field": ".".join(map(str, path)) or str(where), "problem": error["msg"]}
+
+
+def on_http_exception(request: Request, fault: Exception) -> Response:
+    """What the framework itself refuses."""
+    assert isinstance(fault, HTTPException)
+    path = request.url.path
+    problem: Problem
+    match fault.status_code:
+        case 404:
+            problem = NotFound(f"There is no route {path}; /docs lists all of them.")
+        case 405:
+            allowed = dict(fault.headers or {}).get("Allow", "")
+            problem = MethodNotAllowed(
+                f"{request.method} {path} is not possible; allowed: {allowed}.", headers=fault.headers
+            )
+        case 413:
+            problem = TooLarge(fault.detail)
+        case _:
+            problem = BadRequest(fault.detail)
+    return response_of(problem, instance_of(request))
+
+
+class Door:
+    """Around everything: names requests, bounds small bodies, counts answers, answers unforeseen faults."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._metrics = services.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        request_id = given if SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        scope["request_id"] = request_id
+        started, status = time.perf_counter(), 0
+
+        async def send_named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, bounded(scope, receive), send_named)
+        except Exception:  # the door: nothing a caller did is told how it failed, the log is
+            log.exception("request %s: %s %s failed", request_id, scope["method"], scope["path"])
+            if status == 0:
+                problem = Problem(f"This is a fault of the server; its log names it by {request_id}.")
+                await response_of(problem, f"urn:regard:request:{request_id}")(scope, receive, send_named)
+        route = getattr(scope.get("route"), "path", "none")
+        self._metrics.requests.labels(route, str(status)).inc()
+        self._metrics.latency.labels(route).observe(time.perf_counter() - started)
+
+
+def bounded(scope: Scope, receive: Receive) -> Receive:
+    """`receive`, ending a body beyond SMALL_BODY; routes that take files bound theirs while spooling."""
+    if scope["path"] in (ingest.PATH, search.IMAGE_PATH):
+        return receive
+    received = 0
+
+    async def receive_bounded() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > SMALL_BODY:
+            raise HTTPException(413, f"The body of this request may have {SMALL_BODY} bytes at most.")
+        return message
+
+    return receive_bounded

@@ -1,0 +1,47 @@
+"""What Prometheus may read; one registry a process, made at the start and handed down."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+
+class Metrics:
+    """Counters the routes feed and gauges that read the parts when they are asked."""
+
+    content_type = "text/plain; version=0.0.4; charset=utf-8"
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "regard_requests", "Answers by route and status.", ["route", "status"], registry=self.registry
+        )
+        self.latency = Histogram(
+            "regard_request_seconds",
+            "Time to answer.",
+            ["route"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.stages = Histogram(
+            "regard_search_stage_seconds",
+            "Time of a search's stages.",
+            ["stage"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.cache = Counter("regard_cache", "Searches by what the cache said.", ["outcome"], registry=self.registry)
+
+    def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
+        """A value read whenever the metrics are."""
+        Gauge(f"regard_{name}", meaning, registry=self.registry).set_function(read)
+
+    def stage_times(self, milliseconds: dict[str, float]) -> None:
+        """Note the stages of one search."""
+        for stage, spent in milliseconds.items():
+            self.stages.labels(stage).observe(spent / 1000)
+
+    def page(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,41 @@
+"""When a job counts as done: not when its pictures are stored, but when they can be found."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+
+from index.catalog import Catalog
+from index.entries import JobStatus
+from service.served import Models
+
+REMEMBERED = 10_000  # jobs; a forgotten one is judged afresh, which only takes longer while others ingest
+
+
+class Progress:
+    """Job states as callers see them."""
+
+    def __init__(self, catalog: Catalog, models: Models) -> None:
+        self._catalog = catalog
+        self._models = models
+        self._needed: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def job(self, job_id: str) -> JobStatus | None:
+        """The job; `running` until the default model's view holds what was stored when its last picture was."""
+        job = self._catalog.job(job_id)
+        if job is None or job.state != "done" or self._searchable(job_id):
+            return job
+        return replace(job, state="running")
+
+    def _searchable(self, job_id: str) -> bool:
+        with self._lock:
+            needed = self._needed.get(job_id)
+        if needed is None:
+            needed = self._catalog.num_slots(), self._catalog.num_caption_slots()
+            with self._lock:
+                self._needed[job_id] = needed
+                while len(self._needed) > REMEMBERED:
+                    self._needed.popitem(last=False)
+        view = self._models.default.view()
+        pictures, captions = view.counts if view else (0, 0)
+        return pictures >= needed[0] and captions >= needed[1]

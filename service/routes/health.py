@@ -1,0 +1,78 @@
+"""Is the process alive, can it answer, and how is it doing?"""
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from service.bootstrap import Services
+from service.errors import NotReady, Overloaded, Problem
+from service.metrics import Metrics
+from service.routes.problems import problems
+from service.routes.using import Using
+from service.schemas import LiveAnswer, ReadyAnswer
+
+router = APIRouter(tags=["health"])
+
+FORWARD_PASS_S = 4.0
+
+
+@router.get("/livez", operation_id="alive", summary="Does the process answer?", responses=problems(Problem))
+async def alive() -> LiveAnswer:
+    """Nothing but the web side itself is asked."""
+    return LiveAnswer(status="alive")
+
+
+@router.get("/readyz", operation_id="ready", summary="Can it search and ingest?", responses=problems(NotReady, Problem))
+async def ready(services: Using) -> ReadyAnswer:
+    """A real forward pass, an open view and a worker heard from lately; also true of an empty store."""
+    view, worker = await asyncio.gather(asyncio.to_thread(_view, services), asyncio.to_thread(_worker, services))
+    checks = {"model": await _model(services), "view": view, "worker": worker}
+    failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
+    if failing:
+        detail = "; ".join(f"{part}: {state}" for part, state in failing.items())
+        raise NotReady(detail, headers={"Retry-After": "5"}, checks=checks)
+    return ReadyAnswer(status="ready", checks=checks)
+
+
+@router.get(
+    "/metrics",
+    operation_id="metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **problems(Problem)},
+)
+def metrics(services: Using) -> Response:
+    """Counters, gauges and histograms in Prometheus' text format."""
+    return Response(services.metrics.page(), media_type=Metrics.content_type)
+
+
+async def _model(services: Services) -> str:
+    if not services.batcher.alive:
+        return "the thread that runs the models has ended"
+    try:
+        work = services.batcher.submit(1, services.search.forward_pass)
+        await asyncio.wait_for(work, FORWARD_PASS_S)
+    except TimeoutError:
+        return f"no forward pass within {FORWARD_PASS_S:g} s"
+    except Overloaded as fault:
+        return fault.detail
+    return "ok"
+
+
+def _view(services: Services) -> str:
+    served = services.models.default
+    if served.view() is None:
+        if services.catalog.num_slots():
+            return f"the view of {served.name} is not built yet"
+        return "ok: the store is empty"
+    return "ok"
+
+
+def _worker(services: Services) -> str:
+    heard = services.catalog.last_heartbeat("worker")
+    if heard is None:
+        return "no worker was ever heard from; start `regard worker` on this data directory"
+    silent = services.clock() - heard
+    if silent > services.settings.worker_silent_s:
+        return f"no worker was heard from for {silent:.0f} s"
+    return "ok"
