@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from models.base import Reranker
+from models.bfan import Bfan, BfanConfig
+from models.caan import Caan, CaanConfig
 from models.encoders import EncoderConfig
 from models.scan import Scan, ScanConfig
+from models.summax import SumMax, SumMaxConfig
 
 Builder = Callable[[EncoderConfig], Reranker]
 
@@ -18,6 +21,11 @@ RERANKERS: Mapping[str, Builder] = {
     "scan-t2i-avg": _scan(direction="t2i", pooling="Mean", lambda_softmax=9.0),
     "scan-i2t-lse": _scan(direction="i2t", pooling="LogSumExp", lambda_softmax=4.0, lambda_lse=5.0),
     "scan-i2t-avg": _scan(direction="i2t", pooling="Mean", lambda_softmax=4.0),
+    "summax-t2i": lambda encoders: SumMax(SumMaxConfig(direction="t2i"), encoders),
+    "summax-i2t": lambda encoders: SumMax(SumMaxConfig(direction="i2t"), encoders),
+    "bfan-prob": lambda encoders: Bfan(BfanConfig(focal="prob"), encoders),
+    "bfan-equal": lambda encoders: Bfan(BfanConfig(focal="equal"), encoders),
+    "caan": lambda encoders: Caan(CaanConfig(), encoders),
 }
 
 
