@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from models.extract import Features
 from models.rows import Regions
 
 
@@ -40,36 +41,55 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
 
 @dataclass(frozen=True)
 class CaptionedFeatures:
-    """N pictures' region features [N R F] (any float type, memory-mapped or not), their mask and captions."""
+    """N captioned pictures among the rows of extracted arrays, which stay memory-mapped."""
 
-    features: np.ndarray
-    mask: np.ndarray
-    captions: Sequence[Sequence[str]]
+    features: np.ndarray  # [M R F], any float type
+    mask: np.ndarray  # [M R]
+    captions: Sequence[Sequence[str]]  # of N pictures
     extractor_digest: str
+    rows: np.ndarray  # [N], the row of each picture in the arrays
 
-    def __post_init__(self) -> None:
-        if not len(self.features) == len(self.mask) == len(self.captions):
-            counts = len(self.features), len(self.mask), len(self.captions)
+    @classmethod
+    def whole(
+        cls, features: np.ndarray, mask: np.ndarray, captions: Sequence[Sequence[str]], digest: str
+    ) -> "CaptionedFeatures":
+        """Arrays with one row a caption list, in the same order."""
+        if not len(features) == len(mask) == len(captions):
+            counts = len(features), len(mask), len(captions)
             raise ValueError(f"features, masks and caption lists differ in number: {counts}")
+        return cls(features, mask, captions, digest, np.arange(len(features)))
+
+    @classmethod
+    def join(cls, features: Features, lines: Sequence[CaptionLine]) -> "CaptionedFeatures":
+        """The captioned pictures of `lines` among extracted ones; ValueError names a picture not extracted."""
+        row_of = {name: row for row, name in enumerate(features.ids)}
+        missing = [line.image for line in lines if line.image not in row_of]
+        if missing:
+            raise ValueError(f"{len(missing)} captioned pictures were not extracted, the first is {missing[0]}")
+        rows = np.array([row_of[line.image] for line in lines])
+        return cls(features.features, features.mask, [line.captions for line in lines], features.digest, rows)
 
     def __len__(self) -> int:
-        return len(self.features)
+        return len(self.rows)
 
-    def regions(self, rows: "slice | Sequence[int] | np.ndarray") -> Regions:
-        """Raw features of some pictures, float32."""
-        vectors = torch.from_numpy(np.asarray(self.features[rows], dtype=np.float32))
-        return Regions(vectors, torch.from_numpy(np.array(self.mask[rows])))
+    @property
+    def feature_dim(self) -> int:
+        """Width F of a region's feature."""
+        return int(self.features.shape[2])
+
+    def regions(self, chosen: "slice | Sequence[int] | np.ndarray") -> Regions:
+        """Raw features of some of the N pictures, float32."""
+        rows = self.rows[chosen]
+        return Regions(torch.from_numpy(self.features[rows].astype(np.float32)), torch.from_numpy(self.mask[rows]))
+
+    def first(self, num: int) -> "CaptionedFeatures":
+        """The first `num` pictures, or all where there are fewer."""
+        return replace(self, captions=self.captions[:num], rows=self.rows[:num])
 
     def sentences(self) -> tuple[list[str], Int64[Tensor, " Q"]]:
         """All captions in the pictures' order, and the picture of each."""
         image_of = [row for row, captions in enumerate(self.captions) for _ in captions]
         return [text for captions in self.captions for text in captions], torch.tensor(image_of)
-
-    def take(self, rows: Sequence[int]) -> "CaptionedFeatures":
-        """Some of the pictures, copied."""
-        chosen = list(rows)
-        captions = [self.captions[row] for row in chosen]
-        return CaptionedFeatures(self.features[chosen], self.mask[chosen], captions, self.extractor_digest)
 
     def batches(self, size: int, seed: int) -> Iterator[tuple[np.ndarray, list[str]]]:
         """One epoch: every caption once, shuffled by `seed`, no picture twice in a batch (its other captions

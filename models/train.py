@@ -40,7 +40,7 @@ class Training:
         self, recipe: Recipe, train: CaptionedFeatures, dev: CaptionedFeatures, out: Path, device: str
     ) -> None:
         self.recipe, self.data, self.out = recipe, train, out
-        self.dev = dev.take(range(min(recipe.validate_images, len(dev))))
+        self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)
         self.matcher = fresh_matcher(recipe, train).to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
@@ -151,7 +151,7 @@ def fresh_matcher(recipe: Recipe, train: CaptionedFeatures) -> Matcher:
     vocabulary = Vocabulary.from_captions((text for texts in train.captions for text in texts), recipe.least_count)
     encoders = EncoderConfig(
         num_words=len(vocabulary),
-        feature_dim=train.features.shape[2],
+        feature_dim=train.feature_dim,
         word_dim=recipe.word_dim,
         width=recipe.width,
         feature_dropout=recipe.feature_dropout,

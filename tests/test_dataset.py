@@ -1,0 +1,78 @@
+"""Captioned pictures as arrays."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.dataset import CaptionedFeatures, CaptionLine, read_captions
+from models.extract import Features
+
+
+def pictures(counts: list[int]) -> CaptionedFeatures:
+    captions = [[f"picture {row} caption {turn}" for turn in range(count)] for row, count in enumerate(counts)]
+    return CaptionedFeatures.whole(
+        np.zeros((len(counts), 2, 3), np.float16), np.ones((len(counts), 2), bool), captions, "d"
+    )
+
+
+def test_an_epoch_shows_every_caption_once_and_no_picture_twice_in_a_batch() -> None:
+    data = pictures([5, 5, 3, 5, 4, 5])
+    seen: list[str] = []
+    for rows, sentences in data.batches(size=1, seed=4):
+        assert len(set(rows.tolist())) == len(rows) == len(sentences)
+        assert all(text.startswith(f"picture {row} ") for row, text in zip(rows, sentences, strict=True))
+        seen += sentences
+    assert sorted(seen) == sorted(text for texts in data.captions for text in texts)
+
+
+def test_batches_repeat_with_the_seed_and_differ_between_seeds() -> None:
+    data = pictures([5] * 8)
+    first, again, other = (list(data.batches(size=4, seed=seed)) for seed in (1, 1, 2))
+    assert [texts for _, texts in first] == [texts for _, texts in again]
+    assert [texts for _, texts in first] != [texts for _, texts in other]
+
+
+def test_a_batch_larger_than_the_data_is_the_data() -> None:
+    assert [len(rows) for rows, _ in pictures([2, 2, 2]).batches(size=128, seed=0)] == [3, 3]
+
+
+def test_sentences_know_their_picture() -> None:
+    sentences, image_of = pictures([2, 1]).sentences()
+    assert sentences == ["picture 0 caption 0", "picture 0 caption 1", "picture 1 caption 0"]
+    assert image_of.tolist() == [0, 0, 1]
+
+
+def test_arrays_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in number"):
+        CaptionedFeatures.whole(np.zeros((2, 1, 1)), np.ones((2, 1), bool), [["a"]], "d")
+
+
+def test_captions_are_read_by_split_and_a_bad_line_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "captions.jsonl"
+    file.write_text('{"image": "a.jpg", "captions": ["one"], "split": "dev"}\n{"image": "b.jpg", "captions": []}\n')
+    assert [line.image for line in read_captions(file, "dev")] == ["a.jpg"]
+    assert len(read_captions(file)) == 2
+    with pytest.raises(ValueError, match="no picture in split 'test'"):
+        read_captions(file, "test")
+    file.write_text('{"image": "a.jpg", "captions": ["one"]}\n{"picture": 3}\n')
+    with pytest.raises(ValueError, match=r"captions\.jsonl:2"):
+        read_captions(file)
+
+
+def test_lines_find_their_rows_among_extracted_pictures() -> None:
+    arrays = np.arange(24, dtype=np.float16).reshape(4, 2, 3)
+    extracted = Features(
+        arrays,
+        np.zeros((4, 2, 4), np.float32),
+        np.zeros((4, 2), np.int16),
+        np.ones((4, 2), np.float32),
+        np.ones((4, 2), bool),
+        ids=("a.jpg", "b.jpg", "c.jpg", "d.jpg"),
+        digest="d",
+    )
+    joined = CaptionedFeatures.join(extracted, [CaptionLine("d.jpg", ("one",)), CaptionLine("b.jpg", ("two", "three"))])
+    assert np.array_equal(joined.regions([0, 1]).vectors.numpy(), arrays[[3, 1]])
+    assert joined.first(1).sentences()[0] == ["one"]
+    with pytest.raises(ValueError, match=r"the first is e\.jpg"):
+        CaptionedFeatures.join(extracted, [CaptionLine("e.jpg", ("one",))])

@@ -1,0 +1,63 @@
+"""Losses against their definitions in loops; two passes against one."""
+
+import pytest
+import torch
+
+from models.encoders import EncoderConfig
+from models.losses import hardest_hinge, hardest_negatives, hinge, info_nce
+from models.registry import build
+from models.rows import Regions, Tokens
+
+SAME = torch.eye(4, dtype=torch.bool)
+
+
+def test_hinge_counts_each_kind_of_negative() -> None:
+    positive, wrong_image, wrong_text = torch.tensor([1.0, 0.5]), torch.tensor([0.9, 0.0]), torch.tensor([2.0, 0.4])
+    # 0.2 + 0.9 - 1 = 0.1; 0; 0.2 + 2 - 1 = 1.2; 0.2 + 0.4 - 0.5 = 0.1
+    assert hinge(positive, wrong_image, wrong_text, margin=0.2).item() == pytest.approx(1.4)
+
+
+def test_the_hardest_negative_is_never_of_the_same_picture() -> None:
+    scores = torch.tensor([[9.0, 8.0, 1.0], [8.0, 9.0, 2.0], [3.0, 4.0, 9.0]])
+    same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=torch.bool)
+    images, sentences = hardest_negatives(scores, same)
+    assert images.tolist() == [2, 2, 1]
+    assert sentences.tolist() == [2, 2, 1]
+
+
+def test_two_passes_give_the_loss_and_gradients_of_one() -> None:
+    torch.manual_seed(0)
+    reranker = build("scan-t2i-avg", EncoderConfig(num_words=9, feature_dim=6, word_dim=5, width=8)).double()
+    regions = Regions(torch.randn(4, 3, 6).double(), torch.ones(4, 3, dtype=torch.bool))
+    tokens = Tokens(torch.randint(1, 9, (4, 5)), torch.arange(5) < torch.tensor([5, 3, 4, 2])[:, None])
+
+    def gradients(two_passes: bool) -> tuple[float, list[torch.Tensor]]:
+        reranker.zero_grad()
+        images, words = reranker.encode_images(regions), reranker.encode_texts(tokens)
+        if two_passes:
+            loss = hardest_hinge(reranker, images, words, SAME, margin=0.5)
+        else:
+            scores = reranker.score(images, words)
+            own = scores.diagonal()
+            wrong = scores.masked_fill(SAME, -torch.inf)
+            loss = (0.5 + wrong.amax(1) - own).clamp_min(0).sum() + (0.5 + wrong.amax(0) - own).clamp_min(0).sum()
+        loss.backward()
+        return loss.item(), [p.grad.clone() for p in reranker.parameters() if p.grad is not None]
+
+    (one, expected), (two, found) = gradients(False), gradients(True)
+    assert one > 0
+    assert two == pytest.approx(one, rel=1e-6)
+    for left, right in zip(expected, found, strict=True):
+        torch.testing.assert_close(left, right, atol=1e-9, rtol=1e-6)
+
+
+def test_info_nce_leaves_out_other_captions_of_the_same_picture() -> None:
+    scores = torch.randn(4, 4)
+    same = SAME.clone()
+    same[0, 1] = same[1, 0] = True
+    expected = 0.0
+    for matrix in (scores, scores.T):
+        for row in range(4):
+            kept = [k for k in range(4) if k == row or not same[row, k]]
+            expected -= torch.log_softmax(matrix[row, kept] / 0.1, 0)[kept.index(row)].item() / 8
+    assert info_nce(scores, same, 0.1).item() == pytest.approx(expected, rel=1e-5)
