@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import threading
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,59 +18,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.decode import DecodeFailed, DecodeLimits, DecodePool
+from tests.pictures import CORNERS, corners, encoded, huge_png, seen_corners
 from tests.processes import children_of, wait_until
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
-CORNERS = {"red": (0.1, 0.1), "lime": (0.9, 0.1), "blue": (0.1, 0.9), "white": (0.9, 0.9)}
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[DecodePool]:
     with DecodePool(1, LIMITS) as shared:
         yield shared
-
-
-def encoded(picture: PIL.Image.Image, kind: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-def corners(width: int = 60, height: int = 40) -> PIL.Image.Image:
-    """A picture with a colour of its own in each corner."""
-    picture = PIL.Image.new("RGB", (width, height))
-    for colour, (x, y) in CORNERS.items():
-        place = (round(x) * width // 2, round(y) * height // 2)
-        picture.paste(colour, (*place, place[0] + width // 2, place[1] + height // 2))
-    return picture
-
-
-def seen_corners(picture: PIL.Image.Image) -> dict[str, str]:
-    """The named colour nearest to each corner's, keyed by the colour that belongs there."""
-    seen = {}
-    for colour, (x, y) in CORNERS.items():
-        pixel = picture.getpixel((int(x * picture.width), int(y * picture.height)))
-        assert isinstance(pixel, tuple)
-        seen[colour] = min(CORNERS, key=lambda name: _distance(name, pixel))
-    return seen
-
-
-def _distance(name: str, pixel: tuple[int, ...]) -> int:
-    rgb = PIL.Image.new("RGB", (1, 1), name).getpixel((0, 0))
-    assert isinstance(rgb, tuple)
-    return sum((a - b) ** 2 for a, b in zip(rgb, pixel, strict=True))
-
-
-def png(width: int, height: int, row: bytes) -> bytes:
-    """A one-bit PNG of equal rows, made without holding its pixels."""
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
-    packer = zlib.compressobj(9)
-    packed = b"".join(packer.compress(b"\0" + row) for _ in range(height)) + packer.flush()
-    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 
 
 def gif_with_broken_tail(frames: int) -> bytes:
@@ -270,7 +226,7 @@ def test_a_file_cut_short_is_refused_at_once_with_a_reason(pool: DecodePool, tmp
 
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     file = tmp_path / "bomb.png"
-    file.write_bytes(png(20_000, 20_000, bytes(2500)))
+    file.write_bytes(huge_png(20_000, 20_000))
     # Twelve times too little memory for its pixels: decoding it would fail in another way.
     with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**28, max_pixels=80_000_000)) as small:
         with pytest.raises(DecodeFailed, match="400000000 pixels") as failed:
@@ -280,7 +236,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
 
 def test_a_picture_that_needs_too_much_memory_is_worth_another_try(tmp_path: Path) -> None:
     file = tmp_path / "large.png"
-    file.write_bytes(png(8_000, 9_000, bytes(1000)))
+    file.write_bytes(huge_png(8_000, 9_000))
     with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**28, max_pixels=80_000_000)) as small:
         with pytest.raises(DecodeFailed, match="memory") as failed:
             small.decode(file)

@@ -1,0 +1,53 @@
+"""Small pictures made for a test."""
+
+import io
+import struct
+import zlib
+
+import PIL.Image
+
+CORNERS = {"red": (0.1, 0.1), "lime": (0.9, 0.1), "blue": (0.1, 0.9), "white": (0.9, 0.9)}
+
+
+def encoded(picture: PIL.Image.Image, kind: str, **options: object) -> bytes:
+    """The picture as a file of that kind."""
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def corners(width: int = 60, height: int = 40) -> PIL.Image.Image:
+    """A picture with a colour of its own in each corner."""
+    picture = PIL.Image.new("RGB", (width, height))
+    for colour, (x, y) in CORNERS.items():
+        place = (round(x) * width // 2, round(y) * height // 2)
+        picture.paste(colour, (*place, place[0] + width // 2, place[1] + height // 2))
+    return picture
+
+
+def seen_corners(picture: PIL.Image.Image) -> dict[str, str]:
+    """The named colour nearest to each corner's, keyed by the colour that belongs there."""
+    seen = {}
+    for colour, (x, y) in CORNERS.items():
+        pixel = picture.getpixel((int(x * picture.width), int(y * picture.height)))
+        assert isinstance(pixel, tuple)
+        seen[colour] = min(CORNERS, key=lambda name: _distance(name, pixel))
+    return seen
+
+
+def _distance(name: str, pixel: tuple[int, ...]) -> int:
+    rgb = PIL.Image.new("RGB", (1, 1), name).getpixel((0, 0))
+    assert isinstance(rgb, tuple)
+    return sum((a - b) ** 2 for a, b in zip(rgb, pixel, strict=True))
+
+
+def huge_png(width: int, height: int) -> bytes:
+    """A black one-bit PNG, made without holding its pixels."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    packer, row = zlib.compressobj(9), bytes(1 + (width + 7) // 8)
+    packed = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
