@@ -117,8 +117,8 @@ class Caan(Reranker):
     def _attend_tile(self, images: CaanImages, texts: _Texts) -> _Attended:
         # Both products of regions and words in one, [K R 2 Q W]: a matrix of few columns multiplies slowly.
         both = torch.stack([texts.vectors, texts.keys])
-        product = (images.vectors @ both.flatten(0, 2).T).unflatten(2, both.shape[:3])
-        similarity, affinity = product.permute(2, 3, 0, 1, 4)
+        product = images.vectors @ both.flatten(0, 2).T
+        similarity, affinity = product.view(*product.shape[:2], *both.shape[:3]).permute(2, 3, 0, 1, 4)
         positive = leaky_relu(affinity.tanh(), self.config.slope)
         to_words = normalize(positive, dim=2, eps=EPSILON)
         to_regions = normalize(positive, dim=3, eps=EPSILON)

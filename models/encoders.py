@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.attention import unit
@@ -30,6 +31,24 @@ class EncoderConfig:
         return replace(self, unit_regions=bool(self.unit_regions), unit_words=bool(self.unit_words))
 
 
+def thinned(mask: Bool[Tensor, "K R"], chance: float) -> Bool[Tensor, "K R"]:
+    """A mask that leaves out each region with that chance, unless none were left."""
+    if chance == 0:
+        return mask
+    kept = mask & (torch.rand(mask.shape, device=mask.device) >= chance)
+    return torch.where(kept.any(1, keepdim=True), kept, mask)
+
+
+def packed_outputs(
+    rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor, "Q W"]
+) -> Float[Tensor, "Q W H"]:
+    """Outputs of a recurrent network, directions side by side; zeros where padded."""
+    # Packing keeps the backward direction from reading the padding first.
+    packed = pack_padded_sequence(vectors, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    outputs, _ = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=mask.shape[1])
+    return outputs
+
+
 class RegionEncoder(nn.Module):
     """Linear projection of each region's feature, then (by default) unit length."""
 
@@ -44,13 +63,8 @@ class RegionEncoder(nn.Module):
 
     def forward(self, regions: Regions) -> Regions:
         vectors = self.fc(self.dropout(regions.vectors))
-        return Regions(unit(vectors) if self.unit else vectors, self._thinned(regions.mask))
-
-    def _thinned(self, mask: torch.Tensor) -> torch.Tensor:
-        if not self.training or self.region_dropout == 0:
-            return mask
-        kept = mask & (torch.rand(mask.shape, device=mask.device) >= self.region_dropout)
-        return torch.where(kept.any(1, keepdim=True), kept, mask)
+        mask = thinned(regions.mask, self.region_dropout) if self.training else regions.mask
+        return Regions(unit(vectors) if self.unit else vectors, mask)
 
 
 class SentenceEncoder(nn.Module):
@@ -65,14 +79,7 @@ class SentenceEncoder(nn.Module):
         self.unit = config.unit_words is not False
 
     def forward(self, tokens: Tokens) -> Words:
-        # Packing keeps the backward direction from reading the padding first.
-        packed = pack_padded_sequence(
-            self.dropout(self.embed(tokens.ids)),
-            tokens.mask.sum(1).cpu(),
-            batch_first=True,
-            enforce_sorted=False,
-        )
-        vectors, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=tokens.ids.shape[1])
+        vectors = packed_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
         if self.rnn.bidirectional:
             forward, backward = vectors.chunk(2, dim=2)
             vectors = (forward + backward) / 2
