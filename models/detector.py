@@ -5,30 +5,28 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import PIL.Image
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, Int64, UInt8
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from torchvision.models.detection.anchor_utils import AnchorGenerator
-from torchvision.models.detection.faster_rcnn import TwoMLPHead
+from torch import Tensor
+from torch.nn.functional import pad
 from torchvision.models.detection.image_list import ImageList
-from torchvision.models.detection.roi_heads import RoIHeads
-from torchvision.models.detection.rpn import RegionProposalNetwork, RPNHead
-from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign, clip_boxes_to_image
+from torchvision.ops import FeaturePyramidNetwork, clip_boxes_to_image, remove_small_boxes
 
 from models.extractor import PICTURE, Detections, Extractor
+from models.heads import proposer, region_heads
 from models.mobilenet import CHANNELS, FEATURE_DIM, STRIDE, Maps, MobileNetV2, normalised
-from models.regionfeatures import RegionFeatures
+from models.regionfeatures import FeatureKind, region_features
+from models.rows import Rows
 from models.selection import choose, distinct
 from models.sizes import fitted, stacked
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-ANCHOR_SIDES = ((24, 48), (80, 128), (192, 320))  # pixels, at strides 8, 16 and 32
-ANCHOR_ASPECTS = (0.5, 1.0, 2.0)
+SMALLEST = 4.0  # pixels of the size looked at; a thinner box shows nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +37,18 @@ class DetectorConfig:
     """Classes, without background and without the whole picture."""
     num_regions: int = 36
     whole_picture: bool = True
-    feature: Literal["region", "map"] = "map"
-    """The last stage run on each region, or run once and pooled (docs/extractor.md)."""
-    side: int = 448
-    """Root of the number of pixels that boxes are looked for in."""
+    feature: FeatureKind = "region"
+    cells: int = 10
+    """Cells a side to which a region is sampled for its feature."""
+    side: float = 448.0
+    """Root of the number of pixels in which boxes are looked for."""
     neck_width: int = 128
     head_width: int = 256
     num_proposals: int = 200
+    class_overlap: float = 0.3
+    """Within a class a box falls to a surer one that it overlaps by more."""
+    any_overlap: float = 0.7
+    """The same whatever the class: boxes that agree so far after refinement are one place."""
     batch: int = 8
     """Pictures in one pass."""
 
@@ -55,21 +58,18 @@ class DetectorConfig:
         return cls(**{**values, "labels": tuple(values["labels"])})
 
 
-class Predictor(nn.Module):
-    """Class logits, and box corrections that all classes share: rare classes never learn their own."""
+@dataclass(frozen=True)
+class Places(Rows):
+    """Detections before they have features."""
 
-    def __init__(self, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.num_classes = num_classes
-        self.classes = nn.Linear(width, num_classes)
-        self.corrections = nn.Linear(width, 4)
-
-    def forward(self, x: Float[Tensor, "N width"]) -> tuple[Float[Tensor, "N C"], Float[Tensor, "N C4"]]:
-        return self.classes(x), self.corrections(x).repeat(1, self.num_classes)
+    boxes: Float[Tensor, "K R 4"]
+    labels: Int64[Tensor, "K R"]
+    confidence: Float[Tensor, "K R"]
+    mask: Bool[Tensor, "K R"]
 
 
 class FasterRcnn(Extractor):
-    """Region proposals and class and box heads on a feature pyramid over the backbone's maps."""
+    """Region proposals, class head and box head on a feature pyramid over the backbone's maps."""
 
     def __init__(self, config: DetectorConfig, backbone: MobileNetV2 | None = None) -> None:
         super().__init__()
@@ -80,63 +80,113 @@ class FasterRcnn(Extractor):
         self.digest = "untrained"
         self.backbone = backbone or MobileNetV2()
         self.neck = FeaturePyramidNetwork(list(CHANNELS.values()), config.neck_width)
-        self.proposer = _proposer(config)
-        self.heads = _heads(config)
-        self.describe = RegionFeatures(config.feature)
+        self.proposer = proposer(config.neck_width, config.num_proposals)
+        self.heads = region_heads(config.neck_width, config.head_width, 1 + len(config.labels))
 
     def losses(
         self, pixels: UInt8[Tensor, "K 3 H W"], targets: list[dict[str, Tensor]]
     ) -> dict[str, Float[Tensor, ""]]:
-        """Losses of the proposer and the heads; targets as torchvision's, label 0 is background."""
-        with torch.no_grad():
-            maps = self.backbone(normalised(pixels))
-        pyramid = self._pyramid(maps)
-        images = _image_list(pixels)
-        proposals, proposer_losses = self.proposer(images, pyramid, targets)
-        _, head_losses = self.heads(pyramid, proposals, images.image_sizes, targets)
-        return {**proposer_losses, **head_losses}
+        """Losses of proposer and heads in training mode; `targets` as torchvision's, label 0 is background."""
+        pyramid = self.neck(self.backbone(normalised(pixels))._asdict())
+        images = _images(pixels)
+        proposals, of_proposer = self.proposer(images, pyramid, targets)
+        _, of_heads = self.heads(pyramid, proposals, images.image_sizes, targets)
+        return {**of_proposer, **of_heads}
 
     @torch.no_grad()
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of RGB pictures; pictures looked at in the same size share a pass and never any padding."""
-        parts: list[Detections] = []
-        order: list[int] = []
-        groups: dict[tuple[tuple[int, int], ...], list[int]] = {}
+        """Regions of upright RGB pictures; those looked at in one size share a pass, so none is ever padded."""
+        alike: dict[tuple[int, ...], list[int]] = {}
         for place, picture in enumerate(pictures):
-            groups.setdefault(self._sizes(picture), []).append(place)
-        for sizes, places in groups.items():
-            for start in range(0, len(places), self.config.batch):
-                batch = places[start : start + self.config.batch]
-                parts.append(self._extract_alike([pictures[place] for place in batch], *sizes))
-                order += batch
-        return Detections.cat(parts)[torch.tensor(order).argsort()]
+            alike.setdefault(self._sizes(picture), []).append(place)
+        passes = [
+            places[start : start + self.config.batch]
+            for places in alike.values()
+            for start in range(0, len(places), self.config.batch)
+        ]
+        parts = [self._extract_alike([pictures[place] for place in places]) for places in passes]
+        order = torch.tensor([place for places in passes for place in places]).argsort()
+        return Detections.cat(parts)[order.to(parts[0].mask.device)]
 
-    def _sizes(self, picture: PIL.Image.Image) -> tuple[tuple[int, int], ...]:
+    def _sizes(self, picture: PIL.Image.Image) -> tuple[int, ...]:
         side = self.config.side
-        return tuple(fitted(*picture.size, scale, STRIDE) for scale in (side, side / 2))
+        return (*fitted(*picture.size, side, STRIDE), *fitted(*picture.size, side / 2, STRIDE))
 
-    def _extract_alike(
-        self, pictures: list[PIL.Image.Image], size: tuple[int, int], half_size: tuple[int, int]
-    ) -> Detections:
-        pixels = stacked(pictures, size).to(self._device())
-        maps = self.backbone(normalised(pixels))
-        half_maps = self.backbone(normalised(stacked(pictures, half_size).to(self._device())))
-        found = self._find(maps, pixels)
-        features = self.describe(self.backbone, maps, half_maps, found.boxes, found.mask, size)
-        scale = [[(p.width / size[0], p.height / size[1]) * 2 for p in pictures]]
-        scales = found.boxes.new_tensor(scale).reshape(-1, 1, 4)
-        return replace(found, features=features, boxes=found.boxes * scales)
+    def _extract_alike(self, pictures: list[PIL.Image.Image]) -> Detections:
+        sizes = self._sizes(pictures[0])
+        pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
+        scales = (self.backbone(normalised(pixels)), self.backbone(normalised(half)))
+        places = self._find(scales[0], pixels)
+        kind, cells = self.config.feature, self.config.cells
+        features = region_features(self.backbone, kind, cells, scales, places.boxes, places.mask)
+        zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
+        boxes = places.boxes * places.boxes.new_tensor(zoom)[:, None]
+        return Detections(features=features, **{**places.tensors(), "boxes": boxes})
 
-    def _find(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> Detections:
-        """Regions in pixels of `pixels`, without features."""
-        pyramid = self._pyramid(maps)
-        images = _image_list(pixels)
+    def _pixels(self, pictures: list[PIL.Image.Image], size: tuple[int, ...]) -> UInt8[Tensor, "K 3 H W"]:
+        width, height = size
+        return stacked(pictures, (width, height)).to(next(self.parameters()).device)
+
+    def _find(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> Places:
+        """Regions in pixels of `pixels`."""
+        pyramid = self.neck(maps._asdict())
+        images = _images(pixels)
         proposals, _ = self.proposer(images, pyramid)
         pooled = self.heads.box_roi_pool(pyramid, proposals, images.image_sizes)
         logits, corrections = self.heads.box_predictor(self.heads.box_head(pooled))
+        refined = self.heads.box_coder.decode(corrections[:, :4], proposals)[:, 0]
         counts = [len(boxes) for boxes in proposals]
-        refined = self.heads.box_coder.decode(corrections[:, :4].contiguous(), proposals)[:, 0].split(counts)
-        probabilities = logits.softmax(1)[:, 1:].split(counts)
-        size = (pixels.shape[2], pixels.shape[3])
-        chosen = [self._choose(*each, size) for each in zip(refined, probabilities, strict=True)]
-        return Detections.cat(chosen)
+        found = zip(refined.split(counts), logits.softmax(1)[:, 1:].split(counts), strict=True)
+        return Places.cat([self._choose(*each, images.image_sizes[0]) for each in found])
+
+    def _choose(
+        self, boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], size: tuple[int, int]
+    ) -> Places:
+        """The regions of one picture among its refined boxes, padded to `num_regions`."""
+        boxes = clip_boxes_to_image(boxes, size)
+        kept = remove_small_boxes(boxes, SMALLEST)
+        kept = kept[distinct(boxes[kept], probabilities[kept], self.config.any_overlap)]
+        boxes, probabilities = boxes[kept], probabilities[kept]
+        count = self.num_regions - self.config.whole_picture
+        indices, labels, confidence = choose(boxes, probabilities, count, self.config.class_overlap)
+        boxes = boxes[indices]
+        if self.config.whole_picture:
+            boxes = torch.cat([boxes.new_tensor([[0, 0, size[1], size[0]]]), boxes])
+            labels = pad(labels, (1, 0), value=len(self.config.labels))
+            confidence = pad(confidence, (1, 0), value=1.0)
+        missing = self.num_regions - len(boxes)
+        mask = pad(torch.ones_like(labels, dtype=torch.bool), (0, missing))
+        padded = (pad(boxes, (0, 0, 0, missing)), pad(labels, (0, missing)), pad(confidence, (0, missing)), mask)
+        return Places(*(each[None] for each in padded))
+
+
+def _images(pixels: UInt8[Tensor, "K 3 H W"]) -> ImageList:
+    """The sizes of a batch as torchvision's parts read them."""
+    height, width = pixels.shape[2:]
+    return ImageList(pixels, [(height, width)] * len(pixels))
+
+
+def placed(detector: FasterRcnn, device: str) -> FasterRcnn:
+    """The detector on `device`, its convolutions laid out as they run fastest: channels last."""
+    return detector.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+def save_detector(detector: FasterRcnn, folder: Path) -> None:
+    """Writes configuration and weights, fp16, to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: tensor.half().contiguous().cpu() for name, tensor in detector.state_dict().items()}
+    save_file(state, folder / WEIGHTS_FILE)
+    (folder / CONFIG_FILE).write_text(json.dumps(asdict(detector.config), indent=2) + "\n", encoding="utf-8")
+
+
+def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
+    """The detector saved in `folder`; `settings` replace fields of its configuration, and change its digest."""
+    config = DetectorConfig.from_json(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+    config = replace(config, **settings)
+    detector = FasterRcnn(config)
+    weights = folder / WEIGHTS_FILE
+    detector.load_state_dict({name: tensor.float() for name, tensor in load_file(weights).items()})
+    identity = json.dumps(asdict(config), sort_keys=True).encode() + weights.read_bytes()
+    detector.digest = hashlib.sha256(identity).hexdigest()[:32]
+    detector.eval().requires_grad_(False)
+    return placed(detector, device)

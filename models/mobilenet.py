@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float, UInt8
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -14,7 +13,8 @@ from torchvision.models import mobilenet_v2
 STRIDE = 32  # heights and widths of pictures must be multiples of it
 CHANNELS = {"stride8": 32, "stride16": 96, "stride32": 320}
 FEATURE_DIM = 1280
-LAST_STAGE = 14  # features[14:] halve the stride-16 map and widen it to 1280 channels
+LAST_STAGE = 14  # features[14:] take the stride-16 map to half its size and 1280 channels
+LAST_STAGE_STRIDE = 16
 
 
 class Maps(NamedTuple):
@@ -29,7 +29,8 @@ class SameConv2d(nn.Conv2d):
     """A 3x3 convolution of stride 2 that pads even sides as TensorFlow does: nothing before, one after."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(pad(input, (0, 1, 0, 1)), self.weight, self.bias)
+        padded: Tensor = self._conv_forward(pad(input, (0, 1, 0, 1)), self.weight, self.bias)
+        return padded
 
 
 class MobileNetV2(nn.Module):
@@ -47,11 +48,13 @@ class MobileNetV2(nn.Module):
 
     def widen(self, stride32: Float[Tensor, "N 320 H W"]) -> Float[Tensor, "N 1280 H W"]:
         """The last 1x1 convolution: what ImageNet's classifier averaged."""
-        return self.features[18](stride32)
+        wide: Tensor = self.features[18](stride32)
+        return wide
 
     def last_stage(self, stride16: Float[Tensor, "N 96 H W"]) -> Float[Tensor, "N 1280 h w"]:
         """From a stride-16 map, or a region cut out of one, to the last map; H and W even."""
-        return self.features[LAST_STAGE:](stride16)
+        wide: Tensor = self.features[LAST_STAGE:](stride16)
+        return wide
 
 
 def normalised(pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K 3 H W"]:
@@ -82,20 +85,6 @@ def _folded(features: nn.Sequential) -> nn.Sequential:
 def _same_padded(layer: nn.Conv2d) -> nn.Conv2d:
     if layer.stride != (2, 2):
         return layer
-    same = SameConv2d(
-        layer.in_channels, layer.out_channels, layer.kernel_size[0], 2, padding=0, groups=layer.groups
-    )
+    same = SameConv2d(layer.in_channels, layer.out_channels, layer.kernel_size[0], 2, padding=0, groups=layer.groups)
     same.load_state_dict(layer.state_dict())
     return same
-
-
-def freeze(module: nn.Module) -> None:
-    """No gradients for `module`."""
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)
-
-
-def frozen_maps(backbone: MobileNetV2, pixels: UInt8[Tensor, "K 3 H W"]) -> Maps:
-    """Maps without gradients."""
-    with torch.no_grad():
-        return backbone(normalised(pixels))

@@ -16,9 +16,7 @@ class Chosen(NamedTuple):
     confidence: Float[Tensor, " N"]
 
 
-def choose(
-    boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], count: int, overlap: float
-) -> Chosen:
+def choose(boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], count: int, overlap: float) -> Chosen:
     """At most `count` boxes by their best probability among the classes in which they survive suppression.
 
     In each of the C classes (background is not among them) every box competes with that class's probability
@@ -27,9 +25,7 @@ def choose(
     """
     num_boxes, num_classes = probabilities.shape
     places = torch.arange(num_boxes * num_classes, device=boxes.device)
-    kept = batched_nms(
-        boxes.repeat_interleave(num_classes, 0), probabilities.flatten(), places % num_classes, overlap
-    )
+    kept = batched_nms(boxes.repeat_interleave(num_classes, 0), probabilities.flatten(), places % num_classes, overlap)
     survived = torch.full_like(probabilities, -1.0).flatten()
     survived[kept] = probabilities.flatten()[kept]
     confidence, labels = survived.view_as(probabilities).max(1)
@@ -38,8 +34,7 @@ def choose(
     return Chosen(order, labels[order], confidence[order])
 
 
-def distinct(
-    boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], overlap: float
-) -> Int64[Tensor, " N"]:
+def distinct(boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], overlap: float) -> Int64[Tensor, " N"]:
     """Indices of boxes that are not the same place twice, whatever their class, the surest kept."""
-    return nms(boxes, probabilities.amax(1), overlap)
+    kept: Tensor = nms(boxes, probabilities.amax(1), overlap)
+    return kept

@@ -14,13 +14,13 @@ LONGEST = 4.0  # aspect beyond which a picture is squeezed: 3000x10 is looked at
 def fitted(width: int, height: int, side: float, multiple: int) -> tuple[int, int]:
     """Width and height of about side**2 pixels in nearly the same aspect, both multiples of `multiple`."""
     root = min(max(width / height, 1 / LONGEST), LONGEST) ** 0.5
-    return tuple(max(1, round(length / multiple)) * multiple for length in (side * root, side / root))  # type: ignore[return-value]
+    across, down = (max(1, round(length / multiple)) * multiple for length in (side * root, side / root))
+    return across, down
 
 
 def stacked(pictures: Sequence[PIL.Image.Image], size: tuple[int, int]) -> UInt8[Tensor, "K 3 H W"]:
     """Pictures, each stretched to `size` (width, height)."""
     resized = [
-        np.asarray(picture.resize(size, PIL.Image.Resampling.BILINEAR, reducing_gap=3.0))
-        for picture in pictures
+        np.asarray(picture.resize(size, PIL.Image.Resampling.BILINEAR, reducing_gap=3.0)) for picture in pictures
     ]
     return torch.from_numpy(np.stack(resized)).permute(0, 3, 1, 2)

@@ -20,16 +20,6 @@ LEAST_SCORE = 0.1  # kept in the cache; a training chooses a higher bar of its o
 OVERLAP = 0.5
 ASPECTS = (4 / 3, 3 / 4)  # a photograph squashed to a square was most likely one of these
 
-COCO_CLASSES = tuple(
-    "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, stop sign, "
-    "parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe, backpack, umbrella, "
-    "handbag, tie, suitcase, frisbee, skis, snowboard, sports ball, kite, baseball bat, baseball glove, skateboard, "
-    "surfboard, tennis racket, bottle, wine glass, cup, fork, knife, spoon, bowl, banana, apple, sandwich, orange, "
-    "broccoli, carrot, hot dog, pizza, donut, cake, chair, couch, potted plant, bed, dining table, toilet, tv, "
-    "laptop, mouse, remote, keyboard, cell phone, microwave, oven, toaster, sink, refrigerator, book, clock, vase, "
-    "scissors, teddy bear, hair drier, toothbrush".split(", ")
-)
-
 
 class Lesson(NamedTuple):
     """What the teacher sees in one photograph."""
@@ -105,9 +95,7 @@ def look_at_all(teacher: Teacher, photographs: Mapping[str, Path], cache: Path) 
             if name not in done:
                 with PIL.Image.open(path) as photograph:
                     lesson = teacher.look(photograph.convert("RGB"))
-                parts = zip(
-                    lesson._fields, (part.astype(float).round(4).tolist() for part in lesson), strict=True
-                )
+                parts = zip(lesson._fields, (part.astype(float).round(4).tolist() for part in lesson), strict=True)
                 lines.write(json.dumps({"name": name, **dict(parts)}) + "\n")
             yield name
 

@@ -1,0 +1,49 @@
+"""One vector a region: the backbone's last map inside a box, at the scale at which the backbone knows things."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torchvision.ops import roi_align
+
+from models.mobilenet import FEATURE_DIM, LAST_STAGE_STRIDE, STRIDE, Maps, MobileNetV2
+
+KNOWN_SIDE = 224  # pixels of the photographs the backbone learned from
+
+FeatureKind = Literal["region", "map"]
+
+
+def region_features(
+    backbone: MobileNetV2,
+    kind: FeatureKind,
+    cells: int,
+    scales: tuple[Maps, Maps],
+    boxes: Float[Tensor, "K R 4"],
+    mask: Bool[Tensor, "K R"],
+) -> Float[Tensor, "K R 1280"]:
+    """Mean features of boxes given in pixels of the first of two scales, of which the second is half as large.
+
+    "region" cuts the stride-16 map and runs the last stage on each cut (the papers' C4 detector); "map" runs
+    the last stage once and cuts its map. A cut has `cells` cells a side. A box is taken from the scale at which it is nearer to KNOWN_SIDE.
+    """
+    features = boxes.new_zeros(*mask.shape, FEATURE_DIM)
+    sides = (boxes[..., 2:] - boxes[..., :2]).prod(-1).clamp(min=1).sqrt()
+    large = sides > KNOWN_SIDE * 2**0.5
+    for maps, shrink, here in ((scales[0], 1.0, mask & ~large), (scales[1], 0.5, mask & large)):
+        pictures = here.nonzero()[:, :1]
+        if len(pictures):
+            rois = torch.cat([pictures.to(boxes.dtype), boxes[here] * shrink], 1)
+            features[here] = _mean_features(backbone, kind, cells, maps, rois)
+    return features
+
+
+def _mean_features(
+    backbone: MobileNetV2, kind: FeatureKind, cells: int, maps: Maps, rois: Float[Tensor, "N 5"]
+) -> Float[Tensor, "N 1280"]:
+    if kind == "map":
+        wide = backbone.widen(maps.stride32)
+        cuts: Tensor = roi_align(wide, rois, cells, 1 / STRIDE, 2, True)
+        return cuts.mean((2, 3))
+    cuts = roi_align(maps.stride16, rois, cells, 1 / LAST_STAGE_STRIDE, 2, True)
+    return backbone.last_stage(cuts.contiguous(memory_format=torch.channels_last)).mean((2, 3))

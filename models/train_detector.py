@@ -1,0 +1,246 @@
+"""Trains the Faster R-CNN on photographs whose boxes and classes a teacher detector gives."""
+
+import argparse
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import PIL.Image
+import torch
+from torch import nn
+
+from models.augment import View, random_view
+from models.coco import COCO_CLASSES
+from models.dataset import read_captions
+from models.detector import DetectorConfig, FasterRcnn, placed, save_detector
+from models.mobilenet import STRIDE, read_backbone
+from models.sizes import fitted
+from models.teacher import Lesson, Teacher, look_at_all, read_lessons
+
+LESSONS_FILE = "lessons.jsonl"
+CHECKPOINT_FILE = "checkpoint.pt"
+DETECTOR_FOLDER = "detector"
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorRecipe:
+    """How to train; the same recipe, photographs and seed give the same detector."""
+
+    steps: int = 1500
+    batch: int = 8
+    learning_rate: float = 8e-4
+    warmup: int = 100
+    weight_decay: float = 1e-4
+    clip: float = 5.0
+    least_score: float = 0.25
+    """Teacher's boxes below it are not taught."""
+    sides: tuple[float, float] = (256.0, 448.0)
+    """Root of the number of pixels of a batch, drawn anew for each."""
+    aspects: tuple[float, float] = (0.5, 2.0)
+    """Width / height of a batch, likewise."""
+    least_crop: float = 0.6
+    save_every: int = 100
+    seed: int = 0
+
+
+def train_detector(
+    recipe: DetectorRecipe,
+    *,
+    photographs: Mapping[str, Path],
+    backbone_file: Path,
+    teacher_file: Path,
+    out: Path,
+    device: str = "cpu",
+    threads: int = 2,
+    resume: bool = True,
+    tensorboard: bool = False,
+) -> FasterRcnn:
+    """Trains neck, proposer and heads on a frozen backbone and saves the detector to `out`/detector.
+
+    The teacher's boxes and a checkpoint are kept in `out`; a run that was killed goes on from them.
+    """
+    torch.set_num_threads(threads)
+    torch.manual_seed(recipe.seed)
+    out.mkdir(parents=True, exist_ok=True)
+    lessons = _lessons(photographs, teacher_file, out, threads)
+    detector = FasterRcnn(DetectorConfig(labels=COCO_CLASSES), read_backbone(backbone_file))
+    placed(detector, device)
+    detector.backbone.requires_grad_(False)
+    run = _Run(recipe, detector, out / CHECKPOINT_FILE, _writer(out) if tensorboard else None)
+    if resume:
+        run.resume()
+    run.fit(photographs, lessons)
+    detector.eval()
+    save_detector(detector, out / DETECTOR_FOLDER)
+    return detector
+
+
+class _Run:
+    """A training under way."""
+
+    def __init__(self, recipe: DetectorRecipe, detector: FasterRcnn, checkpoint: Path, writer: Any) -> None:
+        self.recipe, self.detector, self.checkpoint, self.writer = recipe, detector, checkpoint, writer
+        self.step = 0
+        learnt = [parameter for parameter in detector.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(learnt, recipe.learning_rate, weight_decay=recipe.weight_decay)
+
+    def fit(self, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson]) -> None:
+        """Steps until the recipe is done."""
+        self.detector.train()
+        for views in _progress(_prefetched(self.recipe, photographs, lessons, self.step), self.recipe.steps, self.step):
+            losses = self.learn(views)
+            self.step += 1
+            if self.writer:
+                for name, loss in losses.items():
+                    self.writer.add_scalar(name, loss, self.step)
+            if self.step % self.recipe.save_every == 0 or self.step == self.recipe.steps:
+                self.save()
+                print(self.step, {name: round(loss, 3) for name, loss in losses.items()}, flush=True)
+
+    def learn(self, views: list[View]) -> dict[str, float]:
+        """One step; the losses before it."""
+        torch.manual_seed(self.recipe.seed * 1_000_003 + self.step)  # torchvision samples boxes at random
+        device = next(self.detector.parameters()).device
+        pixels = torch.stack([view.pixels for view in views]).to(device)
+        targets = [{name: part.to(device) for name, part in view.target.items()} for view in views]
+        losses = self.detector.losses(pixels, targets)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.recipe, self.step)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.detector.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        return {name: float(loss.detach()) for name, loss in losses.items()}
+
+    def save(self) -> None:
+        """Replaces the checkpoint whole: a kill leaves the old one or the new one."""
+        state = {
+            "recipe": asdict(self.recipe),
+            "step": self.step,
+            "detector": self.detector.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        partial = self.checkpoint.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(self.checkpoint)
+
+    def resume(self) -> None:
+        """Goes on from the checkpoint if there is one; ValueError if another recipe made it."""
+        if not self.checkpoint.exists():
+            return
+        state = torch.load(self.checkpoint, weights_only=True)
+        if state["recipe"] != asdict(self.recipe):
+            raise ValueError(f"{self.checkpoint} belongs to another recipe: {state['recipe']}")
+        self.step = state["step"]
+        self.detector.load_state_dict(state["detector"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def learning_rate(recipe: DetectorRecipe, step: int) -> float:
+    """Linear warm-up, then half a cosine down to zero."""
+    if step < recipe.warmup:
+        return recipe.learning_rate * (step + 1) / recipe.warmup
+    share = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
+    return recipe.learning_rate * (1 + math.cos(math.pi * share)) / 2
+
+
+def batch_views(
+    recipe: DetectorRecipe, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson], step: int
+) -> list[View]:
+    """The views of one step, which follow from the recipe and the step alone."""
+    random = np.random.default_rng((recipe.seed, step))
+    aspect = math.exp(random.uniform(*np.log(recipe.aspects)))
+    size = fitted(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
+    names = sorted(lessons)
+    first = step * recipe.batch
+    views = []
+    for place in range(first, first + recipe.batch):
+        epoch, within = divmod(place, len(names))
+        order = np.random.default_rng((recipe.seed, epoch, 1)).permutation(len(names))
+        name = names[order[within]]
+        with PIL.Image.open(photographs[name]) as photograph:
+            picture = photograph.convert("RGB")
+        views.append(random_view(picture, lessons[name].above(recipe.least_score), size, recipe.least_crop, random))
+    return views
+
+
+def _prefetched(
+    recipe: DetectorRecipe, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson], first: int
+) -> Iterator[list[View]]:
+    """Batches from step `first` on, the next one made while one is learnt."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(batch_views, recipe, photographs, lessons, first)
+        for step in range(first, recipe.steps):
+            views = coming.result()
+            coming = pool.submit(batch_views, recipe, photographs, lessons, step + 1)
+            yield views
+
+
+def _lessons(photographs: Mapping[str, Path], teacher_file: Path, out: Path, threads: int) -> dict[str, Lesson]:
+    """What the teacher sees in each photograph, from the cache where it has looked before."""
+    cache = out / LESSONS_FILE
+    known = read_lessons(cache) if cache.exists() else {}
+    if photographs.keys() - known.keys():
+        teacher = Teacher(teacher_file, threads)
+        for _ in _progress(look_at_all(teacher, photographs, cache), len(photographs), 0):
+            pass
+        known = read_lessons(cache)
+    return {name: known[name] for name in photographs}
+
+
+def _progress(items: Iterable[Item], total: int, done: int) -> Iterator[Item]:
+    from rich.progress import track  # noqa: PLC0415  # only trainings show a bar
+
+    yield from track(items, description="", total=total, completed=done)
+
+
+def _writer(out: Path) -> Any:
+    from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # in the training extra
+
+    return SummaryWriter(out / "tensorboard")
+
+
+def main() -> None:
+    """`python -m models.train_detector`: a recipe's fields and the paths as flags."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--captions", type=Path, required=True, help="JSON lines with image and split")
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--backbone", type=Path, required=True, help="MobileNetV2, safetensors")
+    parser.add_argument("--teacher", type=Path, required=True, help="YOLOX, ONNX")
+    parser.add_argument("--out", type=Path, required=True, help="run folder; a run found there goes on")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--restart", action="store_true", help="ignore a checkpoint in --out")
+    parser.add_argument("--tensorboard", action="store_true")
+    for name, value in asdict(DetectorRecipe()).items():
+        number = type(value[0] if isinstance(value, tuple) else value)
+        nargs = len(value) if isinstance(value, tuple) else None
+        parser.add_argument(f"--{name.replace('_', '-')}", type=number, nargs=nargs, default=value)
+    given = vars(parser.parse_args())
+    folder = given["captions"].parent
+    fields: dict[str, Any] = {
+        name: tuple(given[name]) if isinstance(value, tuple) else given[name]
+        for name, value in asdict(DetectorRecipe()).items()
+    }
+    recipe = DetectorRecipe(**fields)
+    train_detector(
+        recipe,
+        photographs={line.image: folder / line.image for line in read_captions(given["captions"], given["split"])},
+        backbone_file=given["backbone"],
+        teacher_file=given["teacher"],
+        out=given["out"],
+        device=given["device"],
+        threads=given["threads"],
+        resume=not given["restart"],
+        tensorboard=given["tensorboard"],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Pictures in, regions out: what holds for any weights, so the weights here are random."""
+
+from pathlib import Path
+
+import PIL.Image
+import pytest
+import torch
+from torch import Tensor
+from torchvision.ops import box_iou
+
+from models.detector import DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractor import PICTURE, Detections
+
+LABELS = ("cat", "dog", "bird")
+
+
+def noise(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
+    """A picture with structure at a coarse scale."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.randint(0, 256, (7, 7, 3), dtype=torch.uint8, generator=generator)
+    return PIL.Image.fromarray(coarse.numpy()).resize((width, height))
+
+
+@pytest.fixture(scope="module")
+def detector() -> FasterRcnn:
+    torch.manual_seed(0)
+    small = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, batch=3)
+    return FasterRcnn(small).eval()
+
+
+def found(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detections:
+    return detector.extract(pictures)
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        noise(1, 1),
+        noise(3000, 10),
+        noise(10, 3000),
+        noise(37, 53),
+        noise(640, 480),
+        PIL.Image.new("RGB", (300, 300), "white"),
+    ],
+    ids=lambda picture: f"{picture.width}x{picture.height}",
+)
+def test_any_picture_gets_its_regions_within_it(detector: FasterRcnn, picture: PIL.Image.Image) -> None:
+    regions = found(detector, picture)
+    assert regions.features.shape == (1, 12, 1280)
+    assert regions.mask.all()
+    boxes, edges = regions.boxes[0], torch.tensor([picture.width, picture.height] * 2)
+    assert (boxes >= 0).all()
+    assert (boxes <= edges + 1e-3).all()
+    assert (boxes[:, 2:] > boxes[:, :2]).all()
+    assert boxes[0].tolist() == pytest.approx([0, 0, picture.width, picture.height], rel=1e-5)
+    assert detector.labels[int(regions.labels[0, 0])] == PICTURE
+    confidence = regions.confidence[0]
+    assert confidence[0] == 1
+    assert (confidence.diff() <= 0).all()
+    assert regions.features.isfinite().all()
+
+
+def test_no_two_regions_but_the_picture_are_one_place(detector: FasterRcnn) -> None:
+    boxes = found(detector, noise(640, 480)).boxes[0, 1:]
+    assert box_iou(boxes, boxes).fill_diagonal_(0).max() <= detector.config.any_overlap + 1e-3
+
+
+def test_a_picture_gets_the_same_whatever_its_batch(detector: FasterRcnn) -> None:
+    pictures = [noise(*size, seed) for seed, size in enumerate([(64, 48), (500, 500), (64, 48), (90, 30), (65, 48)])]
+    together = found(detector, *pictures)
+    for place, picture in enumerate(pictures):
+        assert_same(together[[place]], found(detector, picture))
+
+
+def assert_same(left: Detections, right: Detections) -> None:
+    assert torch.equal(left.labels, right.labels)
+    assert torch.equal(left.mask, right.mask)
+    torch.testing.assert_close(left.boxes, right.boxes, rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(left.confidence, right.confidence, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(left.features, right.features, rtol=1e-3, atol=1e-3)
+
+
+def test_where_fewer_regions_exist_the_rest_is_masked_zeros() -> None:
+    few = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, num_proposals=5)
+    regions = found(FasterRcnn(few).eval(), noise(100, 100), noise(100, 100, 1))
+    for one in range(2):
+        real = int(regions.mask[one].sum())
+        assert 1 < real <= 6
+        assert regions.mask[one, :real].all()
+        for rest in (regions.features, regions.boxes, regions.labels, regions.confidence):
+            assert not rest[one, real:].any()
+
+
+def test_the_whole_picture_can_be_left_out(detector: FasterRcnn, tmp_path: Path) -> None:
+    save_detector(detector, tmp_path)
+    without = load_detector(tmp_path, whole_picture=False)
+    regions = found(without, noise(200, 100))
+    assert (regions.labels < len(LABELS)).all()
+    assert regions.mask.sum() == 12
+
+
+def test_a_saved_detector_comes_back_and_its_digest_names_it(detector: FasterRcnn, tmp_path: Path) -> None:
+    save_detector(detector, tmp_path)
+    again = load_detector(tmp_path)
+    before, after = (found(each, noise(120, 160)) for each in (detector, again))
+    # Half precision weights move boxes a little, so only the whole picture is surely the same region.
+    torch.testing.assert_close(after.features[:, 0], before.features[:, 0], rtol=0.05, atol=0.05)
+    assert again.digest == load_detector(tmp_path).digest
+    assert again.digest != load_detector(tmp_path, num_regions=10).digest
+    assert again.config == detector.config
+
+
+def test_another_layout_is_refused(detector: FasterRcnn, tmp_path: Path) -> None:
+    save_detector(detector, tmp_path)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        load_detector(tmp_path, neck_width=8)
+    with pytest.raises(TypeError, match="colour"):
+        load_detector(tmp_path, colour="red")
+
+
+def test_training_lowers_the_losses_on_one_thing() -> None:
+    torch.manual_seed(0)
+    detector = FasterRcnn(DetectorConfig(labels=LABELS, neck_width=16, head_width=32)).train()
+    detector.backbone.requires_grad_(False)
+    pixels, target = one_thing()
+    optimizer = torch.optim.Adam([p for p in detector.parameters() if p.requires_grad], 3e-3)
+    totals = []
+    for _ in range(20):
+        loss = torch.stack(list(detector.losses(pixels, [target]).values())).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        totals.append(float(loss.detach()))
+    assert totals[-1] < 0.7 * totals[0]
+
+
+def one_thing() -> tuple[Tensor, dict[str, Tensor]]:
+    pixels = torch.zeros(1, 3, 128, 128, dtype=torch.uint8)
+    pixels[:, 0, 32:96, 20:100] = 255
+    return pixels, {"boxes": torch.tensor([[20.0, 32, 100, 96]]), "labels": torch.tensor([2])}

@@ -1,0 +1,57 @@
+"""One vector a region: from the right scale, by either way."""
+
+import pytest
+import torch
+from torchvision.ops import roi_align
+
+from models.mobilenet import Maps, MobileNetV2
+from models.regionfeatures import FeatureKind, region_features
+
+
+@pytest.fixture(scope="module")
+def backbone() -> MobileNetV2:
+    torch.manual_seed(0)
+    return MobileNetV2().eval()
+
+
+def two_scales(backbone: MobileNetV2) -> tuple[Maps, Maps]:
+    generator = torch.Generator().manual_seed(1)
+    large, half = (torch.rand(2, 3, side, side, generator=generator) for side in (448, 224))
+    return backbone(large), backbone(half)
+
+
+BOXES = torch.tensor(
+    [
+        [[0.0, 0, 448, 448], [10, 20, 110, 90], [0, 0, 0, 0]],
+        [[100, 100, 440, 440], [0, 0, 448, 200], [5, 5, 6, 6]],
+    ]
+)
+MASK = torch.tensor([[True, True, False], [True, True, True]])
+LARGE = [[True, False, False], [True, False, False]]  # mean side above 317 pixels
+
+
+@pytest.mark.parametrize("kind", ["map", "region"])
+@torch.no_grad()
+def test_each_region_alone_gives_the_same(backbone: MobileNetV2, kind: FeatureKind) -> None:
+    scales = two_scales(backbone)
+    features = region_features(backbone, kind, 8, scales, BOXES, MASK)
+    assert not features[~MASK].any()
+    for picture, region in MASK.nonzero().tolist():
+        large = LARGE[picture][region]
+        maps, shrink = (scales[1], 0.5) if large else (scales[0], 1.0)
+        box = [BOXES[picture, region][None] * shrink]
+        if kind == "map":
+            wide = backbone.widen(maps.stride32[[picture]])
+            expected = roi_align(wide, box, 8, 1 / 32, 2, aligned=True)
+        else:
+            expected = backbone.last_stage(roi_align(maps.stride16[[picture]], box, 8, 1 / 16, 2, aligned=True))
+        torch.testing.assert_close(features[picture, region], expected.mean((2, 3))[0], rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_pictures_without_a_large_or_a_small_region_are_ordinary(backbone: MobileNetV2) -> None:
+    scales = two_scales(backbone)
+    whole = torch.tensor([[0.0, 0, 448, 448]]).expand(2, 1, 4)
+    for boxes in (whole, whole / 8):
+        assert region_features(backbone, "map", 4, scales, boxes, torch.ones(2, 1, dtype=torch.bool)).any()
+    assert not region_features(backbone, "map", 4, scales, whole, torch.zeros(2, 1, dtype=torch.bool)).any()
