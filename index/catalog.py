@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
 
-from index.entries import Caption, Failure, Image, JobStatus, NewPicture, Picture, Ready
+from index.entries import Caption, Failure, Image, JobStatus, NewPicture, Picture, Ready, TagUse
 from index.filters import Filter
 from index.intake import give_caption_slots, make_ready, next_caption_slot, next_slot, take_in
-from index.rows import AMONG, Mask, among, job_status, mask_of, select_captions, to_failures, to_images
+from index.rows import AMONG, Mask, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
 from index.schema import Database
 
 
@@ -199,6 +199,11 @@ class Catalog:
         )
         with self._database.reading() as db:
             return mask_of(db.execute(sql, values), next_caption_slot(db))
+
+    def tags(self, most_values: int) -> list[TagUse]:
+        """The tags of visible pictures by name, each with at most so many values."""
+        with self._database.reading() as db:
+            return tag_uses(db, most_values)
 
     def delete(self, image_id: str, now: float) -> bool:
         """Put up the tombstone; False when there is no such picture, or it is deleted already."""

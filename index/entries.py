@@ -95,3 +95,13 @@ class JobStatus:
     done: int
     failed: int
     failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagUse:
+    """A tag name in use; `values` are the most frequent of its values, each with its number of pictures."""
+
+    name: str
+    num_pictures: int
+    num_values: int
+    values: tuple[tuple[TagValue, int], ...]

@@ -8,7 +8,7 @@ from sqlite3 import Connection, Row
 import numpy as np
 import numpy.typing as npt
 
-from index.entries import Caption, Failure, Image, JobState, JobStatus, TagValue
+from index.entries import Caption, Failure, Image, JobState, JobStatus, TagUse, TagValue
 
 Mask = npt.NDArray[np.bool_]
 
@@ -110,3 +110,26 @@ def mask_of(slots: Iterable[Row], length: int) -> Mask:
     mask = np.zeros(length, np.bool_)
     mask[np.fromiter((row[0] for row in slots), np.int64)] = True
     return mask
+
+
+def tag_uses(db: Connection, most_values: int) -> list[TagUse]:
+    """Tags of ready pictures by name; of each the most frequent values first."""
+    rows = db.execute(
+        "SELECT name, value, uses, sum(uses) OVER names AS pictures, count(*) OVER names AS distinct_values,"
+        " row_number() OVER (PARTITION BY name ORDER BY uses DESC, value) AS place"
+        " FROM (SELECT name, value, count(*) AS uses FROM tags JOIN images ON number = image"
+        "       WHERE state = 'ready' GROUP BY name, value)"
+        " WINDOW names AS (PARTITION BY name) ORDER BY name, place"
+    )
+    uses: dict[str, TagUse] = {}
+    for row in rows:
+        if row["place"] > most_values:
+            continue
+        before = uses[row["name"]].values if row["name"] in uses else ()
+        uses[row["name"]] = TagUse(
+            name=row["name"],
+            num_pictures=row["pictures"],
+            num_values=row["distinct_values"],
+            values=(*before, (row["value"], row["uses"])),
+        )
+    return list(uses.values())
