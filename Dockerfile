@@ -12,7 +12,9 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY models models
 COPY index index
 COPY service service
-RUN uv pip install --no-deps --no-build-isolation --python /opt/regard/bin/python .
+# Weights fresh from a training may be readable by their maker alone.
+RUN chmod -R a+rX models index service \
+    && uv pip install --no-deps --no-build-isolation --python /opt/regard/bin/python .
 
 FROM python:3.11-slim
 RUN groupadd --system --gid 999 regard \
