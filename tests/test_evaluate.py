@@ -44,9 +44,9 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     found, held = two_stage(scores, stage_one, image_of, k=3)
     positions, within = [], 0
     for q in range(20):
-        shortlist = sorted(range(10), key=lambda k: -stage_one[q, k].item())[:3]  # noqa: B023
+        shortlist = sorted(range(10), key=lambda k: -stage_one[q, k].item())[:3]
         within += image_of[q].item() in shortlist
-        order = sorted(shortlist, key=lambda k: -scores[q, k].item())  # noqa: B023
+        order = sorted(shortlist, key=lambda k: -scores[q, k].item())
         positions.append(order.index(image_of[q].item()) if image_of[q].item() in order else 9)
     assert held["text_to_image"] == pytest.approx(100 * within / 20)
     assert found["text_to_image"] == Recalls.of(np.array(positions)).as_dict()
