@@ -1,0 +1,68 @@
+"""The teacher's boxes, and the cache they are kept in."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from models.coco import COCO_CLASSES
+from models.teacher import Lesson, Teacher, look_at_all, read_lessons
+
+
+class OneBoxTeacher(Teacher):
+    """Sees one box as wide as the photograph's first pixel is red."""
+
+    def __init__(self) -> None:
+        self.looked_at = 0
+
+    def look(self, photograph: PIL.Image.Image, aspects: Sequence[float] = ()) -> Lesson:
+        self.looked_at += 1
+        red = np.asarray(photograph)[0, 0, 0] / 255
+        return Lesson(np.array([[0, 0, red, 1]], np.float32), np.array([3]), np.array([0.5], np.float32))
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> dict[str, Path]:
+    files = {f"{red}.png": tmp_path / f"{red}.png" for red in (51, 102, 204)}
+    for red, path in zip((51, 102, 204), files.values(), strict=True):
+        PIL.Image.new("RGB", (8, 8), (red, 0, 0)).save(path)
+    return files
+
+
+def test_a_photograph_is_looked_at_once_even_over_a_kill(photographs: dict[str, Path], tmp_path: Path) -> None:
+    cache = tmp_path / "lessons.jsonl"
+    first, second = OneBoxTeacher(), OneBoxTeacher()
+    for name in look_at_all(first, photographs, cache):
+        if name == "102.png":
+            break
+    with cache.open("a") as lines:
+        lines.write('{"name": "204.png", "bo')  # what a kill leaves of a line
+    assert list(look_at_all(second, photographs, cache)) == list(photographs)
+    assert first.looked_at + second.looked_at == 3
+    lessons = read_lessons(cache)
+    assert [lessons[name].boxes[0, 2] for name in photographs] == pytest.approx([0.2, 0.4, 0.8])
+
+
+def test_only_sure_boxes_are_taught() -> None:
+    lesson = Lesson(np.eye(4, dtype=np.float32), np.arange(4), np.array([0.1, 0.6, 0.3, 0.9], np.float32))
+    sure = lesson.above(0.3)
+    assert sure.labels.tolist() == [1, 2, 3]
+    assert np.array_equal(sure.boxes, lesson.boxes[1:])
+
+
+@pytest.mark.realdata
+def test_the_shared_teacher_finds_the_dogs_that_captions_name(data_dir: Path) -> None:
+    teacher = Teacher(data_dir / "weights-yolox-nano" / "yolox_nano.onnx", threads=1)
+    lines = [json.loads(line) for line in (data_dir / "flickr8k" / "captions.jsonl").read_text().splitlines()]
+    dogs = [line["image"] for line in lines if all(" dog " in text.lower() for text in line["captions"])][:20]
+    found = 0
+    for name in dogs:
+        with PIL.Image.open(data_dir / "flickr8k" / name) as photograph:
+            lesson = teacher.look(photograph.convert("RGB")).above(0.25)
+        found += COCO_CLASSES.index("dog") in lesson.labels
+        assert (lesson.boxes[:, 2:] > lesson.boxes[:, :2]).all()
+        assert ((lesson.boxes >= 0) & (lesson.boxes <= 1)).all()
+    assert found >= 15
