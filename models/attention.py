@@ -48,7 +48,7 @@ def similarities(
 
 def cosine(
     inner: Float[Tensor, "*shape"],
-    squared_length: Float[Tensor, "*shape"],
+    squared_length: Float[Tensor, "*#shape"],
     query_length: Float[Tensor, "*#shape"],
 ) -> Float[Tensor, "*shape"]:
     """Cosine from an inner product, the attended vector's squared length and the query's length."""

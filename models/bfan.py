@@ -94,10 +94,10 @@ class Bfan(Reranker):
         <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|) is a sum over words, its part of each. And where words look."""
         raw, vectors = similarities(images.vectors, words)
         word_lengths, region_lengths = vectors.norm(dim=-1), images.vectors.norm(dim=-1)[:, :, None, None]
-        real_regions = images.mask[:, :, None, None]
+        real_words, real_regions = words.mask[None, None], images.mask[:, :, None, None]
         over_words, over_regions = self._normalised(raw, region_lengths * word_lengths)
         by_words = self._attention(over_words, real_regions, dim=1)
-        by_regions = self._attention(over_regions, words.mask, dim=3)
+        by_regions = self._attention(over_regions, real_words, dim=3)
         of_words = cosine((by_words * raw).sum(1), squared_sum_of_regions(by_words, images.gram), word_lengths)
         squared = squared_sum_of_words(by_regions, gram(vectors)).unsqueeze(-1)
         of_regions = cosine(by_regions * raw, squared, region_lengths).sum(1)

@@ -1,0 +1,106 @@
+"""BFAN against the authors' numbers, against its formulas in plain loops, and where those divide 0 by 0."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.bfan import Bfan, BfanConfig
+from models.encoders import EncoderConfig
+from models.rows import Regions, Words
+
+ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
+
+
+def compare(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> float:
+    """Mean relevance of one direction's queries as published, every pair of fragments compared, a number at a time."""
+    alike = [[float(c @ q) for q in query] for c in context]
+    if config.similarity == "cosine":
+        sizes = [[float(np.linalg.norm(c) * np.linalg.norm(q)) for q in query] for c in context]
+        alike = [[x / s for x, s in zip(*rows, strict=True)] for rows in zip(alike, sizes, strict=True)]
+    else:
+        alike = [[x if x > 0 else 0.1 * x for x in row] for row in alike]
+        alike = [[x / (math.sqrt(sum(y * y for y in row)) + 1e-8) for x in row] for row in alike]
+    cosines = []
+    for j, q in enumerate(query):
+        parts = [math.exp(config.lambda_softmax * row[j]) for row in alike]
+        p = [part / sum(parts) for part in parts]
+        worth = [math.sqrt(x) if config.focal == "prob" else 1.0 for x in p]
+        gains = [sum((x - y) * g for y, g in zip(p, worth, strict=True)) for x in p]
+        kept = [x if gain > 0 else 0.0 for x, gain in zip(p, gains, strict=True)]
+        weights = kept if any(kept) else p  # nothing stands out: all are kept
+        attended = sum(w * c for w, c in zip(weights, context, strict=True)) / sum(weights)
+        cosines.append(float(q @ attended) / max(np.linalg.norm(q) * np.linalg.norm(attended), 1e-8))
+    return sum(cosines) / len(cosines)
+
+
+def score(config: BfanConfig, v: np.ndarray, e: np.ndarray, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Scores [Q K] of pictures v [K R D] and sentences e [Q W D] without padding."""
+    bfan = Bfan(config, ENCODERS)
+    images = bfan.precompute(Regions(torch.tensor(v).to(dtype), torch.ones(v.shape[:2], dtype=torch.bool)))
+    return bfan.score(images, Words(torch.tensor(e).to(dtype), torch.ones(e.shape[:2], dtype=torch.bool)))
+
+
+configs = st.builds(
+    BfanConfig,
+    focal=st.sampled_from(["prob", "equal"]),
+    similarity=st.sampled_from(["clipped_l2norm", "cosine"]),
+    lambda_softmax=st.floats(0.5, 30),
+)
+
+
+@given(configs, st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans())
+def test_equals_the_formula_in_plain_loops(config: BfanConfig, words: int, regions: int, seed: int, unit: bool) -> None:
+    random = np.random.default_rng(seed)
+    v, e = random.normal(size=(2, regions, 6)), random.normal(size=(3, words, 6))
+    if unit:
+        v, e = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (v, e))
+    scores = score(config, v, e)
+    for q in range(3):
+        for k in range(2):
+            expected = compare(e[q], v[k], config) + compare(v[k], e[q], config)
+            assert scores[q, k].item() == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("num", [1, 2, 3, 10, 36])
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_fragments_all_alike_are_all_attended(focal: str, num: int, dtype: torch.dtype) -> None:
+    """The published code answers NaN, or not, as rounding has it; the mean of equal vectors is what they are."""
+    random = np.random.default_rng(num)
+    region, word = random.normal(size=(1, num, 6)), random.normal(size=6)
+    region[:] = region[:, :1]
+    expected = 2 * region[0, 0] @ word / (np.linalg.norm(region[0, 0]) * np.linalg.norm(word))
+    found = score(BfanConfig(focal=focal), region, np.tile(word, (1, num, 1)), dtype)  # type: ignore[arg-type]
+    assert found.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("num", [1, 2, 10, 36])
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_every_word_attends_all_of_a_blank_picture(focal: str, num: int) -> None:
+    config = BfanConfig(focal=focal)  # type: ignore[arg-type]
+    random = np.random.default_rng(num)
+    region, words = random.normal(size=6), random.normal(size=(4, 6))
+    blank = np.tile(region, (num, 1))
+    own = np.mean([word @ region / (np.linalg.norm(word) * np.linalg.norm(region)) for word in words])
+    expected = own + compare(blank, words, config)
+    assert score(config, blank[None], words[None]).item() == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_equals_the_authors_code(parity_dir: Path, focal: str, dtype: torch.dtype, tolerance: float) -> None:
+    stored = np.load(parity_dir / "scan_bfan_scores.npz")
+    vectors, words, lengths = stored["images"], stored["captions"], stored["lengths"]
+    bfan = Bfan(BfanConfig(focal=focal), ENCODERS)  # type: ignore[arg-type]
+    mask = torch.arange(words.shape[1]) < torch.tensor(lengths)[:, None]
+    images = bfan.precompute(Regions(torch.tensor(vectors).to(dtype), torch.ones(vectors.shape[:2], dtype=torch.bool)))
+    expected = torch.tensor(stored[f"bfan/{focal}"]).T
+    error = (bfan.score(images, Words(torch.tensor(words).to(dtype), mask)) - expected).abs()
+    # No fragment here is within 1e-6 of its threshold (relative), so float32 needs no exception.
+    assert (error <= tolerance * expected.abs().clamp_min(1)).all()
