@@ -27,6 +27,8 @@ class Recipe:
     averaging: float = 0.999  # decay of the moving average of the weights, which is what is kept
     patience: int = 4  # validations without a better rsum before it stops
     validate_images: int = 500
+    mixed_precision: bool = True  # bfloat16 on a GPU; a CPU computes in float32
+    save_every: int = 100  # steps
     seed: int = 0
 
 

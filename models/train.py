@@ -1,10 +1,12 @@
 """Training of a matcher on extracted features: resumable to the same weights, on CPU or GPU."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,30 +16,29 @@ from models.checkpoint import new_matcher, save_matcher
 from models.dataset import CaptionedFeatures
 from models.encoders import EncoderConfig
 from models.evaluate import evaluate
+from models.logs import Log
 from models.losses import hardest_hinge, info_nce
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.recipes import Recipe
+from models.rows import Regions, Tokens
 from models.vocabulary import Vocabulary
-
-Log = Callable[[dict[str, Any]], None]
 
 
 @dataclass
 class Progress:
     """Where a training stands; saved with the weights, so that it goes on from here."""
 
-    epoch: int = 0
-    step: int = 0
+    step: int = 0  # batches done, the warm-up's included
     best_rsum: float = -1.0
-    stale: int = 0
+    stale: int = 0  # validations since the best
 
 
 class Training:
     """Weights, their average, optimizer and progress of one training in one folder."""
 
     def __init__(
-        self, recipe: Recipe, train: CaptionedFeatures, dev: CaptionedFeatures, out: Path, device: str
+        self, recipe: Recipe, train: CaptionedFeatures, dev: CaptionedFeatures, out: Path, device: str = "cpu"
     ) -> None:
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
@@ -48,20 +49,27 @@ class Training:
             self.matcher.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
         )
         self.steps_an_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
-        total = recipe.warmup_steps + recipe.epochs * self.steps_an_epoch
+        self.total_steps = recipe.warmup_steps + recipe.epochs * self.steps_an_epoch
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimizer, recipe.learning_rate, total_steps=total + 1, pct_start=min(0.1, 100 / total)
+            self.optimizer,
+            recipe.learning_rate,
+            total_steps=self.total_steps + 1,
+            pct_start=min(0.1, 100 / self.total_steps),
         )
         self.progress = Progress()
 
     def run(self, log: Log) -> Matcher:
-        """Train to the end of the recipe or until it no longer improves; the best average so far is in `out`."""
+        """Train to the end of the recipe or until it no longer improves; the best average so far is in `out`/best."""
         self.resume()
-        while self.progress.epoch < self.recipe.epochs and self.progress.stale < self.recipe.patience:
-            self._epoch(log)
-            self._validate(log)
-            self.progress.epoch += 1
-            self.save()
+        for rows, sentences in self._batches_from(self.progress.step):
+            if self.progress.stale >= self.recipe.patience:
+                break
+            losses = self._step(rows, sentences)
+            log({"step": self.progress.step, "steps": self.total_steps, **losses})
+            if self._epoch_ends():
+                self._validate(log)
+            if self._epoch_ends() or self.progress.step % self.recipe.save_every == 0:
+                self.save()
         return self.averaged()
 
     def averaged(self) -> Matcher:
@@ -70,32 +78,30 @@ class Training:
         assert isinstance(matcher, Matcher)
         return matcher
 
-    def _epoch(self, log: Log) -> None:
-        self.matcher.train()
+    def _epoch_ends(self) -> bool:
+        done = self.progress.step - self.recipe.warmup_steps
+        return done > 0 and done % self.steps_an_epoch == 0
+
+    def _batches_from(self, step: int) -> Iterator[tuple[np.ndarray, list[str]]]:
+        """The batches of all steps after `step`: passes of the warm-up (cut where it ends), then epochs."""
         warm = self.recipe.warmup_steps
-        # The warm-up counts as part of the first epoch and sees its own shuffles.
-        if self.progress.epoch == 0:
-            self._steps(pooled_only=True, limit=warm, seed=self.recipe.seed + 1_000_003, log=log)
-        self._steps(pooled_only=False, limit=None, seed=self.recipe.seed + self.progress.epoch, log=log)
+        passes = (self.data.batches(self.recipe.batch, self.recipe.seed + turn) for turn in count())
+        warming = chain.from_iterable(islice(passes, -(-warm // self.steps_an_epoch)))
+        epochs = chain.from_iterable(islice(passes, self.recipe.epochs))
+        return islice(chain(islice(warming, warm), epochs), step, None)
 
-    def _steps(self, pooled_only: bool, limit: int | None, seed: int, log: Log) -> None:
-        done = 0
-        while limit is None or done < limit:
-            for rows, sentences in self.data.batches(self.recipe.batch, seed + done):
-                loss = self._step(rows, sentences, pooled_only)
-                log({"step": self.progress.step, "epoch": self.progress.epoch, **loss})
-                done += 1
-                if done == limit:
-                    return
-            if limit is None:
-                return
-
-    def _step(self, rows: Any, sentences: list[str], pooled_only: bool) -> dict[str, float]:
-        regions = self.data.regions(rows).to(self.matcher.device)
-        tokens = self.matcher.tokenize(sentences).to(self.matcher.device)
-        losses = batch_losses(self.matcher, regions, tokens, rows, self.recipe, pooled_only)
+    def _step(self, rows: np.ndarray, sentences: list[str]) -> dict[str, float]:
+        self.matcher.train()
+        device = self.matcher.device
+        regions, tokens = self.data.regions(rows).to(device), self.matcher.tokenize(sentences).to(device)
+        warming = self.progress.step < self.recipe.warmup_steps
+        # bfloat16 where it pays, on a GPU; weights, optimizer and losses stay float32.
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.recipe.mixed_precision and device.type == "cuda"):
+            losses = batch_losses(self.matcher, regions, tokens, rows, self.recipe, warming)
         self.optimizer.zero_grad()
-        total = losses["pooled"] * self.recipe.pooled_weight + losses.get("hinge", torch.zeros(()))
+        total = losses["pooled"] * self.recipe.pooled_weight
+        if "ranking" in losses:
+            total = total + losses["ranking"]
         total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.clip)
         self.optimizer.step()
@@ -107,43 +113,46 @@ class Training:
     def _validate(self, log: Log) -> None:
         report = evaluate(self.averaged(), self.dev, shortlists=(100,))
         rsum = report["exhaustive"]["rsum"]
-        log({"step": self.progress.step, "epoch": self.progress.epoch, "validation": report})
+        log({"step": self.progress.step, "steps": self.total_steps, "validation": report})
         if rsum > self.progress.best_rsum:
             self.progress.best_rsum, self.progress.stale = rsum, 0
             save_matcher(self.averaged(), self.out / "best")
         else:
             self.progress.stale += 1
 
+    def _parts(self) -> dict[str, Any]:
+        """All that has a state of its own."""
+        return {
+            "matcher": self.matcher,
+            "average": self.average,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
+        }
+
     def save(self) -> None:
         """Everything that the rest of the training depends on, replaced as one file."""
-        state = {
-            "recipe": asdict(self.recipe),
-            "progress": asdict(self.progress),
-            "matcher": self.matcher.state_dict(),
-            "average": self.average.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "random": torch.get_rng_state(),
-        }
+        state = {name: part.state_dict() for name, part in self._parts().items()}
+        state |= {"recipe": asdict(self.recipe), "progress": asdict(self.progress)}
+        state |= {"random": torch.get_rng_state(), "gpu_random": torch.cuda.get_rng_state_all()}
         temporary = self.out / "last.pt.partial"
         torch.save(state, temporary)
         temporary.replace(self.out / "last.pt")
 
     def resume(self) -> None:
-        """Go on from `out` where an earlier run of the same recipe left it."""
+        """Go on from `out` where an earlier run of the same recipe left it; ValueError for another recipe's."""
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / "last.pt"
         if not path.is_file():
             return
-        state = torch.load(path, weights_only=True, map_location=self.matcher.device)
+        state = torch.load(path, weights_only=True, map_location="cpu")
         if state["recipe"] != asdict(self.recipe):
             raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
         self.progress = Progress(**state["progress"])
-        self.matcher.load_state_dict(state["matcher"])
-        self.average.load_state_dict(state["average"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
-        torch.set_rng_state(state["random"].cpu())
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        torch.set_rng_state(state["random"])
+        if torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["gpu_random"])
 
 
 def fresh_matcher(recipe: Recipe, train: CaptionedFeatures) -> Matcher:
@@ -163,16 +172,16 @@ def fresh_matcher(recipe: Recipe, train: CaptionedFeatures) -> Matcher:
 
 
 def batch_losses(
-    matcher: Matcher, regions: Any, tokens: Any, rows: Any, recipe: Recipe, pooled_only: bool
+    matcher: Matcher, regions: Regions, tokens: Tokens, rows: np.ndarray, recipe: Recipe, warming: bool
 ) -> dict[str, Float[Tensor, ""]]:
-    """InfoNCE of the stage-one embeddings and, unless `pooled_only`, the reranker's hinge, a mean over the batch."""
+    """InfoNCE of the stage-one embeddings and, unless `warming`, the reranker's loss; means over the batch."""
     projected = matcher.reranker.project(regions)
     words = matcher.reranker.encode_texts(tokens)
     image_rows = torch.as_tensor(rows, device=matcher.device)
     same = image_rows[:, None] == image_rows
     stage_one = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
-    losses = {"pooled": info_nce(stage_one, same, recipe.temperature)}
-    if not pooled_only:
+    losses = {"pooled": info_nce(stage_one.float(), same, recipe.temperature)}
+    if not warming:
         images = matcher.reranker.precompute(projected)
-        losses["hinge"] = hardest_hinge(matcher.reranker, images, words, same, recipe.margin) / len(rows)
+        losses["ranking"] = hardest_hinge(matcher.reranker, images, words, same, recipe.margin) / len(rows)
     return losses

@@ -1,0 +1,43 @@
+"""Where a training's numbers go besides the screen."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Log = Callable[[dict[str, Any]], None]
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[Log]:
+    """A log that appends JSON lines to `folder`/log.jsonl and, where it is installed, writes for TensorBoard."""
+    folder.mkdir(parents=True, exist_ok=True)
+    board = _board(folder)
+    with (folder / "log.jsonl").open("a", encoding="utf-8") as lines:
+
+        def log(entry: dict[str, Any]) -> None:
+            lines.write(json.dumps(entry) + "\n")
+            lines.flush()
+            for name, value in _scalars(entry):
+                board and board.add_scalar(name, value, entry["step"])
+
+        yield log
+    if board:
+        board.close()
+
+
+def _scalars(entry: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in entry.items():
+        if isinstance(value, dict):
+            yield from _scalars(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and name not in ("step", "steps"):
+            yield prefix + name, value
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - of the training extra, and slow to import
+    except ModuleNotFoundError:
+        return None
+    return SummaryWriter(folder / "tensorboard")  # type: ignore[no-untyped-call]
