@@ -83,6 +83,8 @@ class Database:
         self._local = threading.local()
         self._opened: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._opening = threading.Lock()
+        # Threads take turns here; SQLite lets processes try again and again, which is neither fair nor quick.
+        self._turn = threading.Lock()
         make_folder(path.parent)
         # Two processes starting at once: SQLite does not wait when the journal mode is being changed.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -131,13 +133,14 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """One durable change: committed whole at the end, or not at all when anything is raised."""
         connection = self.connection()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+        with self._turn:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connections of all threads; the last one folds the WAL into the file."""
