@@ -7,6 +7,7 @@ from models.bfan import Bfan, BfanConfig
 from models.caan import Caan, CaanConfig
 from models.encoders import EncoderConfig
 from models.scan import Scan, ScanConfig
+from models.sman import Sman, SmanConfig
 from models.summax import SumMax, SumMaxConfig
 
 Builder = Callable[[EncoderConfig], Reranker]
@@ -26,6 +27,7 @@ RERANKERS: Mapping[str, Builder] = {
     "bfan-prob": lambda encoders: Bfan(BfanConfig(focal="prob"), encoders),
     "bfan-equal": lambda encoders: Bfan(BfanConfig(focal="equal"), encoders),
     "caan": lambda encoders: Caan(CaanConfig(), encoders),
+    "sman": lambda encoders: Sman(SmanConfig(), encoders),
 }
 
 
