@@ -27,6 +27,7 @@ class Reranker(nn.Module, ABC):
     """A cross-attention matching model. Padding never changes a score; values go in and out, no state is kept."""
 
     images_type: ClassVar[type[Rows]]  # what `precompute` returns and a store keeps
+    projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
     sentence_encoder: nn.Module  # Tokens -> Words
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,4 +98,7 @@ def new_matcher(
     digest: str = "",
 ) -> Matcher:
     """A matcher with fresh weights."""
-    return Matcher(name, encoders, build(name, encoders), Pooled(pooled), vocabulary, extractor, digest)
+    reranker = build(name, encoders)
+    if not reranker.projects:
+        pooled = replace(pooled, image_width=encoders.feature_dim)
+    return Matcher(name, encoders, reranker, Pooled(pooled), vocabulary, extractor, digest)

@@ -1,6 +1,7 @@
 """Raw region features and word ids to the vectors that the models attend to (MODELS: SCAN and BFAN, 1.4)."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -83,4 +84,38 @@ class SentenceEncoder(nn.Module):
         if self.rnn.bidirectional:
             forward, backward = vectors.chunk(2, dim=2)
             vectors = (forward + backward) / 2
+        return Words(unit(vectors) if self.unit else vectors, tokens.mask)
+
+
+class RawFeatures(nn.Module):
+    """Region features as they come, for a model whose layers read them directly."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(config.feature_dropout)
+        self.region_dropout = config.region_dropout
+        self.unit = config.unit_regions is not False
+
+    def forward(self, regions: Regions) -> Regions:
+        vectors = self.dropout(regions.vectors)
+        mask = thinned(regions.mask, self.region_dropout) if self.training else regions.mask
+        return Regions(unit(vectors) if self.unit else vectors, mask)
+
+
+class LstmSentenceEncoder(nn.Module):
+    """Word vectors through an LSTM; both directions' outputs added or averaged."""
+
+    def __init__(self, config: EncoderConfig, directions: Literal["sum", "mean"]) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(config.num_words, config.word_dim)
+        nn.init.xavier_uniform_(self.embed.weight)
+        self.rnn = nn.LSTM(config.word_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
+        self.dropout = nn.Dropout(config.word_dropout)
+        self.directions = directions
+        self.unit = config.unit_words is not False
+
+    def forward(self, tokens: Tokens) -> Words:
+        outputs = packed_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
+        each = outputs.view(*tokens.ids.shape, -1, self.rnn.hidden_size)
+        vectors = each.sum(2) if self.directions == "sum" else each.mean(2)
         return Words(unit(vectors) if self.unit else vectors, tokens.mask)

@@ -15,6 +15,7 @@ class PooledConfig:
 
     width: int = 1024
     embed_dim: int = 256
+    image_width: int | None = None  # of the pictures' vectors, where it is not the words'
 
 
 class Pooled(nn.Module):
@@ -23,11 +24,12 @@ class Pooled(nn.Module):
     def __init__(self, config: PooledConfig) -> None:
         super().__init__()
         self.config = config
-        self.image = nn.Linear(config.width, config.embed_dim, bias=False)
+        self.image = nn.Linear(config.image_width or config.width, config.embed_dim, bias=False)
         self.text = nn.Linear(config.width, config.embed_dim, bias=False)
         nn.init.orthogonal_(self.image.weight)
-        # Both sides start as the same projection, so that at first the embeddings compare as the means do.
-        self.text.load_state_dict(self.image.state_dict())
+        if config.image_width is None:
+            # Both sides start as the same projection, so that at first the embeddings compare as the means do.
+            self.text.load_state_dict(self.image.state_dict())
 
     def embed_images(self, projected: Regions) -> Float[Tensor, "K E"]:
         """Unit embeddings of pictures."""

@@ -1,0 +1,179 @@
+"""SMAN: Stacked Multi-modal Attention Network (Ji et al., IEEE T-Cybernetics 2020), after the paper.
+
+    v0 = tanh(P0 mean_m I_m) + mean_m GRU(I)_m            t0 = mean_l S_l
+    v1 = tanh(P1 sum_m a_m I_m / M)                       t1 = sum_l a_l S_l
+         a = softmax_m(w . tanh(W I_m * tanh(Wq v0)))          a = softmax_l(w . (tanh(W S_l) * tanh(Wq t0)))
+    ov = sigmoid(alpha v^ + (1 - alpha) t^)               ot = sigmoid(alpha t^ + (1 - alpha) v^)
+         v^ = Uv(v0 + v1)                                      t^ = Ut(t0 + t1)
+    v2 = tanh(P2 sum_m a_m I_m / M)                       t2 = sum_l a_l S_l
+         a = softmax_m(w . tanh(W I_m * tanh(Wq ov)))          a = softmax_l(w . tanh(W S_l * tanh(Wq ot)))
+    score = cos(v0, t0) + cos(v1, t1) + cos(v2, t2), where every step has its own W, Wq and w
+
+I_m are raw features: of the cells of a grid in raster order (models/grid.py), as in the paper, or of regions in
+the detector's order, which is then what the GRU reads. S_l are the summed outputs of both directions of an LSTM.
+
+What the paper leaves open, as decided here (fields of `SmanConfig` unless fixed):
+- 1/M beside weights that already sum to one is kept (eqs. 7, 15); M counts the regions that are real.
+- The product stands outside the text's tanh in the first step (eq. 9) and inside in the second (eq. 16), as
+  printed; the visual one is always inside.
+- Directions are added, as in the formula (the text says averaged).
+- The score is the sum of three cosines (eq. 20), not the cosine of the concatenations that is said to rank.
+- Vectors are not normalised. Every layer has a bias but w, whose bias a softmax does not see.
+- Eq. 22 would push matching pairs apart, since d is a similarity there: see `intra_pair_loss`.
+- Dropout, whose place is not stated, is the encoders': on features and on word embeddings.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from models.additive import AdditiveAttention
+from models.attention import masked_mean, masked_softmax
+from models.base import Explanation, Reranker, tiles
+from models.encoders import EncoderConfig, LstmSentenceEncoder, RawFeatures
+from models.rows import Regions, Rows, Words
+
+# Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
+BLOCK = 1 << 20
+NUM_COSINES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmanConfig:
+    """The paper's choices, and the other readings of what it leaves open."""
+
+    alpha: float = 0.9  # share of its own side in a query of the second step
+    divide_by_regions: bool = True
+    text_product: Literal["inside", "outside"] = "inside"  # of the second step's tanh
+    directions: Literal["sum", "mean"] = "sum"
+    similarity: Literal["sum", "concatenation"] = "sum"
+
+
+@dataclass(frozen=True)
+class SmanImages(Rows):
+    """Encoded pictures: all of the image's side but the queries of the second step."""
+
+    keys: Float[Tensor, "K R D"]  # W I_m of the second step
+    values: Float[Tensor, "K R D"]  # P2 I_m / M
+    gate: Float[Tensor, "K D"]  # v^
+    whole: Float[Tensor, "K D"]  # v0
+    own: Float[Tensor, "K D"]  # v1
+    mask: Bool[Tensor, "K R"]
+
+
+class _Texts(NamedTuple):
+    """The same of sentences; `values` are the words themselves, zero where padded."""
+
+    keys: Float[Tensor, "Q W D"]
+    values: Float[Tensor, "Q W D"]
+    gate: Float[Tensor, "Q D"]
+    whole: Float[Tensor, "Q D"]
+    own: Float[Tensor, "Q D"]
+    mask: Bool[Tensor, "Q W"]
+
+
+class _Attended(NamedTuple):
+    """Scores and the weights of the second step."""
+
+    scores: Float[Tensor, "Q K"]
+    words: Float[Tensor, "Q K W"]
+    regions: Float[Tensor, "Q K R"]
+
+
+class Sman(Reranker):
+    """`sman`."""
+
+    images_type: ClassVar[type[Rows]] = SmanImages
+    projects: ClassVar[bool] = False
+
+    def __init__(self, config: SmanConfig, encoders: EncoderConfig) -> None:
+        super().__init__()
+        self.config, encoders = config, encoders.lengths_kept()
+        self.region_encoder: nn.Module = RawFeatures(encoders)
+        self.sentence_encoder: nn.Module = LstmSentenceEncoder(encoders, config.directions)
+        features, width = encoders.feature_dim, encoders.width
+        self.summary = nn.Linear(features, width)  # P0
+        self.reader = nn.GRU(features, width, batch_first=True)
+        self.region_first = AdditiveAttention(features, width)
+        self.region_second = AdditiveAttention(features, width)
+        self.region_output_first = nn.Linear(features, width)  # P1
+        self.region_output_second = nn.Linear(features, width)  # P2
+        self.word_first = AdditiveAttention(width, width)
+        self.word_second = AdditiveAttention(width, width)
+        self.region_gate = nn.Linear(width, width)  # Uv
+        self.word_gate = nn.Linear(width, width)  # Ut
+
+    def precompute(self, projected: Regions) -> SmanImages:
+        mask = projected.mask
+        vectors = projected.vectors.masked_fill(~mask.unsqueeze(-1), 0)
+        shares = vectors / mask.sum(1).clamp_min(1)[:, None, None] if self.config.divide_by_regions else vectors
+        whole = self.summary(masked_mean(vectors, mask)).tanh() + self._read(vectors, mask)
+        logits = self.region_first.inside(self.region_first.keys(vectors), whole)
+        weights = masked_softmax(logits, mask, dim=1)
+        own = self.region_output_first((weights.unsqueeze(1) @ shares)[:, 0]).tanh()
+        # P2 before the weights are known: they sum to one, so its bias may stand at every region.
+        values = self.region_output_second(shares)
+        return SmanImages(self.region_second.keys(vectors), values, self.region_gate(whole + own), whole, own, mask)
+
+    def score(self, images: SmanImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+        return self._attend(images, words).scores
+
+    def explain(self, images: SmanImages, words: Words) -> Explanation:  # type: ignore[override]
+        attended = self._attend(images, words)
+        return Explanation("weights", word_weights=attended.words, region_weights=attended.regions)
+
+    def _read(self, vectors: Float[Tensor, "K R F"], mask: Bool[Tensor, "K R"]) -> Float[Tensor, "K D"]:
+        """Mean state of the GRU over the real regions alone, in their order."""
+        order = mask.byte().argsort(dim=1, descending=True, stable=True)
+        states, _ = self.reader(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))
+        return masked_mean(states, mask.gather(1, order))
+
+    def _texts(self, words: Words) -> _Texts:
+        mask = words.mask
+        vectors = words.vectors.masked_fill(~mask.unsqueeze(-1), 0)
+        whole = masked_mean(vectors, mask)
+        logits = self.word_first.outside(self.word_first.keys(vectors), whole.unsqueeze(1))
+        own = (masked_softmax(logits, mask.unsqueeze(1), dim=2) @ vectors)[:, 0]
+        return _Texts(self.word_second.keys(vectors), vectors, self.word_gate(whole + own), whole, own, mask)
+
+    def _attend(self, images: SmanImages, words: Words) -> _Attended:
+        texts = self._texts(words)
+        size = max(1, BLOCK // (len(words) * images.keys[0].numel()))
+        parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
+        return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
+
+    def _attend_tile(self, images: SmanImages, texts: _Texts) -> _Attended:
+        alpha, text_gate = self.config.alpha, texts.gate.unsqueeze(1)
+        region_query = (alpha * images.gate + (1 - alpha) * text_gate).sigmoid()
+        word_query = (alpha * text_gate + (1 - alpha) * images.gate).sigmoid()
+        logits = self.region_second.inside(images.keys, region_query)
+        region_weights = masked_softmax(logits, images.mask, dim=2)
+        if self.config.text_product == "inside":
+            logits = self.word_second.inside(texts.keys.unsqueeze(1), word_query)
+        else:
+            logits = self.word_second.outside(texts.keys, word_query)
+        word_weights = masked_softmax(logits, texts.mask.unsqueeze(1), dim=2)
+        seen = torch.einsum("qkr,krd->qkd", region_weights, images.values).tanh()
+        said = word_weights @ texts.values
+        sides = ((images.whole, texts.whole), (images.own, texts.own))
+        scores = self._similarity(*((image, text.unsqueeze(1)) for image, text in sides), (seen, said))
+        return _Attended(scores, word_weights, region_weights)
+
+    def _similarity(self, *sides: tuple[Tensor, Tensor]) -> Float[Tensor, "Q K"]:
+        """Cosines of the pairs of vectors added, or one cosine of all the vectors on end."""
+        products = [((v * t).sum(-1), v.square().sum(-1), t.square().sum(-1)) for v, t in sides]
+        if self.config.similarity == "concatenation":
+            products = [tuple(a + b + c for a, b, c in zip(*products, strict=True))]
+        return torch.stack([inner / (v * t).clamp_min(1e-30).sqrt() for inner, v, t in products]).sum(0)
+
+
+def intra_pair_loss(positive: Float[Tensor, " Q"], margin: float = 0.25) -> Float[Tensor, ""]:
+    """Sum over matching pairs of max(0, 1 - mean of the three cosines - margin), once a pair (eq. 22).
+
+    Printed is max(0, d - margin) with the similarity d, which would pull matching pairs to a low score, and
+    both of its symmetric halves; meant is a distance. `positive` are scores of a `similarity="sum"` model.
+    """
+    return (1 - positive / NUM_COSINES - margin).clamp_min(0).sum()
