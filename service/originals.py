@@ -60,13 +60,6 @@ class Originals:
         for folder in sorted(folders):
             sync_folder(folder)
 
-    def clean(self) -> int:
-        """Remove what an ended process left half done in `incoming`; how many files that were."""
-        stray = [path for path in self.incoming.iterdir() if path.is_file()]
-        for path in stray:
-            path.unlink(missing_ok=True)
-        return len(stray)
-
 
 def _spread(root: Path, image_id: str, extension: str) -> Path:
     # 65 536 folders keep each one small in a library of millions.

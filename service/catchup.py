@@ -1,0 +1,96 @@
+"""Views follow the region slab and the catalog by sequence number, from wherever they are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from index.catalog import Catalog
+from index.slab import Slab
+from index.view import ViewWriter
+from models.extractor import Extractor
+from models.matcher import Matcher
+from models.rows import Regions, Words
+
+ROWS_AT_ONCE = 128
+UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot
+
+
+class KeptView:
+    """A model and the view that a worker keeps for it."""
+
+    def __init__(self, matcher: Matcher, folder: Path, extractor: Extractor) -> None:
+        """Open or create the view; ValueError when the model reads the features of another extractor."""
+        if matcher.extractor_digest != extractor.digest:
+            raise ValueError(
+                f"The model {matcher.name} was trained on features of the extractor {matcher.extractor_digest}; this"
+                f" service runs {extractor.digest}. Name the detector it was trained with in REGARD_DETECTOR."
+            )
+        self._matcher = matcher
+        self._writer = ViewWriter(
+            folder,
+            layout=matcher.image_layout(extractor.num_regions, extractor.feature_dim),
+            embed_dim=matcher.embed_dim,
+            word_dim=matcher.word_dim,
+            digest=matcher.digest,
+            extractor=extractor.digest,
+        )
+
+    def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
+        """Take in the next rows; False when there were none."""
+        counts = self._writer.counts()
+        images = range(counts.images, min(catalog.num_slots(), counts.images + ROWS_AT_ONCE))
+        captions = range(counts.captions, min(catalog.num_caption_slots(), counts.captions + ROWS_AT_ONCE))
+        if images:
+            self._add_images(images, slab)
+        if captions:
+            self._add_captions(captions, catalog)
+        return bool(images or captions)
+
+    def _add_images(self, slots: range, slab: Slab) -> None:
+        record = slab.read(slots, fields=["features", "mask"])
+        regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
+        rows, embeddings = self._matcher.encode_regions(regions)
+        self._writer.add_images(
+            slots.start, {name: _stored(tensor) for name, tensor in rows.tensors().items()}, _finite(embeddings)
+        )
+
+    def _add_captions(self, slots: range, catalog: Catalog) -> None:
+        words, embeddings = self._encoded([caption.text for caption in catalog.captions_at(slots)])
+        lengths = words.mask.sum(1).tolist()
+        vectors = _stored(words.vectors)
+        records = [vectors[row, :length] for row, length in enumerate(lengths)]
+        self._writer.add_captions(slots.start, records, _finite(embeddings))
+
+    def _encoded(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
+        try:
+            return self._matcher.encode_sentences(sentences)
+        except ValueError:
+            return self._matcher.encode_sentences([self._readable(sentence) for sentence in sentences])
+
+    def _readable(self, sentence: str) -> str:
+        try:
+            self._matcher.tokenize([sentence])
+        except ValueError:
+            return UNREADABLE
+        return sentence
+
+    def close(self) -> None:
+        """Close the files."""
+        self._writer.close()
+
+
+def _stored(tensor: Tensor) -> npt.NDArray[Any]:
+    """As a view keeps it: fp16, or bool as it is."""
+    array: npt.NDArray[Any] = (tensor.half() if tensor.is_floating_point() else tensor).cpu().numpy()
+    return array
+
+
+def _finite(embeddings: Tensor) -> npt.NDArray[np.float32]:
+    # A picture without a single region has no mean: zeros are found last, and spoil nothing.
+    array: npt.NDArray[np.float32] = torch.nan_to_num(embeddings.float()).cpu().numpy()
+    return array

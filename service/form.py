@@ -1,0 +1,193 @@
+"""A multipart form taken in piece by piece: files go to disk while they are hashed, fields stay in memory."""
+
+import hashlib
+import re
+import threading
+from dataclasses import dataclass, field
+from io import BufferedWriter
+from pathlib import Path
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from service.errors import InvalidRequest, TooLarge
+from service.settings import MB
+
+MAX_HEADER_BYTES = 64 * 1024  # a file name of 4 000 characters, each written as an escape, is an honest one
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormLimits:
+    """What a form may hold. Over `max_file_bytes` a file is dropped and marked, over the others all is refused."""
+
+    max_file_bytes: int
+    max_body_bytes: int
+    max_files: int
+    max_field_bytes: int = 4 * MB
+
+
+@dataclass(kw_only=True)
+class SpooledFile:
+    """A file of a form, complete on disk unless `problem` says why not. The name is whatever the client sent."""
+
+    field: str
+    filename: str
+    path: Path
+    sha256: str = ""
+    size: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """What was sent; the files are gone when the form is left."""
+
+    files: list[SpooledFile] = field(default_factory=list)
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+def boundary_of(content_type: str) -> bytes:
+    """The boundary that a content type announces; InvalidRequest where it is no form."""
+    kind, options = parse_options_header(content_type)
+    if kind != b"multipart/form-data" or not options.get(b"boundary"):
+        raise InvalidRequest("The body must be multipart/form-data; with curl: -F images=@photo.jpg")
+    return options[b"boundary"]
+
+
+def _plain_name(name: str) -> str:
+    """Browsers send quotes and control characters of a file name as %22, %0D and so on."""
+    return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), name)
+
+
+class FormReader:
+    """Callbacks of the push parser. Blocking, used from one thread at a time; leaving it closes the file in hand."""
+
+    def __init__(self, boundary: bytes, folder: Path, limits: FormLimits) -> None:
+        self._folder, self._limits = folder, limits
+        self._form = Form()
+        self._busy = threading.Lock()  # a request that is cancelled leaves its thread running
+        self._complete = self._closed = False
+        self._field_bytes = 0
+        try:
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._begin,
+                    "on_header_field": self._header_name,
+                    "on_header_value": self._header_value,
+                    "on_header_end": self._header_end,
+                    "on_headers_finished": self._open,
+                    "on_part_data": self._data,
+                    "on_part_end": self._end,
+                    "on_end": self._finish,
+                },
+                max_header_size=MAX_HEADER_BYTES,
+            )
+        except FormParserError as error:
+            raise InvalidRequest(f"The form cannot be read: {error}.") from None
+        self._begin()
+
+    def __enter__(self) -> "FormReader":
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file in hand, after the piece in hand."""
+        with self._busy:
+            self._closed = True
+            if self._writer is not None:
+                self._writer.close()
+
+    def feed(self, content: bytes) -> None:
+        """Take in the next bytes of the body."""
+        with self._busy:
+            if self._closed:
+                return
+            try:
+                self._parser.write(content)
+            except FormParserError as error:
+                raise InvalidRequest(f"The form cannot be read: {error}.") from None
+
+    def finished(self) -> Form:
+        """What was read; InvalidRequest when the body ended before the form did."""
+        if not self._complete:
+            raise InvalidRequest("The form ends in the middle: the upload was cut; send it again.")
+        return self._form
+
+    # -- a part, in the order of its callbacks
+
+    def _begin(self) -> None:
+        self._disposition = b""
+        self._header: tuple[bytes, bytes] = (b"", b"")
+        self._file: SpooledFile | None = None
+        self._writer: BufferedWriter | None = None
+        self._name = ""
+        self._text = bytearray()
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._header = (self._header[0] + data[start:end], self._header[1])
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._header = (self._header[0], self._header[1] + data[start:end])
+
+    def _header_end(self) -> None:
+        name, value = self._header
+        if name.lower() == b"content-disposition":
+            self._disposition = value
+        self._header = (b"", b"")
+
+    def _open(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        self._name = options.get(b"name", b"").decode("utf-8", "replace")
+        if b"filename" not in options:
+            return
+        if len(self._form.files) == self._limits.max_files:
+            raise TooLarge(f"A request may hold {self._limits.max_files} files; send them in several requests.")
+        filename = _plain_name(options[b"filename"].decode("utf-8", "replace"))
+        self._file = SpooledFile(field=self._name, filename=filename, path=self._folder / str(len(self._form.files)))
+        self._form.files.append(self._file)
+        self._hash = hashlib.sha256()
+        self._writer = self._file.path.open("xb")
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._file is None:
+            self._field_bytes += end - start
+            if self._field_bytes > self._limits.max_field_bytes:
+                limit = self._limits.max_field_bytes / MB
+                raise TooLarge(f"The fields beside the files may hold {limit:g} MB; `{self._name}` is longer.")
+            self._text += data[start:end]
+            return
+        self._file.size += end - start
+        if self._writer is None:
+            return
+        if self._file.size > self._limits.max_file_bytes:
+            # The rest of it is read and forgotten, so that the files behind it get their turn.
+            self._writer.close()
+            self._writer = None
+            self._file.path.unlink()
+            return
+        piece = memoryview(data)[start:end]
+        self._hash.update(piece)
+        self._writer.write(piece)
+
+    def _end(self) -> None:
+        if self._file is None:
+            self._end_field()
+        elif self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._file.sha256 = self._hash.hexdigest()
+        else:
+            limit, size = self._limits.max_file_bytes / MB, self._file.size / MB
+            self._file.problem = f"The file has {size:.1f} MB, over the limit of {limit:g} MB; upload a smaller one."
+
+    def _end_field(self) -> None:
+        if self._name in self._form.fields:
+            raise InvalidRequest.field(self._name, "is given twice; give it once")
+        try:
+            self._form.fields[self._name] = self._text.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidRequest.field(self._name, "is not UTF-8 text") from None
+
+    def _finish(self) -> None:
+        self._complete = True

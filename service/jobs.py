@@ -1,0 +1,160 @@
+"""Wake-ups between the web side and the worker. The catalog is the truth: a lost wake-up costs a second at most."""
+
+import logging
+import threading
+import time
+from typing import Any, Protocol
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from index.catalog import Catalog
+
+STREAM, GROUP, CONSUMER = "regard:jobs", "worker", "writer"  # one writer, so one consumer
+LONGEST_STREAM = 1000  # a wake-up says no more than "look": old ones are worth nothing
+SWEEP_S = 1.0
+POLL_S = 0.1
+ANSWER_S = 0.5  # more is not spent on a Redis that does not answer: it is a convenience
+
+log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Tells the worker of a job. This one need not: a worker without Redis looks by itself."""
+
+    def wake(self, job_id: str) -> None:
+        """There is a new job. Never raises; blocks for a moment at most."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class RedisNotifier(Notifier):
+    """Through a Redis stream."""
+
+    def __init__(self, url: str) -> None:
+        self._redis = _connect(url, ANSWER_S)
+
+    def wake(self, job_id: str) -> None:
+        """See Notifier."""
+        try:
+            self._redis.xadd(STREAM, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
+        except redis.RedisError as error:
+            log.warning("no wake-up for job %s, the worker will find it by itself: %s", job_id, error)
+
+    def close(self) -> None:
+        """See Notifier."""
+        self._redis.close()
+
+
+class Wakeups(Protocol):
+    """The worker's side: when to look into the catalog."""
+
+    def wait(self, stop: threading.Event) -> None:
+        """Return when there may be work, when `stop` is set, and in any case after about a second."""
+
+    def acknowledge(self) -> None:
+        """All work that was known when `wait` returned is done and committed."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Polling:
+    """Looks at the catalog's version ten times a second."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._seen = -1  # the first look is always worth it
+
+    def wait(self, stop: threading.Event) -> None:
+        """See Wakeups."""
+        end = time.monotonic() + SWEEP_S
+        # What changes after this version is read is found by the next wait, so nothing falls between.
+        while (version := self._catalog.version()) == self._seen and time.monotonic() < end:
+            if stop.wait(POLL_S):
+                break
+        self._seen = version
+
+    def acknowledge(self) -> None:
+        """See Wakeups."""
+
+    def close(self) -> None:
+        """See Wakeups."""
+
+
+class RedisWakeups:
+    """Reads the stream as its group's only consumer; sweeps each second while Redis is away or has forgotten."""
+
+    def __init__(self, url: str) -> None:
+        self._redis = _connect(url, SWEEP_S + 5.0)  # longer than it blocks
+        self._delivered: list[bytes] = []
+        self._next = "0"  # first what was delivered before a death and never acknowledged
+        self._away = False
+
+    def wait(self, stop: threading.Event) -> None:
+        """See Wakeups."""
+        try:
+            self._read()
+        except redis.ResponseError as error:
+            if "NOGROUP" not in str(error):
+                self._sweep_later(error, stop)
+        except redis.RedisError as error:
+            self._sweep_later(error, stop)
+        else:
+            self._away = False
+            return
+        self._make_group()
+
+    def _read(self) -> None:
+        answer: Any = self._redis.xreadgroup(
+            GROUP, CONSUMER, {STREAM: self._next}, count=LONGEST_STREAM, block=round(1000 * SWEEP_S)
+        )
+        self._delivered += [entry for _, entries in answer for entry, _ in entries]
+        self._next = ">"
+
+    def _sweep_later(self, error: redis.RedisError, stop: threading.Event) -> None:
+        if not self._away:
+            log.warning("no wake-ups from Redis, looking each second instead: %s", error)
+        self._away = True
+        self._delivered.clear()
+        stop.wait(SWEEP_S)
+
+    def _make_group(self) -> None:
+        try:
+            self._redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
+        except redis.RedisError as error:  # away still, or the group is there after all
+            log.debug("no group made: %s", error)
+        self._next = "0"
+
+    def acknowledge(self) -> None:
+        """See Wakeups."""
+        if not self._delivered:
+            return
+        try:
+            self._redis.xack(STREAM, GROUP, *self._delivered)
+        except redis.RedisError as error:  # they will be delivered again, which does no harm
+            log.debug("wake-ups not acknowledged: %s", error)
+        self._delivered.clear()
+
+    def close(self) -> None:
+        """See Wakeups."""
+        self._redis.close()
+
+
+def open_notifier(redis_url: str | None) -> Notifier:
+    """The web side's end."""
+    return Notifier() if redis_url is None else RedisNotifier(redis_url)
+
+
+def open_wakeups(redis_url: str | None, catalog: Catalog) -> Wakeups:
+    """The worker's end."""
+    return Polling(catalog) if redis_url is None else RedisWakeups(redis_url)
+
+
+def _connect(url: str, answer_s: float) -> "redis.Redis":
+    # Retries are ours to make: the client's own would hold up an upload for seconds.
+    return redis.Redis.from_url(
+        url, socket_timeout=answer_s, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
+    )

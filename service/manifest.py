@@ -1,0 +1,73 @@
+"""What an upload says about its files: captions, tags and dates by file name."""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from service.errors import InvalidRequest
+
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+MOST_ERRORS = 20  # shown of one manifest; who has more will have understood
+
+
+def unix_seconds(text: str) -> float:
+    """A moment in RFC 3339; ValueError for anything else, a date without a zone included."""
+    if not RFC_3339.fullmatch(text):
+        raise ValueError("must be a moment as in RFC 3339, such as 2024-05-06T07:08:09+02:00")
+    return datetime.fromisoformat(text.upper()).timestamp()
+
+
+def _moment(text: str) -> str:
+    unix_seconds(text)
+    return text
+
+
+Caption = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=512)]
+TagName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # what SQLite stores
+Number = Annotated[float, Field(allow_inf_nan=False)]
+TagText = Annotated[str, StringConstraints(max_length=512)]
+
+
+class Described(BaseModel):
+    """What is said about one file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    captions: list[Caption] = Field(default_factory=list, max_length=100)
+    tags: dict[TagName, TagText | Whole | Number] = Field(default_factory=dict, max_length=100)
+    taken_at: Annotated[str, AfterValidator(_moment)] | None = None
+
+    @property
+    def taken_seconds(self) -> float | None:
+        """`taken_at` in unix seconds."""
+        return None if self.taken_at is None else unix_seconds(self.taken_at)
+
+
+_MANIFEST = TypeAdapter(dict[str, Described])
+
+
+def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, Described]:
+    """The manifest by file name; InvalidRequest where it is malformed or names a file that was not sent."""
+    try:
+        entries = _MANIFEST.validate_json(text)
+    except ValidationError as invalid:
+        errors = [
+            {
+                "field": ".".join(["manifest", *(str(step) for step in error["loc"])]),
+                "problem": error["msg"].removeprefix("Value error, "),
+            }
+            for error in invalid.errors(include_url=False)[:MOST_ERRORS]
+        ]
+        raise InvalidRequest(f"{errors[0]['field']}: {errors[0]['problem']}", errors) from None
+    sent = set(filenames)
+    strangers = [name for name in entries if name not in sent][:MOST_ERRORS]
+    if strangers:
+        raise InvalidRequest(
+            f"The manifest describes {strangers[0]!r}, which is not among the files sent.",
+            [{"field": f"manifest.{name}", "problem": "no file of this name was sent"} for name in strangers],
+        )
+    return entries
