@@ -1,0 +1,90 @@
+"""The cells of a grid as regions: what SMAN's paper attends to instead of a detector's boxes.
+
+The paper says 448 pixels and 7x7 cells of a map of stride 32, which do not go together: here 224 pixels, which
+give 7x7; `side` 448 gives 14x14.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.base import tiles
+from models.detector import WEIGHTS_FILE, load_detector
+from models.extractor import Detections, Extractor
+from models.mobilenet import FEATURE_DIM, STRIDE, MobileNetV2, normalised, read_backbone
+from models.sizes import stacked
+
+CELL = "cell"  # the label of every region
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConfig:
+    """All that a grid is besides its backbone's weights."""
+
+    side: int = 224
+    """Pixels a side that every picture is stretched to; a multiple of 32."""
+    batch: int = 32
+    """Pictures in one pass."""
+
+
+class Grid(Extractor):
+    """The backbone's last map: one vector a cell, row by row from the top left."""
+
+    labels = (CELL,)
+    feature_dim = FEATURE_DIM
+
+    def __init__(self, config: GridConfig, backbone: MobileNetV2, digest: str = "untrained") -> None:
+        super().__init__()
+        if config.side % STRIDE:
+            raise ValueError(f"the side of a grid is a multiple of {STRIDE} pixels, not {config.side}")
+        self.config, self.backbone, self.digest = config, backbone, digest
+        self.cells = config.side // STRIDE
+        self.num_regions = self.cells**2
+
+    @torch.no_grad()
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        """All cells of upright RGB pictures; none is masked and all have confidence 1."""
+        parts = [self._extract(pictures[tile]) for tile in tiles(len(pictures), self.config.batch)]
+        return Detections.cat(parts)
+
+    def _extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        device = next(self.backbone.parameters()).device
+        pixels = stacked(pictures, (self.config.side, self.config.side)).to(device)
+        features = self.backbone.widen(self.backbone(normalised(pixels)).stride32)
+        sizes = torch.tensor([picture.size for picture in pictures], dtype=torch.float32, device=device)
+        boxes = self._unit_boxes(device) * sizes.repeat(1, 2).unsqueeze(1)
+        shape = boxes.shape[:2]
+        return Detections(
+            features=features.flatten(2).mT.contiguous(),
+            boxes=boxes,
+            labels=torch.zeros(shape, dtype=torch.int64, device=device),
+            confidence=torch.ones(shape, device=device),
+            mask=torch.ones(shape, dtype=torch.bool, device=device),
+        )
+
+    def _unit_boxes(self, device: torch.device) -> Float[Tensor, "R 4"]:
+        """Cells of a picture that is one wide and one high."""
+        start = torch.arange(self.cells, device=device) / self.cells
+        end = torch.arange(1, self.cells + 1, device=device) / self.cells
+        rows, columns = (place.flatten() for place in torch.meshgrid(start, start, indexing="ij"))
+        bottoms, rights = (place.flatten() for place in torch.meshgrid(end, end, indexing="ij"))
+        return torch.stack([columns, rows, rights, bottoms], 1)
+
+
+def load_grid(weights: Path, device: str = "cpu", **settings: Any) -> Grid:
+    """A grid on the backbone of a detector's folder, or of a file as `read_backbone` reads it."""
+    config = GridConfig(**settings)
+    backbone = load_detector(weights).backbone if weights.is_dir() else read_backbone(weights)
+    file = weights / WEIGHTS_FILE if weights.is_dir() else weights
+    identity = json.dumps(["grid", asdict(config)], sort_keys=True).encode() + file.read_bytes()
+    grid = Grid(config, backbone, hashlib.sha256(identity).hexdigest()[:32])
+    grid.eval().requires_grad_(False)
+    return grid.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
