@@ -1,24 +1,20 @@
 """Trains the Faster R-CNN on photographs whose boxes and classes a teacher detector gives."""
 
 import argparse
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import PIL.Image
 import torch
 from torch import nn
 
-from models.augment import View, random_view
+from models.augment import View
 from models.coco import COCO_CLASSES
 from models.dataset import read_captions
 from models.detector import DetectorConfig, FasterRcnn, placed, save_detector
-from models.mobilenet import STRIDE, read_backbone
-from models.sizes import fitted
+from models.detector_recipe import DetectorRecipe, learning_rate, prefetched
+from models.mobilenet import read_backbone
 from models.teacher import Lesson, Teacher, look_at_all, read_lessons
 
 LESSONS_FILE = "lessons.jsonl"
@@ -26,27 +22,6 @@ CHECKPOINT_FILE = "checkpoint.pt"
 DETECTOR_FOLDER = "detector"
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetectorRecipe:
-    """How to train; the same recipe, photographs and seed give the same detector."""
-
-    steps: int = 1500
-    batch: int = 8
-    learning_rate: float = 8e-4
-    warmup: int = 100
-    weight_decay: float = 1e-4
-    clip: float = 5.0
-    least_score: float = 0.25
-    """Teacher's boxes below it are not taught."""
-    sides: tuple[float, float] = (256.0, 448.0)
-    """Root of the number of pixels of a batch, drawn anew for each."""
-    aspects: tuple[float, float] = (0.5, 2.0)
-    """Width / height of a batch, likewise."""
-    least_crop: float = 0.6
-    save_every: int = 100
-    seed: int = 0
 
 
 def train_detector(
@@ -93,7 +68,7 @@ class _Run:
     def fit(self, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson]) -> None:
         """Steps until the recipe is done."""
         self.detector.train()
-        for views in _progress(_prefetched(self.recipe, photographs, lessons, self.step), self.recipe.steps, self.step):
+        for views in _progress(prefetched(self.recipe, photographs, lessons, self.step), self.recipe.steps, self.step):
             losses = self.learn(views)
             self.step += 1
             if self.writer:
@@ -140,46 +115,6 @@ class _Run:
         self.step = state["step"]
         self.detector.load_state_dict(state["detector"])
         self.optimizer.load_state_dict(state["optimizer"])
-
-
-def learning_rate(recipe: DetectorRecipe, step: int) -> float:
-    """Linear warm-up, then half a cosine down to zero."""
-    if step < recipe.warmup:
-        return recipe.learning_rate * (step + 1) / recipe.warmup
-    share = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
-    return recipe.learning_rate * (1 + math.cos(math.pi * share)) / 2
-
-
-def batch_views(
-    recipe: DetectorRecipe, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson], step: int
-) -> list[View]:
-    """The views of one step, which follow from the recipe and the step alone."""
-    random = np.random.default_rng((recipe.seed, step))
-    aspect = math.exp(random.uniform(*np.log(recipe.aspects)))
-    size = fitted(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
-    names = sorted(lessons)
-    first = step * recipe.batch
-    views = []
-    for place in range(first, first + recipe.batch):
-        epoch, within = divmod(place, len(names))
-        order = np.random.default_rng((recipe.seed, epoch, 1)).permutation(len(names))
-        name = names[order[within]]
-        with PIL.Image.open(photographs[name]) as photograph:
-            picture = photograph.convert("RGB")
-        views.append(random_view(picture, lessons[name].above(recipe.least_score), size, recipe.least_crop, random))
-    return views
-
-
-def _prefetched(
-    recipe: DetectorRecipe, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson], first: int
-) -> Iterator[list[View]]:
-    """Batches from step `first` on, the next one made while one is learnt."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(batch_views, recipe, photographs, lessons, first)
-        for step in range(first, recipe.steps):
-            views = coming.result()
-            coming = pool.submit(batch_views, recipe, photographs, lessons, step + 1)
-            yield views
 
 
 def _lessons(photographs: Mapping[str, Path], teacher_file: Path, out: Path, threads: int) -> dict[str, Lesson]:

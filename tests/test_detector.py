@@ -118,6 +118,13 @@ def test_another_layout_is_refused(detector: FasterRcnn, tmp_path: Path) -> None
         load_detector(tmp_path, colour="red")
 
 
+@pytest.mark.gpu
+def test_a_gpu_describes_the_picture_as_the_cpu_does(detector: FasterRcnn, tmp_path: Path) -> None:
+    save_detector(detector, tmp_path)
+    cpu, gpu = (found(load_detector(tmp_path, device), noise(120, 160)) for device in ("cpu", "cuda"))
+    torch.testing.assert_close(gpu.features[:, 0].cpu(), cpu.features[:, 0], rtol=1e-2, atol=1e-2)
+
+
 def test_training_lowers_the_losses_on_one_thing() -> None:
     torch.manual_seed(0)
     detector = FasterRcnn(DetectorConfig(labels=LABELS, neck_width=16, head_width=32)).train()

@@ -11,8 +11,9 @@ from torch import Tensor
 from torchvision.models import mobilenet_v2
 
 from models.detector import FasterRcnn, load_detector
+from models.detector_recipe import DetectorRecipe, batch_views, learning_rate
 from models.teacher import look_at_all
-from models.train_detector import LESSONS_FILE, DetectorRecipe, batch_views, learning_rate, train_detector
+from models.train_detector import LESSONS_FILE, train_detector
 from tests.test_teacher import OneBoxTeacher
 
 RECIPE = DetectorRecipe(steps=4, batch=2, warmup=2, save_every=2, sides=(64.0, 96.0))
