@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,7 @@ class Explanation:
 class Reranker(nn.Module, ABC):
     """A cross-attention matching model. Padding never changes a score; values go in and out, no state is kept."""
 
+    config: Any  # the frozen dataclass of its own options
     images_type: ClassVar[type[Rows]]  # what `precompute` returns and a store keeps
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors

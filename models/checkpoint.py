@@ -33,11 +33,17 @@ def digest_of(folder: Path, names: tuple[str, ...]) -> str:
     return state.hexdigest()[:16]
 
 
-def write_folder(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], extra: tuple[str, ...]) -> str:
-    """Write fp16 weights and config.json; `extra` names files already there that belong to the digest. The digest."""
+def write_folder(
+    folder: Path,
+    config: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    extra: tuple[str, ...],
+    dtype: torch.dtype = torch.float16,
+) -> str:
+    """Write weights and config.json; `extra` names files already there that belong to the digest. The digest."""
     folder.mkdir(parents=True, exist_ok=True)
-    halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
-    save_file({name: t.contiguous().cpu() for name, t in halved.items()}, folder / "model.safetensors")
+    stored = {name: t.to(dtype) if t.is_floating_point() else t for name, t in state.items()}
+    save_file({name: t.contiguous().cpu() for name, t in stored.items()}, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps({"format": FORMAT, **config}, indent=1) + "\n")
     digest = digest_of(folder, ("config.json", "model.safetensors", *extra))
     (folder / "digest").write_text(digest + "\n")
@@ -61,17 +67,18 @@ def read_folder(folder: Path, extra: tuple[str, ...]) -> tuple[dict[str, Any], d
     return config, {name: t.float() if t.is_floating_point() else t for name, t in state.items()}, digest
 
 
-def save_matcher(matcher: Matcher, folder: Path) -> str:
-    """Write a matcher; returns its digest. A card (card.md) is the caller's to add."""
+def save_matcher(matcher: Matcher, folder: Path, dtype: torch.dtype = torch.float16) -> str:
+    """Write a matcher, its weights as `dtype`; returns its digest. A card (card.md) is the caller's to add."""
     folder.mkdir(parents=True, exist_ok=True)
     matcher.vocabulary.save(folder / "vocabulary.json")
     config = {
         "model": matcher.name,
+        "options": asdict(matcher.reranker.config),
         "encoders": asdict(matcher.encoders),
         "pooled": asdict(matcher.pooled.config),
         "extractor": matcher.extractor_digest,
     }
-    return write_folder(folder, config, matcher.state_dict(), ("vocabulary.json",))
+    return write_folder(folder, config, matcher.state_dict(), ("vocabulary.json",), dtype)
 
 
 def load_matcher(folder: Path, device: torch.device | str = "cpu") -> Matcher:
@@ -84,6 +91,7 @@ def load_matcher(folder: Path, device: torch.device | str = "cpu") -> Matcher:
         Vocabulary.load(folder / "vocabulary.json"),
         config["extractor"],
         digest,
+        config.get("options"),
     )
     matcher.load_state_dict(state, strict=True)
     return matcher.to(device).eval()
@@ -96,9 +104,10 @@ def new_matcher(
     vocabulary: Vocabulary,
     extractor: str,
     digest: str = "",
+    options: Mapping[str, Any] | None = None,
 ) -> Matcher:
-    """A matcher with fresh weights."""
-    reranker = build(name, encoders)
+    """A matcher with fresh weights; `options` change fields of the named model's config."""
+    reranker = build(name, encoders, options)
     if not reranker.projects:
         pooled = replace(pooled, image_width=encoders.feature_dim)
     return Matcher(name, encoders, reranker, Pooled(pooled), vocabulary, extractor, digest)

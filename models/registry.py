@@ -1,6 +1,8 @@
 """Names of models -> classes with their configs: the one place that knows the names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 from models.base import Reranker
 from models.bfan import Bfan, BfanConfig
@@ -10,24 +12,25 @@ from models.scan import Scan, ScanConfig
 from models.sman import Sman, SmanConfig
 from models.summax import SumMax, SumMaxConfig
 
-Builder = Callable[[EncoderConfig], Reranker]
+
+class Named(NamedTuple):
+    """What a name stands for: a class and the config it is built with unless told otherwise."""
+
+    reranker: type[Any]
+    config: Any
 
 
-def _scan(**options: object) -> Builder:
-    return lambda encoders: Scan(ScanConfig(**options), encoders)  # type: ignore[arg-type]
-
-
-RERANKERS: Mapping[str, Builder] = {
-    "scan-t2i-lse": _scan(direction="t2i", pooling="LogSumExp", lambda_softmax=9.0, lambda_lse=6.0),
-    "scan-t2i-avg": _scan(direction="t2i", pooling="Mean", lambda_softmax=9.0),
-    "scan-i2t-lse": _scan(direction="i2t", pooling="LogSumExp", lambda_softmax=4.0, lambda_lse=5.0),
-    "scan-i2t-avg": _scan(direction="i2t", pooling="Mean", lambda_softmax=4.0),
-    "summax-t2i": lambda encoders: SumMax(SumMaxConfig(direction="t2i"), encoders),
-    "summax-i2t": lambda encoders: SumMax(SumMaxConfig(direction="i2t"), encoders),
-    "bfan-prob": lambda encoders: Bfan(BfanConfig(focal="prob"), encoders),
-    "bfan-equal": lambda encoders: Bfan(BfanConfig(focal="equal"), encoders),
-    "caan": lambda encoders: Caan(CaanConfig(), encoders),
-    "sman": lambda encoders: Sman(SmanConfig(), encoders),
+RERANKERS: Mapping[str, Named] = {
+    "scan-t2i-lse": Named(Scan, ScanConfig(direction="t2i", pooling="LogSumExp", lambda_softmax=9.0, lambda_lse=6.0)),
+    "scan-t2i-avg": Named(Scan, ScanConfig(direction="t2i", pooling="Mean", lambda_softmax=9.0)),
+    "scan-i2t-lse": Named(Scan, ScanConfig(direction="i2t", pooling="LogSumExp", lambda_softmax=4.0, lambda_lse=5.0)),
+    "scan-i2t-avg": Named(Scan, ScanConfig(direction="i2t", pooling="Mean", lambda_softmax=4.0)),
+    "summax-t2i": Named(SumMax, SumMaxConfig(direction="t2i")),
+    "summax-i2t": Named(SumMax, SumMaxConfig(direction="i2t")),
+    "bfan-prob": Named(Bfan, BfanConfig(focal="prob")),
+    "bfan-equal": Named(Bfan, BfanConfig(focal="equal")),
+    "caan": Named(Caan, CaanConfig()),
+    "sman": Named(Sman, SmanConfig()),
 }
 
 
@@ -38,8 +41,21 @@ class UnknownModel(ValueError):
         super().__init__(f"no model is called {name!r}; known: {', '.join(sorted(RERANKERS))}")
 
 
-def build(name: str, encoders: EncoderConfig) -> Reranker:
-    """A new model by its name, with fresh weights; UnknownModel names the known ones."""
+class UnknownOption(ValueError):
+    """An option that a model does not have."""
+
+
+def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker:
+    """A new model by its name, with fresh weights; `options` change fields of the named config.
+
+    UnknownModel and UnknownOption name the known ones.
+    """
     if name not in RERANKERS:
         raise UnknownModel(name)
-    return RERANKERS[name](encoders)
+    kind, config = RERANKERS[name]
+    known = [field.name for field in fields(config)]
+    if unknown := sorted(set(options or {}) - set(known)):
+        raise UnknownOption(f"{name} has no option {', '.join(unknown)}; it has: {', '.join(known)}")
+    reranker = kind(replace(config, **(options or {})), encoders)
+    assert isinstance(reranker, Reranker)
+    return reranker
