@@ -1,5 +1,6 @@
 """Whether a file is a picture that may be taken in, told from its header; if not, what its owner can do."""
 
+import codecs
 from pathlib import Path
 
 import PIL.Image
@@ -76,7 +77,7 @@ def _what_it_is(path: Path) -> str:
 
 def _is_text(head: bytes) -> bool:
     try:
-        text = head[: len(head) - 3].decode("utf-8") if len(head) == 4096 else head.decode("utf-8")
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
     except UnicodeDecodeError:
         return False
     return all(character.isprintable() or character.isspace() for character in text)

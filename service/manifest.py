@@ -25,9 +25,15 @@ def _moment(text: str) -> str:
     return text
 
 
-Caption = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=512)]
+def _with_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a caption must have at least one word")
+    return text.strip()
+
+
+Caption = Annotated[str, StringConstraints(max_length=512), AfterValidator(_with_words)]
 TagName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # what SQLite stores
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become floats: SQLite has no such integers
 Number = Annotated[float, Field(allow_inf_nan=False)]
 TagText = Annotated[str, StringConstraints(max_length=512)]
 

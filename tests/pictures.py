@@ -41,13 +41,13 @@ def _distance(name: str, pixel: tuple[int, ...]) -> int:
     return sum((a - b) ** 2 for a, b in zip(rgb, pixel, strict=True))
 
 
-def huge_png(width: int, height: int) -> bytes:
-    """A black one-bit PNG, made without holding its pixels."""
+def huge_png(width: int, height: int, rows: int | None = None) -> bytes:
+    """A black one-bit PNG, made without holding its pixels; with `rows` it ends after so many of them."""
 
     def chunk(name: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
     packer, row = zlib.compressobj(9), bytes(1 + (width + 7) // 8)
-    packed = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    packed = b"".join(packer.compress(row) for _ in range(height if rows is None else rows)) + packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")

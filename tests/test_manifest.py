@@ -1,64 +1,83 @@
-"""What a view is: another model, extractor or format is refused, a damaged manifest means building anew."""
+"""The manifest of an upload: what it may say, and how it is told what it may not."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from index.files import TEMPORARY
-from index.manifest import NAME
-from index.slab import Corrupt, LayoutMismatch
-from index.view import View, ViewMismatch, ViewWriter
-from tests.views import ABOUT, EMBED, build, check
+from service.errors import InvalidRequest
+from service.manifest import parse_manifest, unix_seconds
 
 
-def test_a_view_says_what_made_it(tmp_path: Path) -> None:
-    build(tmp_path, 2, 1)
-    view = View.open(tmp_path)
-    assert (view.digest, view.extractor) == ("model-1", "detector-1")
+def parsed(entry: dict[str, Any]) -> Any:
+    return parse_manifest(json.dumps({"a.jpg": entry}), ["a.jpg"])["a.jpg"]
+
+
+def test_captions_tags_and_dates_are_read() -> None:
+    about = parsed(
+        {
+            "captions": [" a red ball ", "a ball"],
+            "tags": {"place": "Kiel", "stars": 4, "aperture": 2.8},
+            "taken_at": "2024-05-06T07:08:09+02:00",
+        }
+    )
+    assert about.captions == ["a red ball", "a ball"]
+    assert about.tags == {"place": "Kiel", "stars": 4, "aperture": 2.8}
+    assert isinstance(about.tags["stars"], int)
+    assert about.taken_seconds == 1714979289.0 - 7200
+
+
+def test_nothing_need_be_said() -> None:
+    about = parsed({})
+    assert (about.captions, about.tags, about.taken_seconds) == ([], {}, None)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("text", "seconds"),
     [
-        ({"digest": "model-2"}, "digest model-1, not model-2"),
-        ({"extractor": "detector-2"}, "extractor detector-1, not detector-2"),
-        ({"embed_dim": 5}, "embed_dim 4, not 5"),
-        ({"word_dim": 5}, "word_dim 3, not 5"),
-        ({"layout": {"vectors": (2, 4), "mask": (2,)}}, "layout"),
+        ("1970-01-01T00:00:00Z", 0.0),
+        ("1970-01-01t00:00:00.250z", 0.25),
+        ("1969-12-31 23:59:59-00:00", -1.0),
+        ("2024-02-29T12:00:00+05:30", 1709188200.0),
     ],
 )
-def test_the_view_of_another_model_or_extractor_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
-    build(tmp_path, 2, 1)
-    with pytest.raises(ViewMismatch, match=words):
-        ViewWriter(tmp_path, **ABOUT | change)
-    check(View.open(tmp_path), 2, 1)
+def test_moments_of_rfc_3339(text: str, seconds: float) -> None:
+    assert unix_seconds(text) == seconds
 
 
-def test_a_damaged_manifest_means_building_anew(tmp_path: Path) -> None:
-    build(tmp_path, 4, 4).close()
-    (tmp_path / NAME).write_bytes(b"\0" * 100)
-    (tmp_path / (NAME + TEMPORARY)).write_bytes(b"{")
-    with pytest.raises(Corrupt, match="damaged"):
-        View.open(tmp_path)
-    assert ViewWriter(tmp_path, **ABOUT).counts() == (0, 0)
-    assert not (tmp_path / (NAME + TEMPORARY)).exists()
-    build(tmp_path, 2, 2)
-    check(View.open(tmp_path), 2, 2)
+@pytest.mark.parametrize(
+    ("entry", "field"),
+    [
+        ({"captions": "not a list"}, "captions"),
+        ({"captions": [""]}, "captions.0"),
+        ({"captions": [" \t\u001f "]}, "captions.0"),
+        ({"captions": ["x" * 513]}, "captions.0"),
+        ({"captions": ["x"] * 101}, "captions"),
+        ({"tags": {"seen": True}}, "tags.seen"),
+        ({"tags": {"seen": None}}, "tags.seen"),
+        ({"tags": {"seen": ["a"]}}, "tags.seen"),
+        ({"tags": {"": "x"}}, "tags"),
+        ({"taken_at": "2024-05-06"}, "taken_at"),
+        ({"taken_at": "2024-05-06T07:08:09"}, "taken_at"),
+        ({"taken_at": "2024-02-30T07:08:09Z"}, "taken_at"),
+        ({"taken_at": 1714979289}, "taken_at"),
+        ({"caption": "misspelt"}, "caption"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_its_name(entry: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parsed(entry)
+    errors = refused.value.extra["errors"]
+    assert any(error["field"].startswith(f"manifest.a.jpg.{field}") for error in errors)
+    assert all(error["problem"] for error in errors)
 
 
-def test_a_view_of_another_format_is_refused(tmp_path: Path) -> None:
-    build(tmp_path, 1, 1).close()
-    found = json.loads((tmp_path / NAME).read_bytes())
-    (tmp_path / NAME).write_text(json.dumps(found | {"format": 99}))
-    for opening in (lambda: View.open(tmp_path), lambda: ViewWriter(tmp_path, **ABOUT)):
-        with pytest.raises(ViewMismatch, match="format 99"):
-            opening()
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"a.jpg": 1}', '{"a.jpg": {"tags": {"x": NaN}}}', '"\\ud800"'])
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_manifest(text, ["a.jpg"])
 
 
-def test_slabs_of_another_layout_below_a_lost_manifest_are_refused(tmp_path: Path) -> None:
-    build(tmp_path, 1, 1).close()
-    (tmp_path / NAME).unlink()
-    with pytest.raises(LayoutMismatch):
-        ViewWriter(tmp_path, **ABOUT | {"embed_dim": EMBED + 1})
+def test_a_file_that_was_not_sent_is_named() -> None:
+    with pytest.raises(InvalidRequest, match=r"b\.jpg.*not among the files sent"):
+        parse_manifest('{"a.jpg": {}, "b.jpg": {}}', ["a.jpg"])

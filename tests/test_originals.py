@@ -1,0 +1,39 @@
+"""Originals are kept byte for byte under their own hash, wherever the name they came with points."""
+
+import hashlib
+from pathlib import Path
+
+from service.originals import Incoming, Originals, image_id_of
+
+
+def put(originals: Originals, content: bytes) -> Incoming:
+    sha256 = hashlib.sha256(content).hexdigest()
+    path = originals.incoming / sha256
+    path.write_bytes(content)
+    return Incoming(path, image_id_of(sha256), "jpg")
+
+
+def test_stored_bytes_are_found_by_id_and_leave_nothing_behind(tmp_path: Path) -> None:
+    originals = Originals(tmp_path)
+    files = [put(originals, content) for content in (b"one", b"two", b"three")]
+    originals.store(files)
+    assert [originals.path(file.image_id, "jpg").read_bytes() for file in files] == [b"one", b"two", b"three"]
+    assert list(originals.incoming.iterdir()) == []
+
+
+def test_storing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
+    originals = Originals(tmp_path)
+    originals.store([put(originals, b"one")])
+    again = put(Originals(tmp_path), b"one")
+    originals.store([again])
+    assert originals.path(again.image_id, "jpg").read_bytes() == b"one"
+
+
+def test_an_id_is_half_the_hash() -> None:
+    assert image_id_of(hashlib.sha256(b"one").hexdigest()) == "7692c3ad3540bb803c020b3aee66cd88"
+
+
+def test_thumbnails_and_originals_of_a_picture_lie_apart(tmp_path: Path) -> None:
+    originals = Originals(tmp_path)
+    assert originals.thumbnail("ab" * 16) == tmp_path / "thumbnails/ab/ab" / f"{'ab' * 16}.jpg"
+    assert originals.path("ab" * 16, "png") == tmp_path / "originals/ab/ab" / f"{'ab' * 16}.png"
