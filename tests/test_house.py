@@ -21,7 +21,8 @@ ANYWHERE = {
     "models": {"torch", "torchvision", "numpy", "safetensors", "nltk", "PIL", "jaxtyping"},
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
-    | {"fastapi", "starlette", "uvicorn", "httpx", "redis", "prometheus_client", "typer", "rich"},
+    | {"fastapi", "starlette", "uvicorn", "python_multipart", "httpx", "redis"}
+    | {"prometheus_client", "typer", "rich"},
 }
 IN_FUNCTIONS = {"models": {"onnxruntime", "rich", "tensorboard"}, "index": set[str](), "service": set[str]()}
 

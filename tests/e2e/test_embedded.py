@@ -9,14 +9,7 @@ import pytest
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, until
 from tests.files import ROOT
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process started and that still run."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(word) for word in (task / "children").read_text(encoding="ascii").split()]
-    return found
+from tests.processes import children_of
 
 
 def is_running(pid: int) -> bool:
@@ -33,13 +26,13 @@ def test_a_dead_worker_is_started_again_and_a_dead_server_leaves_none(tmp_path: 
     with Stack(tmp_path) as stack:
         stack.start("all")
         stack.wait_ready()
-        (worker,) = children(stack.pid("all"))
+        (worker,) = children_of(stack.pid("all"))
         receipt = stack.ingest(pictures)
         os.kill(worker, signal.SIGKILL)
         assert stack.wait_job(receipt)["done"] == len(pictures)
-        (successor,) = children(stack.pid("all"))
+        (successor,) = children_of(stack.pid("all"))
         assert successor != worker
-        below = children(successor)
+        below = children_of(successor)
         stack.kill_alone("all")
         until(lambda: not any(map(is_running, [successor, *below])), "the worker outlived its parent")
 
@@ -49,8 +42,8 @@ def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: s
     with Stack(tmp_path) as stack:
         stack.start("all")
         stack.wait_ready()
-        started = children(stack.pid("all"))
-        started += [below for one in started for below in children(one)]
+        started = children_of(stack.pid("all"))
+        started += [below for one in started for below in children_of(one)]
         assert stack.stop("all", by) in {0, -by, 128 + by}
         until(lambda: not any(map(is_running, started)), "something kept running")
 
