@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from models.base import Reranker
 from models.bfan import Bfan, BfanConfig
 from models.caan import Caan, CaanConfig
+from models.camp import Camp, CampConfig
+from models.camp_attention import CampAttention, CampAttentionConfig
+from models.camp_released import CampReleased, CampReleasedConfig
 from models.encoders import EncoderConfig
 from models.scan import Scan, ScanConfig
 from models.sman import Sman, SmanConfig
@@ -14,10 +17,12 @@ from models.summax import SumMax, SumMaxConfig
 
 
 class Named(NamedTuple):
-    """What a name stands for: a class and the config it is built with unless told otherwise."""
+    """What a name stands for: a class, the config it is built with unless told otherwise, and whether the encoders
+    give unit vectors where their own config leaves that open."""
 
     reranker: type[Any]
     config: Any
+    unit_vectors: bool = True
 
 
 RERANKERS: Mapping[str, Named] = {
@@ -29,6 +34,10 @@ RERANKERS: Mapping[str, Named] = {
     "summax-i2t": Named(SumMax, SumMaxConfig(direction="i2t")),
     "bfan-prob": Named(Bfan, BfanConfig(focal="prob")),
     "bfan-equal": Named(Bfan, BfanConfig(focal="equal")),
+    # Neither CAMP's paper nor its authors' code normalises the encoders' vectors.
+    "camp": Named(Camp, CampConfig(), unit_vectors=False),
+    "camp-released": Named(CampReleased, CampReleasedConfig(), unit_vectors=False),
+    "camp-released-attention": Named(CampAttention, CampAttentionConfig(), unit_vectors=False),
     "caan": Named(Caan, CaanConfig()),
     "sman": Named(Sman, SmanConfig()),
 }
@@ -52,10 +61,10 @@ def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None 
     """
     if name not in RERANKERS:
         raise UnknownModel(name)
-    kind, config = RERANKERS[name]
+    kind, config, unit_vectors = RERANKERS[name]
     known = [field.name for field in fields(config)]
     if unknown := sorted(set(options or {}) - set(known)):
         raise UnknownOption(f"{name} has no option {', '.join(unknown)}; it has: {', '.join(known)}")
-    reranker = kind(replace(config, **(options or {})), encoders)
+    reranker = kind(replace(config, **(options or {})), encoders if unit_vectors else encoders.lengths_kept())
     assert isinstance(reranker, Reranker)
     return reranker

@@ -1,0 +1,112 @@
+"""CAMP: Cross-modal Adaptive Message Passing (Wang et al., ICCV 2019), as the paper has it.
+
+Every region hears from the words and every word from the regions (messages m by attention), a gate weighs each
+number by how well message and fragment agree, and what passed changes the fragment:
+    x' = F(sigmoid(x * m) * (x + m)) + x,   F(y) = ReLU(W y + b)
+The changed fragments are pooled by attention and score = sigmoid(MLP(v* + t*)). Vectors are not normalised.
+Not printed in the paper and decided here: the width of the attention's keys (half of the vectors'), F's ReLU,
+MLP = Linear(D, D), ReLU, Linear(D, 1). What the authors released is another network: camp_released.py.
+
+The gate stands inside F, so F's D x D product on every region and word of every pair cannot be done beforehand.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from models.attention import masked_softmax, similarities
+from models.base import Explanation, Reranker
+from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rows import Regions, Rows, Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampConfig:
+    """What the paper leaves open."""
+
+    key_width: int | None = None  # of the attention's projections; None: half of the vectors' width
+    activation: Literal["relu", "tanh"] = "relu"  # of F
+
+
+@dataclass(frozen=True)
+class CampImages(Rows):
+    """Encoded pictures: region vectors, zero where padded."""
+
+    vectors: Float[Tensor, "K R D"]
+    mask: Bool[Tensor, "K R"]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """One score and what it was made from."""
+
+    scores: Float[Tensor, "Q K"]
+    attention: Float[Tensor, "Q K W R"]  # of words over regions
+    word_weights: Float[Tensor, "Q K W"]
+    region_weights: Float[Tensor, "Q K R"]
+
+
+class Side(nn.Module):
+    """What one side does with the messages it receives: gate, fuse and pool."""
+
+    def __init__(self, width: int, config: CampConfig) -> None:
+        super().__init__()
+        self.fusion = nn.Linear(width, width)
+        self.pool = nn.Linear(width, 1, bias=False)
+        self.activation = torch.relu if config.activation == "relu" else torch.tanh
+
+    def forward(
+        self, own: Float[Tensor, "#Q #K N D"], messages: Float[Tensor, "Q K N D"], mask: Bool[Tensor, "#Q #K N"]
+    ) -> tuple[Float[Tensor, "Q K D"], Float[Tensor, "Q K N"]]:
+        """The side as one vector, and the weights it was pooled by."""
+        gate = (own * messages).sigmoid()
+        fused = self.activation(self.fusion(gate * (own + messages))) + own
+        weights = masked_softmax(self.pool(fused)[..., 0] / math.sqrt(own.shape[-1]), mask, dim=-1)
+        return torch.einsum("qkn,qknd->qkd", weights, fused), weights
+
+
+class Camp(Reranker):
+    """`camp`."""
+
+    images_type: ClassVar[type[Rows]] = CampImages
+
+    def __init__(self, config: CampConfig, encoders: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.region_encoder: nn.Module = RegionEncoder(encoders)
+        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        width = encoders.width
+        self.key_width = config.key_width or max(width // 2, 1)
+        self.region_key = nn.Linear(width, self.key_width, bias=False)
+        self.word_key = nn.Linear(width, self.key_width, bias=False)
+        self.region_side, self.word_side = Side(width, config), Side(width, config)
+        self.scorer = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+
+    def precompute(self, projected: Regions) -> CampImages:
+        return CampImages(projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0), projected.mask)
+
+    def score(self, images: CampImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+        return self._fused(images, words).scores
+
+    def explain(self, images: CampImages, words: Words) -> Explanation:  # type: ignore[override]
+        """Where words look, and what each side's vector was pooled from; no part of the score is a word's alone."""
+        fused = self._fused(images, words)
+        return Explanation("words attend regions", fused.attention, None, fused.word_weights, fused.region_weights)
+
+    def _fused(self, images: CampImages, words: Words) -> Fused:
+        vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
+        # <W_v v, W_t t> = <v, W_v' W_t t>: no region is projected.
+        keys = Words(self.word_key(vectors) @ self.region_key.weight, words.mask)
+        affinity = similarities(images.vectors, keys)[0] / math.sqrt(self.key_width)
+        by_words = masked_softmax(affinity, images.mask[:, :, None, None], dim=1)
+        by_regions = masked_softmax(affinity, words.mask, dim=3)
+        to_words = torch.einsum("krqw,krd->qkwd", by_words, images.vectors)
+        to_regions = torch.einsum("krqw,qwd->qkrd", by_regions, vectors)
+        picture, region_weights = self.region_side(images.vectors[None], to_regions, images.mask[None])
+        sentence, word_weights = self.word_side(vectors[:, None], to_words, words.mask[:, None])
+        scores = torch.sigmoid(self.scorer(picture + sentence)[..., 0])
+        return Fused(scores, by_words.permute(2, 0, 3, 1), word_weights, region_weights)
