@@ -1,0 +1,140 @@
+"""Ensembles `a+b`: the mean of raw scores of models of one family, as the papers report them.
+
+An ensemble is one matcher like any other. Its vectors are the members' vectors on end, its encoded pictures hold
+the members' fields numbered, and stage one is the first member's: so nothing else knows of ensembles.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, make_dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from models.base import Explanation, Reranker
+from models.matcher import Matcher
+from models.pooled import Pooled
+from models.rows import Regions, Rows, Words
+
+AnyVectors = TypeVar("AnyVectors", Regions, Words)
+
+
+class OnEnd(nn.Module):
+    """The vectors of several encoders of the same rows as one, wider vector."""
+
+    def __init__(self, encoders: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(encoders)
+
+    def forward(self, rows: Rows) -> Any:
+        parts = [encoder(rows) for encoder in self.encoders]
+        return replace(parts[0], vectors=torch.cat([part.vectors for part in parts], -1))
+
+
+class Ensemble(Reranker):
+    """Mean of the members' scores. It is made of trained members and not trained itself."""
+
+    def __init__(self, members: Sequence[Reranker], region_widths: Sequence[int], word_widths: Sequence[int]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.region_widths, self.word_widths = list(region_widths), list(word_widths)
+        self.region_encoder: nn.Module = OnEnd([member.region_encoder for member in members])
+        self.sentence_encoder: nn.Module = OnEnd([member.sentence_encoder for member in members])
+        named = [(numbered(name, n), Tensor) for n, member in enumerate(members) for name in names(member.images_type)]
+        self.images_type = make_dataclass("EnsembleImages", named, bases=(Rows,), frozen=True)  # type: ignore[misc]
+
+    def precompute(self, projected: Regions) -> Rows:
+        parts = split(projected, self.region_widths)
+        own = [member.precompute(part) for member, part in zip(self._each(), parts, strict=True)]
+        return self.images_type(
+            **{numbered(name, n): tensor for n, rows in enumerate(own) for name, tensor in rows.tensors().items()}
+        )
+
+    def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
+        scores = [member.score(*own) for member, own in self._shared_out(images, words)]
+        return torch.stack(scores).mean(0)
+
+    def explain(self, images: Rows, words: Words) -> Explanation:
+        """What all members can say, averaged; only contributions where they look in different directions."""
+        told = [member.explain(*own) for member, own in self._shared_out(images, words)]
+        alike = len({one.kind for one in told}) == 1
+        said = [name for name in names(Explanation) if name == "contributions" or (alike and name != "kind")]
+        return Explanation(told[0].kind, **{name: mean([getattr(one, name) for one in told]) for name in said})
+
+    def _each(self) -> Iterator[Reranker]:
+        for member in self.members:
+            assert isinstance(member, Reranker)
+            yield member
+
+    def _shared_out(self, images: Rows, words: Words) -> Iterator[tuple[Reranker, tuple[Rows, Words]]]:
+        """Every member with its own part of the pictures and words."""
+        for n, (member, own) in enumerate(zip(self._each(), split(words, self.word_widths), strict=True)):
+            tensors = {name: getattr(images, numbered(name, n)) for name in names(member.images_type)}
+            yield member, (member.images_type(**tensors), own)
+
+
+def names(of: type) -> list[str]:
+    """Names of a dataclass's fields."""
+    return [field.name for field in fields(of)]
+
+
+def numbered(name: str, member: int) -> str:
+    """The ensemble's name for a member's field."""
+    return f"{name}_{member}"
+
+
+def split(rows: AnyVectors, widths: Sequence[int]) -> list[AnyVectors]:
+    """Rows of vectors on end, as the rows they were joined from."""
+    return [replace(rows, vectors=part) for part in torch.split(rows.vectors, list(widths), -1)]
+
+
+def mean(values: Sequence[Tensor | None]) -> Tensor | None:
+    """None unless there is a value from all."""
+    present = [value for value in values if value is not None]
+    return torch.stack(present).mean(0) if len(present) == len(values) else None
+
+
+def combined(matchers: Sequence[Matcher]) -> Matcher:
+    """One matcher that scores as all of them on average; ValueError where their scores are not of a kind.
+
+    All must have been trained on the same detector's features and with the same vocabulary.
+    """
+    first = matchers[0]
+    if len(matchers) == 1:
+        return first
+    together = "+".join(matcher.name for matcher in matchers)
+    for what, distinct in (
+        ("of different families, whose scores have different scales", {family(m.name) for m in matchers}),
+        ("trained on features of different detectors", {m.extractor_digest for m in matchers}),
+        ("trained with different vocabularies", {m.vocabulary.words for m in matchers}),
+    ):
+        if len(distinct) > 1:
+            raise ValueError(f"{together} is no ensemble: its members are {what}")
+    region_widths = [matcher.pooled.image.in_features for matcher in matchers]
+    word_widths = [matcher.pooled.text.in_features for matcher in matchers]
+    reranker = Ensemble([matcher.reranker for matcher in matchers], region_widths, word_widths)
+    return Matcher(
+        together,
+        replace(first.encoders, width=sum(word_widths)),
+        reranker,
+        widened(first.pooled, sum(region_widths), sum(word_widths)),
+        first.vocabulary,
+        first.extractor_digest,
+        hashlib.sha256("+".join(matcher.digest for matcher in matchers).encode()).hexdigest()[:16],
+    ).eval()
+
+
+def family(name: str) -> str:
+    """Models of one family have scores of one scale: scan-t2i-avg and scan-i2t-lse, not scan and camp."""
+    return name.partition("-")[0]
+
+
+def widened(pooled: Pooled, image_width: int, text_width: int) -> Pooled:
+    """The same stage-one head over wider vectors, of which it reads the first part alone."""
+    wide = Pooled(replace(pooled.config, width=text_width, image_width=image_width))
+    for layer, own in ((wide.image, pooled.image), (wide.text, pooled.text)):
+        layer.weight = nn.Parameter(pad(own.weight.detach(), (0, layer.in_features - own.in_features)))
+    return wide
