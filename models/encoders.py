@@ -21,7 +21,7 @@ class EncoderConfig:
     word_dim: int = 300
     width: int = 1024
     bidirectional: bool = True
-    unit_regions: bool | None = None  # None: as the model's paper has it, which is True but for CAMP
+    unit_regions: bool | None = None  # None: as the model's paper has it, which is True but for CAMP and SMAN
     unit_words: bool | None = None
     feature_dropout: float = 0.0
     word_dropout: float = 0.0

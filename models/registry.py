@@ -34,12 +34,12 @@ RERANKERS: Mapping[str, Named] = {
     "summax-i2t": Named(SumMax, SumMaxConfig(direction="i2t")),
     "bfan-prob": Named(Bfan, BfanConfig(focal="prob")),
     "bfan-equal": Named(Bfan, BfanConfig(focal="equal")),
-    # Neither CAMP's paper nor its authors' code normalises the encoders' vectors.
+    # Neither CAMP's paper nor its authors' code normalises the encoders' vectors, nor does SMAN's paper.
     "camp": Named(Camp, CampConfig(), unit_vectors=False),
     "camp-released": Named(CampReleased, CampReleasedConfig(), unit_vectors=False),
     "camp-released-attention": Named(CampAttention, CampAttentionConfig(), unit_vectors=False),
     "caan": Named(Caan, CaanConfig()),
-    "sman": Named(Sman, SmanConfig()),
+    "sman": Named(Sman, SmanConfig(), unit_vectors=False),
 }
 
 

@@ -91,7 +91,7 @@ class Sman(Reranker):
 
     def __init__(self, config: SmanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
-        self.config, encoders = config, encoders.lengths_kept()
+        self.config = config
         self.region_encoder: nn.Module = RawFeatures(encoders)
         self.sentence_encoder: nn.Module = LstmSentenceEncoder(encoders, config.directions)
         features, width = encoders.feature_dim, encoders.width

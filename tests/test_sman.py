@@ -13,8 +13,9 @@ from models.base import score_pairs
 from models.checkpoint import new_matcher
 from models.encoders import EncoderConfig
 from models.pooled import PooledConfig
+from models.registry import build
 from models.rows import Regions, Tokens, Words
-from models.sman import Sman, SmanConfig, intra_pair_loss
+from models.sman import Sman, intra_pair_loss
 from models.vocabulary import SPECIALS, Vocabulary
 
 F, D = 5, 4
@@ -23,7 +24,9 @@ ENCODERS = EncoderConfig(num_words=9, feature_dim=F, word_dim=3, width=D)
 
 def model(seed: int = 0, **options: object) -> Sman:
     torch.manual_seed(seed)
-    return Sman(SmanConfig(**options), ENCODERS).double().eval()  # type: ignore[arg-type]
+    sman = build("sman", ENCODERS, options).double().eval()
+    assert isinstance(sman, Sman)
+    return sman
 
 
 def softmax(logits: list[float]) -> list[float]:
@@ -149,7 +152,7 @@ def test_the_order_of_regions_is_read_and_gaps_in_them_are_not() -> None:
 def test_many_pictures_score_as_each_alone() -> None:
     torch.manual_seed(2)
     encoders = EncoderConfig(num_words=9, feature_dim=F, word_dim=3, width=128)
-    sman = Sman(SmanConfig(), encoders).eval()
+    sman = build("sman", encoders).eval()
     images = sman.encode_images(Regions(torch.randn(200, 49, F), torch.ones(200, 49, dtype=torch.bool)))
     words = Words(torch.randn(1, 3, 128), torch.ones(1, 3, dtype=torch.bool))
     alone = torch.cat([sman.score(images[k : k + 1], words) for k in range(200)], 1)
