@@ -73,6 +73,7 @@ class Growing(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32 - 1))
     def search_what_was_published_before(self, seed: int) -> None:
         for shortlist, count in self.published[-3:]:
+            assert len(shortlist) == count
             rows = self.rows[:count]
             everything = np.ones(count, np.bool_)
             check(shortlist, rows, whole_numbers(2, seed), 7, everything, exact=self.ivf_from > count)
@@ -139,6 +140,15 @@ def test_inverted_lists_find_nearly_what_a_full_search_finds() -> None:
         expected, found = (one.search(query, 10, allowed)[1] for one in (flat, lists))
         hits = [len(set(a) & set(b)) for a, b in zip(expected, found, strict=True)]
         assert np.mean(hits) >= 10 * least
+
+
+def test_inverted_lists_that_hold_nothing_allowed_do_not_end_the_search() -> None:
+    rows = np.random.default_rng(6).normal(size=(2_000, DIM)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    far = rows[:, 0] < 0  # half of the rows, in lists that a query along the first axis looks at last
+    shortlist, query = Shortlist.empty(DIM, ivf_from=1).extended(rows), np.eye(1, DIM, dtype=np.float32)
+    _, found = shortlist.search(query, 10, far)
+    np.testing.assert_array_equal(found[0], np.flatnonzero(far)[np.argsort(-rows[far, 0])[:10]])
 
 
 def test_inverted_lists_are_trained_anew_after_much_growth() -> None:
