@@ -6,7 +6,7 @@ the members' fields numbered, and stage one is the first member's: so nothing el
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, make_dataclass, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -20,6 +20,14 @@ from models.pooled import Pooled
 from models.rows import Regions, Rows, Words
 
 AnyVectors = TypeVar("AnyVectors", Regions, Words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleConfig:
+    """Widths of the members' vectors, in the members' order."""
+
+    region_widths: tuple[int, ...]
+    word_widths: tuple[int, ...]
 
 
 class OnEnd(nn.Module):
@@ -37,17 +45,17 @@ class OnEnd(nn.Module):
 class Ensemble(Reranker):
     """Mean of the members' scores. It is made of trained members and not trained itself."""
 
-    def __init__(self, members: Sequence[Reranker], region_widths: Sequence[int], word_widths: Sequence[int]) -> None:
+    def __init__(self, config: EnsembleConfig, members: Sequence[Reranker]) -> None:
         super().__init__()
+        self.config = config
         self.members = nn.ModuleList(members)
-        self.region_widths, self.word_widths = list(region_widths), list(word_widths)
         self.region_encoder: nn.Module = OnEnd([member.region_encoder for member in members])
         self.sentence_encoder: nn.Module = OnEnd([member.sentence_encoder for member in members])
         named = [(numbered(name, n), Tensor) for n, member in enumerate(members) for name in names(member.images_type)]
         self.images_type = make_dataclass("EnsembleImages", named, bases=(Rows,), frozen=True)  # type: ignore[misc]
 
     def precompute(self, projected: Regions) -> Rows:
-        parts = split(projected, self.region_widths)
+        parts = split(projected, self.config.region_widths)
         own = [member.precompute(part) for member, part in zip(self._each(), parts, strict=True)]
         return self.images_type(
             **{numbered(name, n): tensor for n, rows in enumerate(own) for name, tensor in rows.tensors().items()}
@@ -71,7 +79,7 @@ class Ensemble(Reranker):
 
     def _shared_out(self, images: Rows, words: Words) -> Iterator[tuple[Reranker, tuple[Rows, Words]]]:
         """Every member with its own part of the pictures and words."""
-        for n, (member, own) in enumerate(zip(self._each(), split(words, self.word_widths), strict=True)):
+        for n, (member, own) in enumerate(zip(self._each(), split(words, self.config.word_widths), strict=True)):
             tensors = {name: getattr(images, numbered(name, n)) for name in names(member.images_type)}
             yield member, (member.images_type(**tensors), own)
 
@@ -113,14 +121,15 @@ def combined(matchers: Sequence[Matcher]) -> Matcher:
     ):
         if len(distinct) > 1:
             raise ValueError(f"{together} is no ensemble: its members are {what}")
-    region_widths = [matcher.pooled.image.in_features for matcher in matchers]
-    word_widths = [matcher.pooled.text.in_features for matcher in matchers]
-    reranker = Ensemble([matcher.reranker for matcher in matchers], region_widths, word_widths)
+    config = EnsembleConfig(
+        region_widths=tuple(matcher.pooled.image.in_features for matcher in matchers),
+        word_widths=tuple(matcher.pooled.text.in_features for matcher in matchers),
+    )
     return Matcher(
         together,
-        replace(first.encoders, width=sum(word_widths)),
-        reranker,
-        widened(first.pooled, sum(region_widths), sum(word_widths)),
+        replace(first.encoders, width=sum(config.word_widths)),
+        Ensemble(config, [matcher.reranker for matcher in matchers]),
+        widened(first.pooled, sum(config.region_widths), sum(config.word_widths)),
         first.vocabulary,
         first.extractor_digest,
         hashlib.sha256("+".join(matcher.digest for matcher in matchers).encode()).hexdigest()[:16],
