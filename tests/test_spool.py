@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import hashlib
-import itertools
 import os
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -16,28 +15,9 @@ from hypothesis import strategies as st
 from service.errors import InvalidRequest, TooLarge
 from service.form import FormLimits
 from service.spool import remove_strays, spooled
+from tests.forms import CONTENT_TYPE, form, part, pieces
 
-BOUNDARY = "the-boundary"
-CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 LIMITS = FormLimits(max_file_bytes=1000, max_body_bytes=20_000, max_files=20, max_field_bytes=500)
-
-
-def part(name: str, content: bytes, filename: str | None = None) -> bytes:
-    """One part of a form as a client writes it."""
-    named = "" if filename is None else f'; filename="{filename}"'
-    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{named}\r\n'
-    return head.encode() + b"Content-Type: application/octet-stream\r\n\r\n" + content + b"\r\n"
-
-
-def form(*parts: bytes) -> bytes:
-    """A whole form."""
-    return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
-
-
-async def pieces(content: bytes, cuts: Sequence[int] = ()) -> AsyncIterator[bytes]:
-    places = sorted({0, len(content), *(cut % (len(content) + 1) for cut in cuts)})
-    for start, stop in itertools.pairwise(places):
-        yield content[start:stop]
 
 
 def read(
