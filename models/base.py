@@ -28,6 +28,7 @@ class Reranker(nn.Module, ABC):
 
     config: Any  # the frozen dataclass of its own options
     images_type: ClassVar[type[Rows]]  # what `precompute` returns and a store keeps
+    block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
     sentence_encoder: nn.Module  # Tokens -> Words
@@ -68,22 +69,27 @@ def tiles(length: int, size: int) -> Sequence[slice]:
 
 @torch.no_grad()
 def score_in_blocks(
-    reranker: Reranker, images: Rows, words: Words, image_block: int = 50, text_block: int = 16
+    reranker: Reranker,
+    images: Rows,
+    words: Words,
+    image_block: int | None = None,
+    text_block: int | None = None,
 ) -> Float[Tensor, "Q K"]:
     """`score` for many, memory bounded by a block; sentences go by length so that little is padding.
 
-    The block sizes keep a block's similarities inside the processor's cache (16 sentences of 14 words x
-    50 pictures of 36 regions are 1.6 MB).
+    The usual block keeps its similarities inside the processor's cache (16 sentences of 14 words x 50 pictures of 36
+    regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one.
     """
+    pictures, sentences = reranker.block
     lengths = words.mask.sum(1)
     order = lengths.argsort(stable=True)
     scores = torch.empty(len(words), len(images), dtype=torch.float32, device=words.mask.device)
-    for block in tiles(len(words), text_block):
+    for block in tiles(len(words), text_block or sentences):
         chosen = order[block]
         width = int(lengths[chosen].max())
         part = words[chosen]
         part = Words(part.vectors[:, :width], part.mask[:, :width])
-        for tile in tiles(len(images), image_block):
+        for tile in tiles(len(images), image_block or pictures):
             scores[chosen, tile] = reranker.score(images[tile], part).float()
     return scores
 

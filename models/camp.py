@@ -73,6 +73,7 @@ class Camp(Reranker):
     """`camp`."""
 
     images_type: ClassVar[type[Rows]] = CampImages
+    block: ClassVar[tuple[int, int]] = (32, 2)  # a changed vector of every region and pair: 9 MB at width 1024
 
     def __init__(self, config: CampConfig, encoders: EncoderConfig) -> None:
         super().__init__()
