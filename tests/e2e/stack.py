@@ -117,11 +117,12 @@ class Stack:
         process.kill()
         process.wait()
 
-    def stop(self, role: str, by: signal.Signals = signal.SIGTERM) -> int:
-        """Ask politely and wait; the exit status."""
+    def stop(self, role: str, by: signal.Signals = signal.SIGTERM) -> None:
+        """Ask politely; it must end by itself, well or by that very signal."""
         process = self._processes.pop(role)
         process.send_signal(by)
-        return process.wait(PATIENCE_S)
+        status = process.wait(PATIENCE_S)
+        assert status in {0, -by, 128 + by}, f"{role} ended with {status}"
 
     def wait_ready(self) -> None:
         """Until /readyz says so."""

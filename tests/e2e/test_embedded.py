@@ -44,7 +44,7 @@ def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: s
         stack.wait_ready()
         started = children_of(stack.pid("all"))
         started += [below for one in started for below in children_of(one)]
-        assert stack.stop("all", by) in {0, -by, 128 + by}
+        stack.stop("all", by)
         until(lambda: not any(map(is_running, started)), "something kept running")
 
 
