@@ -67,10 +67,18 @@ def read_folder(folder: Path, extra: tuple[str, ...]) -> tuple[dict[str, Any], d
     return config, {name: t.float() if t.is_floating_point() else t for name, t in state.items()}, digest
 
 
-def save_matcher(matcher: Matcher, folder: Path, dtype: torch.dtype = torch.float16) -> str:
-    """Write a matcher, its weights as `dtype`; returns its digest. A card (card.md) is the caller's to add."""
+def save_matcher(
+    matcher: Matcher, folder: Path, dtype: torch.dtype = torch.float16, vocabulary: bytes | None = None
+) -> str:
+    """Write a matcher, its weights as `dtype`; returns its digest. A card (card.md) is the caller's to add.
+
+    `vocabulary` is the file to keep byte for byte; without it one is written from the words.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    matcher.vocabulary.save(folder / "vocabulary.json")
+    if vocabulary is None:
+        matcher.vocabulary.save(folder / "vocabulary.json")
+    else:
+        (folder / "vocabulary.json").write_bytes(vocabulary)
     config = {
         "model": matcher.name,
         "options": asdict(matcher.reranker.config),

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import PIL.Image
@@ -19,6 +19,19 @@ from models.extractor import Detections, Extractor
 
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
+
+
+class Source(Protocol):
+    """Where regions come from: an extractor, or whoever wrote the file that is read."""
+
+    @property
+    def num_regions(self) -> int: ...
+    @property
+    def feature_dim(self) -> int: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def digest(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -46,16 +59,10 @@ def extract(extractor: Extractor, photographs: Mapping[str, Path], out: Path, ba
     ValueError if `out` was begun with another extractor or other photographs.
     """
     ids = tuple(photographs)
-    done = _begin(extractor, ids, out)
-    arrays = {name: np.load(out / f"{name}.npy", mmap_mode="r+") for name in _layout(extractor)}
+    done = begin(extractor, ids, out)
     for start in range(done, len(ids), batch):
         found = extractor.extract([_upright(photographs[name]) for name in ids[start : start + batch]])
-        for name, array in arrays.items():
-            array[start : start + len(found)] = getattr(found, name).cpu().numpy()
-            array.flush()
-        done = start + len(found)
-        _write_manifest(extractor, done, out)
-        yield done
+        yield write(extractor, start, {name: part.cpu().numpy() for name, part in found.tensors().items()}, out)
 
 
 def open_features(folder: Path) -> Features:
@@ -68,28 +75,39 @@ def open_features(folder: Path) -> Features:
     return Features(**arrays, ids=ids, digest=manifest["digest"])
 
 
-def _begin(extractor: Extractor, ids: tuple[str, ...], out: Path) -> int:
-    """How many pictures `out` already holds; a new folder is laid out."""
+def begin(source: Source, ids: tuple[str, ...], out: Path) -> int:
+    """How many pictures `out` already holds; a new folder is laid out. ValueError if it was begun with others."""
     if (out / MANIFEST_FILE).exists():
         manifest = _read_manifest(out)
-        if manifest["digest"] != extractor.digest:
-            raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {extractor.digest}")
+        if manifest["digest"] != source.digest:
+            raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
         if tuple((out / IDS_FILE).read_text(encoding="utf-8").splitlines()) != ids:
             raise ValueError(f"{out} was begun with other photographs")
         return int(manifest["done"])
     out.mkdir(parents=True, exist_ok=True)
-    for name, (shape, kind) in _layout(extractor).items():
+    for name, (shape, kind) in _layout(source).items():
         open_memmap(out / f"{name}.npy", mode="w+", dtype=kind, shape=(len(ids), *shape))
     (out / IDS_FILE).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
-    _write_manifest(extractor, 0, out)
+    _write_manifest(source, 0, out)
     return 0
 
 
-def _layout(extractor: Extractor) -> dict[str, tuple[tuple[int, ...], str]]:
+def write(source: Source, start: int, regions: Mapping[str, np.ndarray], out: Path) -> int:
+    """Puts pictures `start` and on, an array a field, where `begin` made room; how many are done."""
+    stop = start + len(regions["mask"])
+    for name in _layout(source):
+        array = np.load(out / f"{name}.npy", mmap_mode="r+")
+        array[start:stop] = regions[name]
+        array.flush()
+    _write_manifest(source, stop, out)
+    return stop
+
+
+def _layout(source: Source) -> dict[str, tuple[tuple[int, ...], str]]:
     """Field -> shape and type of one picture."""
-    R = extractor.num_regions
+    R = source.num_regions
     return {
-        "features": ((R, extractor.feature_dim), "f2"),
+        "features": ((R, source.feature_dim), "f2"),
         "boxes": ((R, 4), "f4"),
         "labels": ((R,), "i2"),
         "confidence": ((R,), "f4"),
@@ -107,9 +125,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _write_manifest(extractor: Extractor, done: int, folder: Path) -> None:
+def _write_manifest(source: Source, done: int, folder: Path) -> None:
     """Replaces the manifest whole, after the arrays were flushed."""
-    text = json.dumps({"digest": extractor.digest, "labels": extractor.labels, "done": done}, indent=2)
+    text = json.dumps({"digest": source.digest, "labels": source.labels, "done": done}, indent=2)
     partial = folder / f"{MANIFEST_FILE}.partial"
     partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(folder / MANIFEST_FILE)

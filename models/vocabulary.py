@@ -3,7 +3,7 @@
 import json
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,10 +57,18 @@ class Vocabulary:
     def load(cls, path: Path) -> "Vocabulary":
         """A file in the authors' JSON layout; ValueError where its ids are not 0, 1, 2, ..."""
         stored = json.loads(path.read_text(encoding="utf-8"))
-        by_id = {index: word for word, index in stored["word2idx"].items()}
-        if sorted(by_id) != list(range(len(by_id))):
-            raise ValueError(f"{path}: the ids of a vocabulary must be 0, 1, 2, ... without a gap")
-        return cls(tuple(by_id[index] for index in range(len(by_id))))
+        ids = stored.get("word2idx") if isinstance(stored, dict) else None
+        if not ids:
+            raise ValueError(f"{path} holds no word2idx: not a vocabulary in SCAN's layout")
+        return cls.of_ids(ids, str(path))
+
+    @classmethod
+    def of_ids(cls, ids: Mapping[str, int], source: str) -> "Vocabulary":
+        """Words by their ids; ValueError names the source where these are not 0, 1, 2, ..."""
+        by_id = {index: word for word, index in ids.items()}
+        if sorted(by_id) != list(range(len(ids))):
+            raise ValueError(f"{source}: the ids of a vocabulary must be 0, 1, 2, ... without a gap")
+        return cls(tuple(by_id[index] for index in range(len(ids))))
 
     def save(self, path: Path) -> None:
         """Write the authors' JSON layout."""
