@@ -1,0 +1,66 @@
+"""Views follow the stores from wherever they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from index.view import View
+from models.extractor import Detections
+from tests.fakes import FakeMatcher
+from tests.pictures import encoded
+from tests.worker_store import Store, noise
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+def test_captions_that_come_later_are_taken_up(store: Store) -> None:
+    content = encoded(noise(1), "PNG")
+    image_id = store.accept(content, captions=["red"])
+    store.drain()
+    store.accept(content, captions=["red", "blue and green"])
+    store.drain()
+    store.check({image_id: noise(1)})
+    assert store.catalog.num_caption_slots() == 2
+
+
+class ShortSighted(FakeMatcher):
+    """Finds no word in some captions."""
+
+    def words(self, sentence: str) -> list[str]:
+        if sentence == "unspeakable":
+            raise ValueError("no word")
+        return super().words(sentence)
+
+
+def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> None:
+    store.accept(encoded(noise(1), "PNG"), captions=["red", "unspeakable", "blue"])
+    store.drain(matchers=[ShortSighted()])
+    view = View.open(store.folder / "views" / "fake-matcher")
+    assert view.counts == (1, 3)
+    assert [len(words) for words in view.read_captions([0, 1, 2])] == [3, 3, 3]
+    view.close()
+
+
+class Idle(FakeExtractor):
+    """Must not be asked."""
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        raise AssertionError("there is nothing to detect")
+
+
+def test_a_new_models_view_is_built_without_new_detection(store: Store) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG"), captions=["red"]): noise(seed) for seed in range(6)}
+    store.drain(matchers=[])
+    other = FakeMatcher(name="other", digest="other-matcher")
+    with store.worker(Idle(), [FakeMatcher(), other]) as (worker, _):
+        while worker.run_once():
+            pass
+    store.check(pictures)
+    store.check(pictures, other)
