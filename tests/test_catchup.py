@@ -1,6 +1,6 @@
 """Views follow the stores from wherever they are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import PIL.Image
@@ -8,7 +8,7 @@ import pytest
 
 from index.view import View
 from models.extractor import Detections
-from tests.fakes import FakeMatcher
+from tests.fakes import FakeExtractor, FakeMatcher
 from tests.pictures import encoded
 from tests.worker_store import Store, noise
 
