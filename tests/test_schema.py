@@ -85,6 +85,18 @@ def test_the_connection_of_a_thread_ends_with_the_thread(tmp_path: Path) -> None
     catalog.close()
 
 
+def test_many_open_a_new_catalog_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def open_one() -> int:
+        together.wait()
+        with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+            return catalog.version()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [task.result() for task in [pool.submit(open_one) for _ in range(8)]] == [0] * 8
+
+
 WRITER = """
 import sys, pathlib
 from index.catalog import Catalog
