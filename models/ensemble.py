@@ -49,6 +49,7 @@ class Ensemble(Reranker):
         super().__init__()
         self.config = config
         self.members = nn.ModuleList(members)
+        self.block = min(member.block for member in members)  # type: ignore[misc]
         self.region_encoder: nn.Module = OnEnd([member.region_encoder for member in members])
         self.sentence_encoder: nn.Module = OnEnd([member.sentence_encoder for member in members])
         named = [(numbered(name, n), Tensor) for n, member in enumerate(members) for name in names(member.images_type)]

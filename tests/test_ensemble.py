@@ -34,6 +34,7 @@ PAIRS = [
     (("scan-t2i-avg", 1, 12), ("scan-t2i-avg", 2, 12)),
     (("caan", 1, 12), ("caan", 2, 6)),
     (("sman", 1, 12), ("sman", 2, 6)),
+    (("camp", 1, 12), ("camp-released", 2, 6)),
 ]
 
 
