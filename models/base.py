@@ -83,14 +83,16 @@ def score_in_blocks(
     pictures, sentences = reranker.block
     lengths = words.mask.sum(1)
     order = lengths.argsort(stable=True)
-    scores = torch.empty(len(words), len(images), dtype=torch.float32, device=words.mask.device)
+    # Half precision is for computing, not for comparing scores.
+    dtype = torch.promote_types(words.vectors.dtype, torch.float32)
+    scores = torch.empty(len(words), len(images), dtype=dtype, device=words.mask.device)
     for block in tiles(len(words), text_block or sentences):
         chosen = order[block]
         width = int(lengths[chosen].max())
         part = words[chosen]
         part = Words(part.vectors[:, :width], part.mask[:, :width])
         for tile in tiles(len(images), image_block or pictures):
-            scores[chosen, tile] = reranker.score(images[tile], part).float()
+            scores[chosen, tile] = reranker.score(images[tile], part).to(dtype)
     return scores
 
 

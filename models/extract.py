@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import PIL.Image
@@ -21,6 +21,7 @@ IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where regions come from: an extractor, or whoever wrote the file that is read."""
 

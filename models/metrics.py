@@ -4,11 +4,16 @@ A rank counts how many candidates stand before the right one: 0 is best. A tie c
 (every equal candidate stands before), so a constant score earns nothing; NaN counts as the worst score.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
+import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+
+BLOCK = 256  # questions judged at once: beside a matrix of 25 000 x 5 000 scores little else is held
 
 
 @dataclass(frozen=True)
@@ -31,19 +36,51 @@ class Recalls:
         return asdict(self)
 
 
-def text_to_image_ranks(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]) -> np.ndarray:
-    """Rank of each sentence's own picture among all pictures."""
-    scores = scores.nan_to_num(nan=-float("inf"))
-    own = scores.gather(1, image_of[:, None])
-    return ((scores >= own).sum(1) - 1).cpu().numpy()
+class Shortlists(NamedTuple):
+    """What stage one says of all pairs, and how many candidates it passes on for each question."""
+
+    scores: Float[Tensor, "Q K"]
+    length: int
 
 
-def image_to_text_ranks(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]) -> np.ndarray:
-    """Rank of the best of each picture's own sentences among all sentences of other pictures."""
-    scores = scores.nan_to_num(nan=-float("inf"))
-    own = image_of[:, None] == scores.new_tensor(range(scores.shape[1])).long()
-    best = scores.masked_fill(~own, -float("inf")).amax(0)
-    return ((scores >= best) & ~own).sum(0).cpu().numpy()
+def text_to_image_ranks(
+    scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
+) -> np.ndarray:
+    """Rank of each sentence's own picture among all pictures; what no shortlist holds stands last."""
+    pictures = torch.arange(scores.shape[1], device=scores.device)
+    return _ranks(scores, lambda rows: image_of[rows, None] == pictures, shortlists)
+
+
+def image_to_text_ranks(
+    scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
+) -> np.ndarray:
+    """Rank of the best of each picture's own sentences among all sentences of other pictures; likewise."""
+    pictures = torch.arange(scores.shape[1], device=scores.device)
+    turned = shortlists and Shortlists(shortlists.scores.T, shortlists.length)
+    return _ranks(scores.T, lambda rows: pictures[rows, None] == image_of, turned)
+
+
+def _ranks(
+    scores: Float[Tensor, "N M"], own_of: Callable[[slice], Bool[Tensor, "B M"]], shortlists: Shortlists | None
+) -> np.ndarray:
+    """How many others score at least as well as the best of each row's own, with a block of rows in memory."""
+    ranks = np.empty(len(scores), dtype=np.int64)
+    for start in range(0, len(scores), BLOCK):
+        rows = slice(start, start + BLOCK)
+        own = own_of(rows)
+        block = scores[rows].nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        if shortlists:
+            block = shortlisted(block, shortlists.scores[rows], shortlists.length)
+        best = block.masked_fill(~own, -torch.inf).amax(1, keepdim=True)
+        ranks[rows] = ((block >= best) & ~own).sum(1).cpu().numpy()
+    return ranks
+
+
+def shortlisted(scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], length: int) -> Float[Tensor, "N M"]:
+    """Scores of each row's best by stage one; all else can no longer be found."""
+    chosen = stage_one.topk(min(length, stage_one.shape[1]), dim=1).indices
+    kept = torch.full_like(scores, -torch.inf)
+    return kept.scatter(1, chosen, scores.gather(1, chosen))
 
 
 def rsum(text_to_image: Recalls, image_to_text: Recalls) -> float:

@@ -7,20 +7,21 @@ import torch
 from models.checkpoint import new_matcher
 from models.dataset import CaptionedFeatures
 from models.encoders import EncoderConfig
-from models.evaluate import evaluate, shortlisted, two_stage
+from models.ensemble import combined
+from models.evaluate import all_pairs, evaluate, folded, recalls, two_stage
 from models.matcher import Matcher
-from models.metrics import Recalls
+from models.metrics import Recalls, shortlisted
 from models.pooled import PooledConfig
 from models.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "red", "blue", "sky")
 
 
-def matcher() -> Matcher:
-    torch.manual_seed(3)
+def matcher(name: str = "scan-t2i-avg", seed: int = 3) -> Matcher:
+    torch.manual_seed(seed)
     encoders = EncoderConfig(num_words=12, feature_dim=6, word_dim=5, width=8)
     vocabulary = Vocabulary((*SPECIALS, *WORDS))
-    return new_matcher("scan-t2i-avg", encoders, PooledConfig(width=8, embed_dim=4), vocabulary, "x").eval()
+    return new_matcher(name, encoders, PooledConfig(width=8, embed_dim=4), vocabulary, "x").eval()
 
 
 def pictures(num: int) -> CaptionedFeatures:
@@ -58,3 +59,42 @@ def test_a_shortlist_of_everything_changes_nothing() -> None:
     assert report["shortlist_recall"]["12"]["text_to_image"] == 100
     assert report["two_stage"]["12"]["text_to_image"] == report["exhaustive"]["text_to_image"]
     assert (report["images"], report["captions"]) == (12, 24)
+
+
+@torch.no_grad()
+def test_every_caption_is_scored_with_every_picture() -> None:
+    model, data = matcher(), pictures(7)
+    scores, stage_one = all_pairs(model, data, batch=3)
+    images, image_embeddings = model.encode_regions(data.regions(slice(None)))
+    words, embeddings = model.encode_sentences(data.sentences()[0])
+    torch.testing.assert_close(scores, model.score(images, words))
+    torch.testing.assert_close(stage_one, embeddings @ image_embeddings.T)
+
+
+def test_an_ensemble_scores_the_mean_of_its_members() -> None:
+    members, data = [matcher(seed=1), matcher("scan-i2t-avg", seed=2)], pictures(7)
+    scores, _ = all_pairs(combined(members), data)
+    torch.testing.assert_close(scores, torch.stack([all_pairs(member, data)[0] for member in members]).mean(0))
+
+
+def test_folds_are_evaluated_apart_and_averaged() -> None:
+    scores = torch.randn(30, 15, generator=torch.Generator().manual_seed(1))
+    image_of = torch.arange(15).repeat_interleave(2)
+    found = folded(scores, image_of)
+    alone = [
+        recalls(scores[6 * fold : 6 * fold + 6, 3 * fold : 3 * fold + 3], torch.arange(3).repeat_interleave(2))
+        for fold in range(5)
+    ]
+    assert found["rsum"] == pytest.approx(sum(report["rsum"] for report in alone) / 5)
+    for direction in ("text_to_image", "image_to_text"):
+        for measure in ("r1", "r5", "r10", "median_rank"):
+            mean = sum(report[direction][measure] for report in alone) / 5
+            assert found[direction][measure] == pytest.approx(mean)
+
+
+def test_five_folds_are_reported_beside_the_whole() -> None:
+    report = evaluate(matcher(), pictures(10), shortlists=(5,), fold5=True)
+    assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
+    assert "fold5" not in evaluate(matcher(), pictures(10), shortlists=(5,))
+    with pytest.raises(ValueError, match="12 pictures do not make 5 equal folds"):
+        evaluate(matcher(), pictures(12), shortlists=(5,), fold5=True)

@@ -1,12 +1,15 @@
 """Ranks and recalls against a slow definition, and the decided cases."""
 
+import ir_measures
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
+from models import metrics
+from models.metrics import Recalls, Shortlists, image_to_text_ranks, rsum, text_to_image_ranks
 
 matrices = arrays(np.float32, (6, 3), elements=st.integers(-3, 3).map(float))
 IMAGE_OF = torch.tensor([0, 0, 1, 1, 2, 2])
@@ -38,3 +41,48 @@ def test_recalls_by_hand() -> None:
     recalls = Recalls.of(np.array([0, 0, 4, 7, 30]))
     assert recalls == Recalls(r1=40.0, r5=60.0, r10=80.0, median_rank=5.0)
     assert rsum(recalls, recalls) == 360.0
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(4)
+    scores, stage_one = torch.randn(2, 21, 7, generator=generator)
+    image_of = torch.arange(7).repeat_interleave(3)
+    for shortlists in (None, Shortlists(stage_one, 3)):
+        whole = [judged(scores, image_of, shortlists) for judged in (text_to_image_ranks, image_to_text_ranks)]
+        monkeypatch.setattr(metrics, "BLOCK", 2)
+        parts = [judged(scores, image_of, shortlists) for judged in (text_to_image_ranks, image_to_text_ranks)]
+        monkeypatch.undo()
+        for one, other in zip(whole, parts, strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_what_no_shortlist_holds_stands_last() -> None:
+    scores = torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
+    stage_one = torch.tensor([[0.0, 2.0, 1.0], [0.0, 2.0, 1.0], [0.0, 2.0, 1.0]])
+    ranks = text_to_image_ranks(scores, torch.tensor([0, 1, 2]), Shortlists(stage_one, 2))
+    assert ranks.tolist() == [2, 1, 1]
+
+
+def test_an_infinite_score_is_no_number_but_counts() -> None:
+    scores = torch.tensor([[torch.inf, 3e38], [-torch.inf, -3.4e38]])
+    assert text_to_image_ranks(scores, torch.tensor([1, 1])).tolist() == [1, 0]
+
+
+def test_recalls_equal_ir_measures() -> None:
+    scores = torch.randn(100, 20, generator=torch.Generator().manual_seed(5))
+    image_of = torch.arange(20).repeat_interleave(5)
+    measures = {f"r{k}": ir_measures.Success @ k for k in (1, 5, 10)}
+    right = [(f"t{q}", f"i{k}") for q, k in enumerate(image_of.tolist())]
+    scored = [(f"t{q}", f"i{k}", scores[q, k].item()) for q in range(100) for k in range(20)]
+    for ranks, qrels, run in (
+        (text_to_image_ranks, right, scored),
+        (image_to_text_ranks, [(i, t) for t, i in right], [(i, t, score) for t, i, score in scored]),
+    ):
+        theirs = ir_measures.calc_aggregate(
+            list(measures.values()),
+            [ir_measures.Qrel(query, answer, 1) for query, answer in qrels],
+            [ir_measures.ScoredDoc(query, answer, score) for query, answer, score in run],
+        )
+        ours = Recalls.of(ranks(scores, image_of)).as_dict()
+        for name, measure in measures.items():
+            assert ours[name] == pytest.approx(100 * theirs[measure])
