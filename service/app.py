@@ -11,19 +11,20 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.bootstrap import Services
 from service.errors import (
     BadRequest,
-    InvalidRequest,
     MethodNotAllowed,
     NotFound,
     Problem,
     TooLarge,
 )
 from service.routes import health, images, ingest, models, search
-from service.routes.problems import response_of
+from service.routes.problems import invalid, response_of
+from service.routes.using import Gone
 from service.schemas import ProblemAnswer
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ def describe(lifespan: Any = None) -> FastAPI:
             Problem: on_problem,
             RequestValidationError: on_invalid,
             HTTPException: on_http_exception,
+            ClientDisconnect: on_hang_up,
         },
     )
     for routes in (search, ingest, images, models, health):
@@ -80,35 +82,23 @@ def instance_of(request: Request) -> str:
     return f"urn:regard:request:{request.scope.get('request_id', 'unknown')}"
 
 
-def on_problem(request: Request, problem: Exception) -> Response:
+async def on_problem(request: Request, problem: Problem) -> Response:
     """A fault that was meant for the caller."""
-    assert isinstance(problem, Problem)
     return response_of(problem, instance_of(request))
 
 
-def on_invalid(request: Request, fault: Exception) -> Response:
+async def on_hang_up(request: Request, fault: ClientDisconnect) -> Response:
+    """A caller who left while still sending."""
+    return response_of(Gone("The caller hung up before the request was complete."), instance_of(request))
+
+
+async def on_invalid(request: Request, fault: RequestValidationError) -> Response:
     """Fields that did not check: each with its name and what is wrong."""
-    assert isinstance(fault, RequestValidationError)
-    errors = [field_error(error) for error in fault.errors()]
-    detail = "; ".join(f"{error['field']}: {error['problem']}" for error in errors)
-    return response_of(InvalidRequest(detail, errors), instance_of(request))
+    return response_of(invalid(fault.errors()), instance_of(request))
 
 
-def field_error(error: dict[str, Any]) -> dict[str, str]:
-    """One of pydantic's errors in words."""
-    where, *path = error["loc"]
-    if error["type"] == "json_invalid":
-        return {"field": "body", "problem": f"is not JSON: {error['ctx']['error']} at character {path[0]}"}
-    if error["type"] == "missing" and not path:
-        return {"field": str(where), "problem": "is missing; send a JSON object with Content-Type application/json"}
-    if error["type"] == "extra_forbidden":
-        return {"field": ".".join(map(str, path)), "problem": "is not a field of this request"}
-    return {"field": ".".join(map(str, path)) or str(where), "problem": error["msg"]}
-
-
-def on_http_exception(request: Request, fault: Exception) -> Response:
+async def on_http_exception(request: Request, fault: HTTPException) -> Response:
     """What the framework itself refuses."""
-    assert isinstance(fault, HTTPException)
     path = request.url.path
     problem: Problem
     match fault.status_code:

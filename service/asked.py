@@ -82,7 +82,7 @@ Condition = Annotated[
 class FilterAsked(Asked):
     """Which pictures may answer; applied before the shortlist is made, so nothing better is lost."""
 
-    tags: dict[str, Condition] = Field(default_factory=dict, max_length=32)
+    tags: dict[str, Condition] = Field(default_factory=dict, max_length=50)
     taken_at: Period | None = None
 
 

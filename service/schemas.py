@@ -98,7 +98,7 @@ class ImageListed(Answer):
 
 
 class ImagesAnswer(Answer):
-    """A page of pictures in the order of their ids; `next` is the `after` of the following page."""
+    """A page of pictures in order of arrival; `next` is the `after` of the following page, null on the last."""
 
     images: list[ImageListed]
     next: str | None
@@ -112,9 +112,11 @@ class TagValue(Answer):
 
 
 class TagListed(Answer):
-    """A tag name with its values."""
+    """A tag name, how many pictures carry it, and the most frequent of its values."""
 
     name: str
+    pictures: int
+    distinct_values: int
     values: list[TagValue]
 
 

@@ -32,10 +32,10 @@ TYPICAL_WORDS = 14
 
 
 class Stopwatch:
-    """Milliseconds by stage."""
+    """Milliseconds by stage; those that were never reached took none."""
 
-    def __init__(self) -> None:
-        self.milliseconds = {"encode": 0.0, "shortlist": 0.0, "rerank": 0.0}
+    def __init__(self, *stages: str) -> None:
+        self.milliseconds = dict.fromkeys(stages, 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -62,6 +62,18 @@ class Search:
         """Changes whenever the model's answers may."""
         _, view = self._models.searchable(model, self._catalog)
         return self._version(view)
+
+    def uploaded(self, question: ImageQuestion, picture: PIL.Image.Image, width: int, height: int) -> Outcome:
+        """`image` for a picture that is not stored, `width` x `height` at its full size."""
+        watch = Stopwatch("detect")
+        with watch.stage("detect"):
+            found = self.detect(picture, width, height)
+        outcome = self.image(question, found)
+        return replace(outcome, milliseconds=outcome.milliseconds | watch.milliseconds)
+
+    def like_stored(self, question: ImageQuestion, image_id: str) -> Outcome:
+        """`image` for a stored picture; NotFound where it has no regions (yet)."""
+        return self.image(question, *self.stored(image_id))
 
     def detect(self, picture: PIL.Image.Image, width: int, height: int) -> Found:
         """The regions of a picture that is not stored, with boxes at its full size `width` x `height`."""
@@ -139,7 +151,7 @@ class Search:
 
     def _begin(self, question: Question) -> tuple[Served, View | None, Outcome, Stopwatch]:
         served, view = self._models.searchable(question.model, self._catalog)
-        watch = Stopwatch()
+        watch = Stopwatch("encode", "shortlist", "rerank")
         # The version is read before anything it speaks of: an answer may be newer than it says, never older.
         outcome = Outcome(
             model=served.name,

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from index.catalog import Catalog
 from index.view import NoView, View
@@ -15,7 +16,7 @@ from service.errors import UnknownModel, ViewNotBuilt
 class ViewState:
     """How much of the store a model can search."""
 
-    state: str  # "ready", "building" or "not built"
+    state: Literal["ready", "building", "not built"]
     pictures: int
     captions: int
     missing_pictures: int
@@ -30,7 +31,7 @@ class Served:
         self.name = name
         self.matcher = matcher
         self._folder = folder
-        self._built = built
+        self.built = built
         self._opening = threading.Lock()
         self._view: View | None = None
 
@@ -51,11 +52,13 @@ class Served:
         pictures, captions = view.counts if view else (0, 0)
         missing = max(0, catalog.num_slots() - pictures)
         missing_captions = max(0, catalog.num_caption_slots() - captions)
-        if missing == missing_captions == 0 and (view or self._built):
-            state = "ready"
-        else:
-            state = "building" if self._built else "not built"
-        return ViewState(state, pictures, captions, missing, missing_captions)
+        return ViewState(self._word(missing + missing_captions), pictures, captions, missing, missing_captions)
+
+    def _word(self, missing: int) -> Literal["ready", "building", "not built"]:
+        # A view that no worker keeps up any more, left from other settings, is as good as none once it lacks something.
+        if not self.built and (missing or self._view is None):
+            return "not built"
+        return "building" if missing else "ready"
 
     def close(self) -> None:
         """Close the view."""
@@ -92,24 +95,19 @@ class Models:
         """The model and its view; None where there is nothing to search yet. ViewNotBuilt where there is."""
         served = self.named(name)
         view = served.view()
-        if view is None and catalog.num_slots():
-            raise not_built(served, catalog)
+        if (view is None or not served.built) and catalog.num_slots():
+            state = served.state(catalog)
+            if view is None or state.state == "not built":
+                raise not_built(served, state)
         return served, view
 
 
-def not_built(served: Served, catalog: Catalog) -> ViewNotBuilt:
+def not_built(served: Served, state: ViewState) -> ViewNotBuilt:
     """What a caller reads who asks a model that has no view."""
-    state = served.state(catalog)
     what = (
         "is being built; try again shortly"
-        if state.state == "building"
+        if served.built
         else f"is not built; name {served.name} in REGARD_VIEWS and restart the worker"
     )
-    return ViewNotBuilt(
-        f"The view of {served.name} {what}.",
-        build={
-            "state": state.state,
-            "pictures": state.pictures,
-            "missing_pictures": state.missing_pictures,
-        },
-    )
+    build = {"state": state.state, "pictures": state.pictures, "missing_pictures": state.missing_pictures}
+    return ViewNotBuilt(f"The view of {served.name} {what}.", build=build)

@@ -8,6 +8,7 @@ import pytest
 
 from service.batcher import Batcher
 from service.errors import NotReady, Overloaded
+from tests.held import held
 
 
 @pytest.fixture
@@ -16,20 +17,6 @@ def batcher() -> Iterator[Batcher]:
     batcher.start()
     yield batcher
     batcher.close()
-
-
-class Held:
-    """Work that keeps the thread until it is let go."""
-
-    def __init__(self, batcher: Batcher, cost: int = 1) -> None:
-        self.begun, self.go = threading.Event(), threading.Event()
-        self.future = batcher.enqueue(cost, self._work)
-        assert self.begun.wait(10)
-
-    def _work(self) -> str:
-        self.begun.set()
-        assert self.go.wait(10)
-        return "held"
 
 
 def test_everything_runs_on_one_thread_in_the_order_it_came(batcher: Batcher) -> None:
@@ -51,13 +38,12 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(batcher: Batcher) ->
 
 
 def test_more_waiting_cost_than_the_bound_is_refused_with_a_time_to_come_back(batcher: Batcher) -> None:
-    held = Held(batcher)
-    accepted = [batcher.enqueue(50, lambda: "a"), batcher.enqueue(50, lambda: "b")]
-    with pytest.raises(Overloaded) as refused:
-        batcher.enqueue(1, lambda: "c")
-    assert int(refused.value.headers["Retry-After"]) >= 1
-    assert batcher.waiting_cost == 100
-    held.go.set()
+    with held(batcher):
+        accepted = [batcher.enqueue(50, lambda: "a"), batcher.enqueue(50, lambda: "b")]
+        with pytest.raises(Overloaded) as refused:
+            batcher.enqueue(1, lambda: "c")
+        assert int(refused.value.headers["Retry-After"]) >= 1
+        assert batcher.waiting_cost == 100
     assert [future.result(10) for future in accepted] == ["a", "b"]
     assert batcher.enqueue(1, lambda: "d").result(10) == "d"
 
@@ -67,7 +53,6 @@ def test_work_dearer_than_the_whole_bound_still_runs_when_nothing_else_waits(bat
 
 
 def test_a_caller_who_hung_up_costs_nothing(batcher: Batcher) -> None:
-    held = Held(batcher)
     ran: list[str] = []
 
     async def hang_up() -> None:
@@ -77,10 +62,10 @@ def test_a_caller_who_hung_up_costs_nothing(batcher: Batcher) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(hang_up())
-    assert batcher.waiting_cost == 0
-    kept = batcher.enqueue(100, lambda: ran.append("kept"))
-    held.go.set()
+    with held(batcher):
+        asyncio.run(hang_up())
+        assert batcher.waiting_cost == 0
+        kept = batcher.enqueue(100, lambda: ran.append("kept"))
     kept.result(10)
     assert ran == ["kept"]
 
@@ -102,15 +87,14 @@ def test_a_fault_reaches_its_own_caller_only(batcher: Batcher) -> None:
 def test_closing_resolves_everything() -> None:
     batcher = Batcher(max_cost=100)
     batcher.start()
-    held = Held(batcher)
-    waiting = batcher.enqueue(5, lambda: "never")
-    closing = threading.Thread(target=batcher.close)
-    closing.start()
-    with pytest.raises(NotReady):
-        waiting.result(10)
-    held.go.set()
-    closing.join(10)
-    assert held.future.result(0) == "held"
+    with held(batcher) as go:
+        waiting = batcher.enqueue(5, lambda: "never")
+        closing = threading.Thread(target=batcher.close)
+        closing.start()
+        with pytest.raises(NotReady):
+            waiting.result(10)
+        go.set()
+        closing.join(10)
     assert not batcher.alive
     with pytest.raises(NotReady):
         batcher.enqueue(1, lambda: "late")
@@ -125,10 +109,9 @@ def test_the_time_to_come_back_follows_how_fast_work_goes() -> None:
         now[0] += 50.0
 
     batcher.enqueue(10, slow).result(10)  # 5 s a unit of cost, a fifth of which is believed at once
-    held = Held(batcher, cost=0)
-    batcher.enqueue(10, lambda: None)
-    with pytest.raises(Overloaded) as refused:
-        batcher.enqueue(1, lambda: None)
-    held.go.set()
+    with held(batcher):
+        batcher.enqueue(10, lambda: None)
+        with pytest.raises(Overloaded) as refused:
+            batcher.enqueue(1, lambda: None)
     batcher.close()
     assert refused.value.headers["Retry-After"] == "10"

@@ -28,10 +28,9 @@ def list_models(services: Using) -> ModelsAnswer:
 def build_view(name: str, services: Using) -> ModelListed:
     """202 where a worker builds this view anyway; 409 says what to do where the settings leave it out."""
     served = services.models.named(name)
-    answer = listed(services, served)
-    if answer.state == "not built":
-        raise not_built(served, services.catalog)
-    return answer
+    if not served.built:
+        raise not_built(served, served.state(services.catalog))
+    return listed(services, served)
 
 
 def listed(services: Services, served: Served) -> ModelListed:

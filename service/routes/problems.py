@@ -1,11 +1,12 @@
 """Problems as responses, and as entries of the OpenAPI document."""
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import Response
 
-from service.errors import Problem
+from service.errors import InvalidRequest, Problem
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -18,6 +19,30 @@ def response_of(problem: Problem, instance: str) -> Response:
         headers=problem.headers,
         media_type=PROBLEM_JSON,
     )
+
+
+def invalid(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
+    """Pydantic's errors in words, each with the field it concerns."""
+    fields = [{"field": _field(error), "problem": _words(error)} for error in errors]
+    return InvalidRequest("; ".join(f"{one['field']}: {one['problem']}" for one in fields), fields)
+
+
+def _field(error: Mapping[str, Any]) -> str:
+    path = error["loc"][1:] if error["loc"][:1] in {("body",), ("query",), ("path",)} else error["loc"]
+    return "body" if error["type"] == "json_invalid" or not path else ".".join(map(str, path))
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    match error["type"]:
+        case "json_invalid":
+            return f"is not JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
+        case "missing" if error["loc"] == ("body",):
+            return "is missing; send a JSON object with Content-Type application/json"
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "is not a field of this request"
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def problems(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:

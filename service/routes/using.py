@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
 from service.bootstrap import Services
 from service.errors import Problem
+from service.form import Form, FormLimits
+from service.spool import spooled
 
 T = TypeVar("T")
 
@@ -28,6 +31,23 @@ def services_of(request: Request) -> Services:
 
 
 Using = Annotated[Services, Depends(services_of)]
+
+
+def content_length(request: Request) -> int | None:
+    """Bytes that the body is said to have, where that is said."""
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else None
+
+
+def uploaded(request: Request, services: Services, limits: FormLimits) -> AbstractAsyncContextManager[Form]:
+    """The form that is being sent, its files on disk until the block ends. TooLarge, InvalidRequest."""
+    return spooled(
+        request.headers.get("content-type", ""),
+        content_length(request),
+        request.stream(),
+        services.originals.incoming,
+        limits,
+    )
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -1,0 +1,188 @@
+"""The parts of the web side, wired: the one place where settings turn into objects."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from index.catalog import Catalog
+from models.checkpoint import WEIGHTS, load_matcher
+from models.detector import load_detector
+from models.extractor import Extractor
+from models.matcher import Matcher
+from service.batcher import Batcher
+from service.cache import LocalCache, RedisCache, ResultCache
+from service.decode import DecodePool
+from service.ingest import Intake
+from service.metrics import Metrics
+from service.originals import Originals
+from service.progress import Progress
+from service.regions import StoredRegions
+from service.search import Search
+from service.served import Models, Served
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+DETECTOR = "detector"
+
+
+class Misconfigured(ValueError):
+    """Settings that cannot work together; the message says what to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """The models that settings name, on their device."""
+
+    extractor: Extractor
+    matchers: dict[str, Matcher]  # the default first
+    views: Sequence[str]  # names of those that pictures are encoded for
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Loaded":
+        """Read weights from disk; Misconfigured where a model was made for another detector."""
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        device = device_of(settings.device)
+        extractor = load_detector(settings.detector or WEIGHTS / DETECTOR, device)
+        folders = {folder.name: folder for folder in map(weights_folder, settings.models)}
+        loaded = cls(
+            extractor=extractor,
+            matchers={name: load_matcher(folder, device) for name, folder in folders.items()},
+            views=[weights_folder(name).name for name in settings.built_views],
+        )
+        loaded.check()
+        return loaded
+
+    def check(self) -> None:
+        """Misconfigured where a model was trained on another detector's features."""
+        for name, matcher in self.matchers.items():
+            if matcher.extractor_digest != self.extractor.digest:
+                raise Misconfigured(
+                    f"{name} was trained on features of detector {matcher.extractor_digest}, and the detector here is"
+                    f" {self.extractor.digest}: set REGARD_DETECTOR or REGARD_MODELS so that they belong together"
+                )
+
+
+def device_of(name: str) -> str:
+    """The device that `auto` means here, or the one named."""
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def weights_folder(name: str) -> Path:
+    """Where a model's weights are: a folder given as such, or a shipped name. Misconfigured lists those."""
+    given, shipped = Path(name), WEIGHTS / name
+    if given.name != name or given.is_dir():
+        return given
+    if not shipped.is_dir():
+        names = sorted(path.name for path in WEIGHTS.iterdir() if path.name != DETECTOR)
+        raise Misconfigured(
+            f"no model called {name} is shipped (there are {', '.join(names)}), and no such folder exists"
+        )
+    return shipped
+
+
+def view_folder(data_dir: Path, matcher: Matcher) -> Path:
+    """Where the view of a model is kept."""
+    return data_dir / "views" / matcher.digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """Everything that routes need."""
+
+    settings: Settings
+    catalog: Catalog
+    originals: Originals
+    regions: StoredRegions
+    models: Models
+    search: Search
+    batcher: Batcher
+    cache: ResultCache
+    pool: DecodePool
+    intake: Intake
+    progress: Progress
+    metrics: Metrics
+    clock: Callable[[], float]
+
+    def start(self) -> None:
+        """Start the thread that owns the accelerator."""
+        self.batcher.start()
+
+    async def close(self) -> None:
+        """Finish what runs, turn away what waits, close files and connections."""
+        self.batcher.close()
+        self.pool.close()
+        await self.cache.close()
+        for served in self.models:
+            served.close()
+        self.regions.close()
+        self.catalog.close()
+
+
+def build_services(
+    settings: Settings,
+    loaded: Loaded,
+    wake: Callable[[str], None],
+    clock: Callable[[], float] = time.time,
+) -> Services:
+    """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`."""
+    catalog = Catalog(settings.data_dir / "catalog.sqlite")
+    originals = Originals(settings.data_dir)
+    regions = StoredRegions(settings.data_dir / "regions", loaded.extractor)
+    models = Models(
+        [
+            Served(name, matcher, view_folder(settings.data_dir, matcher), built=name in loaded.views)
+            for name, matcher in loaded.matchers.items()
+        ]
+    )
+    batcher = Batcher(settings.queue_cost)
+    metrics = Metrics()
+    watch(metrics, catalog, models, batcher, clock)
+    return Services(
+        settings=settings,
+        catalog=catalog,
+        originals=originals,
+        regions=regions,
+        models=models,
+        search=Search(catalog, regions, models, loaded.extractor),
+        batcher=batcher,
+        cache=result_cache(settings),
+        pool=DecodePool.from_settings(settings),
+        intake=Intake.from_settings(settings, catalog, originals, wake),
+        progress=Progress(catalog, models),
+        metrics=metrics,
+        clock=clock,
+    )
+
+
+def result_cache(settings: Settings) -> ResultCache:
+    """Redis where there is one, this process's memory otherwise."""
+    if settings.redis_url is None:
+        return LocalCache(settings.cache_entries)
+    return RedisCache.connect(settings.redis_url, settings.cache_seconds)
+
+
+def watch(metrics: Metrics, catalog: Catalog, models: Models, batcher: Batcher, clock: Callable[[], float]) -> None:
+    """Let the metrics read queue, store and worker whenever they are asked."""
+
+    def pictures(state: str) -> Callable[[], float]:
+        return lambda: catalog.counts()[state]
+
+    for state in ("ready", "queued", "failed", "deleted"):
+        metrics.gauge(f"pictures_{state}", f"Pictures that are {state}.", pictures(state))
+    metrics.gauge("queue_cost", "Work waiting for the accelerator.", lambda: batcher.waiting_cost)
+    metrics.gauge(
+        "view_pictures", "Pictures the default model can find.", lambda: models.default.state(catalog).pictures
+    )
+    metrics.gauge(
+        "worker_silence_seconds",
+        "Seconds since a worker was heard from.",
+        lambda: clock() - (catalog.last_heartbeat("worker") or 0.0),
+    )

@@ -1,0 +1,152 @@
+"""Stored pictures: their bytes, what was found in them, and the list of them."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from index.entries import Image
+from service.answering import box, listed
+from service.bootstrap import Services
+from service.decode import DecodeFailed
+from service.errors import InvalidRequest, NotFound, Problem, UnreadablePicture
+from service.metadata import served
+from service.routes.problems import problems
+from service.routes.using import Using
+from service.schemas import ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue
+
+router = APIRouter(tags=["pictures"])
+
+# An id is a hash of the bytes, so they never change; an hour bounds how long a deleted picture is still seen.
+CACHED = {"Cache-Control": "private, max-age=3600, immutable"}
+VALUES_LISTED = 100
+PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}},
+    304: {"description": "The copy you have is still right."},
+}
+
+
+@router.get("/images", operation_id="list_images", summary="List pictures", responses=problems(InvalidRequest, Problem))
+def list_images(
+    services: Using,
+    after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> ImagesAnswer:
+    """Pictures that are not deleted, in order of arrival."""
+    try:
+        images = services.catalog.list_images(after, limit + 1)
+    except ValueError as fault:
+        raise InvalidRequest.field("after", str(fault)) from fault
+    more = len(images) > limit
+    page = images[:limit]
+    return ImagesAnswer(images=[listed(image) for image in page], next=page[-1].image_id if more else None)
+
+
+@router.get("/tags", operation_id="list_tags", summary="Tags in use", responses=problems(Problem))
+def list_tags(services: Using) -> TagsAnswer:
+    """Names with their most frequent values, for building filters."""
+    return TagsAnswer(
+        tags=[
+            TagListed(
+                name=tag.name,
+                pictures=tag.num_pictures,
+                distinct_values=tag.num_values,
+                values=[TagValue(value=value, pictures=count) for value, count in tag.values],
+            )
+            for tag in services.catalog.tags(VALUES_LISTED)
+        ]
+    )
+
+
+@router.get(
+    "/images/{image_id}",
+    operation_id="get_image",
+    summary="A picture's bytes",
+    response_class=Response,
+    responses={**PICTURE, **problems(NotFound, UnreadablePicture, Problem)},
+)
+def get_image(image_id: str, request: Request, services: Using) -> Response:
+    """As uploaded, but without GPS, maker notes and other metadata; TIFF comes as JPEG."""
+    image = stored(services, image_id)
+    tag = f'"{image_id}"'
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": tag, **CACHED})
+    try:
+        content, media_type = served(services.originals.path(image_id, image.extension), image.extension, services.pool)
+    except DecodeFailed as fault:
+        raise UnreadablePicture(fault.reason) from fault
+    return Response(content, media_type=media_type, headers={"ETag": tag, **CACHED})
+
+
+@router.get(
+    "/images/{image_id}/thumbnail",
+    operation_id="get_thumbnail",
+    summary="A small JPEG of a picture",
+    response_class=Response,
+    responses={**PICTURE, **problems(NotFound, Problem)},
+)
+def get_thumbnail(image_id: str, request: Request, services: Using) -> Response:
+    """At most 320 pixels a side, upright, without metadata."""
+    ready(services, image_id)
+    tag = f'"{image_id}-thumbnail"'
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": tag, **CACHED})
+    try:
+        content = services.originals.thumbnail(image_id).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"Picture {image_id} has no thumbnail.") from None
+    return Response(content, media_type="image/jpeg", headers={"ETag": tag, **CACHED})
+
+
+@router.get(
+    "/images/{image_id}/regions",
+    operation_id="get_regions",
+    summary="What was found in a picture",
+    responses=problems(NotFound, Problem),
+)
+def get_regions(image_id: str, services: Using) -> RegionsAnswer:
+    """Boxes in pixels of the upright picture, with labels, best first."""
+    image = ready(services, image_id)
+    assert image.slot is not None  # what is ready has them
+    assert image.width is not None
+    assert image.height is not None
+    assert image.extractor is not None
+    return RegionsAnswer(
+        image_id=image_id,
+        width=image.width,
+        height=image.height,
+        extractor=image.extractor,
+        regions=[box(region) for region in services.regions.seen(image.slot).regions],
+    )
+
+
+@router.delete(
+    "/images/{image_id}",
+    operation_id="delete_image",
+    summary="Delete a picture",
+    status_code=204,
+    response_class=Response,
+    responses=problems(NotFound, Problem),
+)
+def delete_image(image_id: str, services: Using) -> Response:
+    """It is no longer found or shown; the same picture may be ingested again."""
+    if not services.catalog.delete(image_id, services.clock()):
+        raise NotFound(f"There is no picture {image_id}.")
+    return Response(status_code=204)
+
+
+def stored(services: Services, image_id: str) -> Image:
+    """A picture that can be shown; NotFound says why one cannot."""
+    image = services.catalog.image(image_id)
+    if image is None or image.state == "deleted":
+        raise NotFound(f"There is no picture {image_id}.")
+    if image.state == "failed":
+        raise NotFound(f"Picture {image_id} was set aside; /failures says why.")
+    return image
+
+
+def ready(services: Services, image_id: str) -> Image:
+    """A picture whose regions are known; NotFound says why one's are not."""
+    image = stored(services, image_id)
+    if image.state != "ready":
+        raise NotFound(f"Picture {image_id} is still waiting for its turn.")
+    return image

@@ -1,0 +1,65 @@
+"""Pictures in, and what became of them."""
+
+from fastapi import APIRouter, Request, Response
+
+from service.answering import failure, job_answer
+from service.errors import (
+    InvalidRequest,
+    NotFound,
+    NothingAccepted,
+    Problem,
+    TooLarge,
+)
+from service.routes.documented import INGEST_ANSWERS, INGEST_FORM
+from service.routes.problems import problems
+from service.routes.using import Using, content_length
+from service.schemas import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
+
+router = APIRouter(tags=["ingestion"])
+
+PATH = "/ingest"
+
+
+@router.post(
+    PATH,
+    operation_id="ingest",
+    summary="Take pictures in",
+    status_code=202,
+    openapi_extra=INGEST_FORM,
+    responses={**INGEST_ANSWERS, **problems(NothingAccepted, InvalidRequest, TooLarge, Problem)},
+)
+async def ingest(request: Request, response: Response, services: Using) -> IngestAnswer:
+    """202 means the accepted files are safe: they will be searchable whatever is killed from here on."""
+    receipt = await services.intake.receive(
+        request.headers.get("content-type", ""), content_length(request), request.stream()
+    )
+    status_url = f"/jobs/{receipt.job_id}"
+    response.headers["Location"] = status_url
+    return IngestAnswer(
+        job_id=receipt.job_id,
+        status_url=status_url,
+        accepted=[
+            Accepted(image_id=one.image_id, filename=one.filename, duplicate=one.duplicate) for one in receipt.accepted
+        ],
+        rejected=[Rejected(filename=one.filename, problem=one.problem) for one in receipt.rejected],
+    )
+
+
+@router.get(
+    "/jobs/{job_id}",
+    operation_id="get_job",
+    summary="How far an ingestion is",
+    responses=problems(NotFound, Problem),
+)
+def get_job(job_id: str, services: Using) -> JobAnswer:
+    """`done` once every picture of the job can be found, or was set aside with its reason."""
+    job = services.progress.job(job_id)
+    if job is None:
+        raise NotFound(f"There is no job {job_id}.")
+    return job_answer(job)
+
+
+@router.get("/failures", operation_id="list_failures", summary="Pictures set aside", responses=problems(Problem))
+def list_failures(services: Using) -> FailuresAnswer:
+    """Files that could not be decoded in three attempts, the latest first, each with its reason."""
+    return FailuresAnswer(failures=[failure(one) for one in services.catalog.failures()])

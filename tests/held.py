@@ -1,0 +1,27 @@
+"""A batcher whose thread is kept busy for as long as a test wants."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.batcher import Batcher
+
+PATIENCE_S = 30.0
+
+
+@contextmanager
+def held(batcher: Batcher) -> Iterator[threading.Event]:
+    """While inside, the accelerator's thread does nothing; setting the event lets it go on earlier."""
+    begun, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert go.wait(PATIENCE_S)
+
+    future = batcher.enqueue(0, wait)
+    assert begun.wait(PATIENCE_S)
+    try:
+        yield go
+    finally:
+        go.set()
+        future.result(PATIENCE_S)
