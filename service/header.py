@@ -43,8 +43,10 @@ def inspect(path: Path, max_pixels: int) -> str:
             extension = EXTENSIONS[image.format or ""]
     except PIL.UnidentifiedImageError:
         raise UnreadablePicture(_what_it_is(path)) from None
-    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning) as error:
-        raise UnreadablePicture(f"{error} Save it smaller, at most {_megapixels(max_pixels)}.") from None
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
+        raise UnreadablePicture(
+            f"The picture has many more pixels than {_megapixels(max_pixels)}: save it smaller."
+        ) from None
     except (OSError, Warning, *DAMAGE) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the system's trouble: Pillow's own complaints have no number

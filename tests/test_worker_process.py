@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import PIL.Image
@@ -16,9 +17,12 @@ import pytest
 from index.lock import Locked
 from models.extractor import Detections
 from service import worker_process
+from service.jobs import RedisNotifier
+from service.worker_process import open_worker
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.pictures import encoded
 from tests.processes import wait_until
+from tests.servers import RedisServer
 from tests.worker_store import COLOURS, Store, noise, view_is_whole
 
 
@@ -127,6 +131,31 @@ def test_a_worker_killed_at_any_moment_loses_and_repeats_nothing(store: Store) -
         program.stdin.close()
     assert len(pictures) > 20
     assert store.catalog.counts() == {"ready": len(pictures), "queued": 0, "failed": 0, "deleted": 0}
+    store.check(pictures)
+
+
+@pytest.mark.redis
+def test_a_redis_that_comes_and_goes_loses_no_picture(store: Store, redis_server: RedisServer) -> None:
+    notifier, stop = RedisNotifier(redis_server.url), threading.Event()
+    pictures: dict[str, PIL.Image.Image] = {}
+
+    def accept_two() -> None:
+        for _ in range(2):
+            seed = len(pictures)
+            pictures[store.accept(encoded(noise(seed), "PNG"))] = noise(seed)
+            notifier.wake(f"job {seed}")
+
+    settings = store.settings().model_copy(update={"redis_url": redis_server.url})
+    accept_two()
+    opened = open_worker(settings, FakeExtractor(), [FakeMatcher()])  # type: ignore[list-item]
+    with opened as (worker, wakeups), ThreadPoolExecutor(1) as threads:
+        running = threads.submit(worker.run, wakeups, stop)
+        for trouble in (lambda: None, redis_server.kill, redis_server.start, redis_server.flush):
+            trouble()
+            accept_two()
+            wait_until(lambda: store.catalog.counts()["ready"] == len(pictures))
+        stop.set()
+        running.result()
     store.check(pictures)
 
 
