@@ -40,4 +40,4 @@ def _board(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - of the training extra, and slow to import
     except ModuleNotFoundError:
         return None
-    return SummaryWriter(folder / "tensorboard")  # type: ignore[no-untyped-call]
+    return SummaryWriter(folder / "tensorboard")

@@ -1,6 +1,7 @@
 """Named, complete training recipes: everything that decides the weights besides the data."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,9 @@ class Recipe:
     learning_rate: float = 2e-4
     weight_decay: float = 0.0
     clip: float = 2.0
+    loss: Literal["hinge", "binary"] = "hinge"  # of the reranker, with hardest negatives
     margin: float = 0.2
+    intra_margin: float | None = None  # SMAN's term that keeps a matching pair close
     temperature: float = 0.05
     pooled_weight: float = 1.0  # of the InfoNCE loss beside the reranker's hinge (which is a mean here)
     feature_dropout: float = 0.0

@@ -17,11 +17,12 @@ from models.dataset import CaptionedFeatures
 from models.encoders import EncoderConfig
 from models.evaluate import evaluate
 from models.logs import Log
-from models.losses import hardest_hinge, info_nce
+from models.losses import binary, hardest_pairs, hinge, info_nce
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.recipes import Recipe
 from models.rows import Regions, Tokens
+from models.sman import intra_pair_loss
 from models.vocabulary import Vocabulary
 
 
@@ -95,9 +96,7 @@ class Training:
         device = self.matcher.device
         regions, tokens = self.data.regions(rows).to(device), self.matcher.tokenize(sentences).to(device)
         warming = self.progress.step < self.recipe.warmup_steps
-        # bfloat16 where it pays, on a GPU; weights, optimizer and losses stay float32.
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.recipe.mixed_precision and device.type == "cuda"):
-            losses = batch_losses(self.matcher, regions, tokens, rows, self.recipe, warming)
+        losses = batch_losses(self.matcher, regions, tokens, rows, self.recipe, warming)
         self.optimizer.zero_grad()
         total = losses["pooled"] * self.recipe.pooled_weight
         if "ranking" in losses:
@@ -175,13 +174,21 @@ def batch_losses(
     matcher: Matcher, regions: Regions, tokens: Tokens, rows: np.ndarray, recipe: Recipe, warming: bool
 ) -> dict[str, Float[Tensor, ""]]:
     """InfoNCE of the stage-one embeddings and, unless `warming`, the reranker's loss; means over the batch."""
-    projected = matcher.reranker.project(regions)
-    words = matcher.reranker.encode_texts(tokens)
-    image_rows = torch.as_tensor(rows, device=matcher.device)
+    device = matcher.device
+    # bfloat16 for the encoders where it pays, on a GPU. Scores stay float32: their small constants vanish in half.
+    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.mixed_precision and device.type == "cuda"):
+        projected = matcher.reranker.project(regions)
+        words = matcher.reranker.encode_texts(tokens)
+    projected, words = projected.to(dtype=torch.float32), words.to(dtype=torch.float32)
+    image_rows = torch.as_tensor(rows, device=device)
     same = image_rows[:, None] == image_rows
     stage_one = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
-    losses = {"pooled": info_nce(stage_one.float(), same, recipe.temperature)}
+    losses = {"pooled": info_nce(stage_one, same, recipe.temperature)}
     if not warming:
         images = matcher.reranker.precompute(projected)
-        losses["ranking"] = hardest_hinge(matcher.reranker, images, words, same, recipe.margin) / len(rows)
+        pairs = hardest_pairs(matcher.reranker, images, words, same)
+        total = binary(pairs) if recipe.loss == "binary" else hinge(pairs, recipe.margin)
+        if recipe.intra_margin is not None:
+            total = total + intra_pair_loss(pairs.positive, recipe.intra_margin)
+        losses["ranking"] = total / len(rows)
     return losses

@@ -1,10 +1,12 @@
 """Losses against their definitions in loops; two passes against one."""
 
+import math
+
 import pytest
 import torch
 
 from models.encoders import EncoderConfig
-from models.losses import hardest_hinge, hardest_negatives, hinge, info_nce
+from models.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce
 from models.registry import build
 from models.rows import Regions, Tokens
 
@@ -14,7 +16,14 @@ SAME = torch.eye(4, dtype=torch.bool)
 def test_hinge_counts_each_kind_of_negative() -> None:
     positive, wrong_image, wrong_text = torch.tensor([1.0, 0.5]), torch.tensor([0.9, 0.0]), torch.tensor([2.0, 0.4])
     # 0.2 + 0.9 - 1 = 0.1; 0; 0.2 + 2 - 1 = 1.2; 0.2 + 0.4 - 0.5 = 0.1
-    assert hinge(positive, wrong_image, wrong_text, margin=0.2).item() == pytest.approx(1.4)
+    assert hinge(Pairs(positive, wrong_image, wrong_text), margin=0.2).item() == pytest.approx(1.4)
+
+
+def test_binary_loss_by_hand_and_finite_at_the_ends() -> None:
+    pairs = Pairs(torch.tensor([0.8]), torch.tensor([0.3]), torch.tensor([0.1]))
+    assert binary(pairs).item() == pytest.approx(-2 * math.log(0.8) - math.log(0.7) - math.log(0.9))
+    ends = Pairs(torch.zeros(1, requires_grad=True), torch.ones(1), torch.ones(1))
+    assert binary(ends).isfinite()
 
 
 def test_the_hardest_negative_is_never_of_the_same_picture() -> None:
@@ -35,7 +44,7 @@ def test_two_passes_give_the_loss_and_gradients_of_one() -> None:
         reranker.zero_grad()
         images, words = reranker.encode_images(regions), reranker.encode_texts(tokens)
         if two_passes:
-            loss = hardest_hinge(reranker, images, words, SAME, margin=0.5)
+            loss = hinge(hardest_pairs(reranker, images, words, SAME), margin=0.5)
         else:
             scores = reranker.score(images, words)
             own = scores.diagonal()
