@@ -1,10 +1,12 @@
 """The web side as a test asks it: a real application over a Library, without a socket or a worker process."""
 
 import asyncio
+import io
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import httpx
+import PIL.Image
 from pydantic import BaseModel
 
 from service.app import create_app
@@ -81,3 +83,10 @@ def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
     assert answer.headers["x-request-id"] in found["instance"]
     assert (found["status"], found["type"]) == (status, f"urn:regard:problem:{kind}"), found
     return found
+
+
+def png(picture: PIL.Image.Image) -> bytes:
+    """The picture as a file."""
+    content = io.BytesIO()
+    picture.save(content, "PNG")
+    return content.getvalue()

@@ -13,6 +13,8 @@ from index.entries import NewPicture, Ready, TagValue
 from index.slab import Slab
 from index.view import ViewWriter
 from models.extractor import Detections
+from service.decode import DecodeFailed, DecodePool
+from service.originals import Originals
 from service.regions import StoredRegions, region_layout
 from service.search import Search
 from service.served import Models, Served
@@ -84,9 +86,15 @@ class Library:
             taken_at=taken_at,
         )
         self.catalog.accept([new], added_at)
-        detections = self.extractor.extract([picture])
+        self.commit(image_id, picture)
+        if view:
+            self.catch_up()
+        return image_id
+
+    def commit(self, image_id: str, picture: PIL.Image.Image) -> None:
+        """Give a queued picture its regions."""
         slot = self.catalog.num_slots()
-        self._slab.append(slot, records(detections))
+        self._slab.append(slot, records(self.extractor.extract([picture])))
         ready = Ready(
             image_id=image_id,
             slot=slot,
@@ -95,9 +103,18 @@ class Library:
             extractor=self.extractor.digest,
         )
         self.catalog.commit([ready])
-        if view:
-            self.catch_up()
-        return image_id
+
+    def work(self, originals: Originals, pool: DecodePool) -> None:
+        """Do what a worker would: everything that is queued."""
+        for queued in self.catalog.queued(100):
+            path = originals.path(queued.image_id, queued.extension)
+            try:
+                decoded = pool.decode(path, originals.thumbnail(queued.image_id))
+            except DecodeFailed as failed:
+                self.catalog.set_aside(queued.image_id, failed.reason, NOW)
+            else:
+                self.commit(queued.image_id, decoded.picture)
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Bring the view to what is committed."""

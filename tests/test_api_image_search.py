@@ -1,16 +1,14 @@
 """Asking with a picture over HTTP: captions for it, pictures like it, and whatever is no picture."""
 
-import io
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import PIL.Image
 import pytest
 
 from service.found import ImageAnswer
-from tests.api import Api, checked, problem
+from tests.api import Api, checked, png, problem
 from tests.library import image_id_of, sixty_four, two_coloured
 
 
@@ -21,12 +19,6 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     yield api
     api.close()
     library.close()
-
-
-def png(picture: PIL.Image.Image) -> bytes:
-    content = io.BytesIO()
-    picture.save(content, "PNG")
-    return content.getvalue()
 
 
 def ask_with(api: Api, picture: bytes | None, **fields: Any) -> httpx.Response:

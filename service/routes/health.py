@@ -1,8 +1,10 @@
 """Is the process alive, can it answer, and how is it doing?"""
 
 import asyncio
+import logging
 
 from fastapi import APIRouter, Response
+from fastapi.responses import RedirectResponse
 
 from service.bootstrap import Services
 from service.errors import NotReady, Overloaded, Problem
@@ -11,9 +13,16 @@ from service.routes.problems import problems
 from service.routes.using import Using
 from service.schemas import LiveAnswer, ReadyAnswer
 
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
 FORWARD_PASS_S = 4.0
+
+
+@router.get("/", include_in_schema=False)
+async def front() -> RedirectResponse:
+    """Until there is a page: the description of the routes."""
+    return RedirectResponse("/docs")
 
 
 @router.get("/livez", operation_id="alive", summary="Does the process answer?", responses=problems(Problem))
@@ -56,6 +65,9 @@ async def _model(services: Services) -> str:
         return f"no forward pass within {FORWARD_PASS_S:g} s"
     except Overloaded as fault:
         return fault.detail
+    except Exception as fault:  # a check reports whatever is wrong; the log has the rest
+        log.exception("the forward pass failed")
+        return f"the forward pass failed: {type(fault).__name__}"
     return "ok"
 
 
