@@ -67,9 +67,8 @@ def archive() -> bytes:
     return buffer.getvalue()
 
 
-def bad_files(outside: str) -> dict[str, Upload]:
-    """What must not be ingested, by what is wrong with it; `outside` is a path no name may lead to."""
-    spare = [picture.content for picture in painted(5, seed=7)]
+def bad_files() -> dict[str, Upload]:
+    """What cannot be ingested, by what is wrong with it."""
     photograph = encoded(PIL.Image.effect_noise((400, 300), 80).convert("RGB"), "JPEG")
     return {
         "empty": Upload(b"empty.jpg", b""),
@@ -78,9 +77,11 @@ def bad_files(outside: str) -> dict[str, Upload]:
         "huge": Upload(b"huge.png", one_colour_png(20_000)),
         "archive": Upload(b"archive.zip", archive()),
         "zeros": Upload(b"zeros.jpg", bytes(MB), times=300),
-        "climbing": Upload(b"../../../climbing.png", spare[0]),
-        "absolute": Upload(outside.encode() + b"/absolute.png", spare[1]),
-        "nul": Upload(b"nul\x00.png", spare[2]),
-        "long": Upload(b"n" * 4000 + b".png", spare[3]),
-        "backslashes": Upload(rb"..\\..\\backslashes.png", spare[4]),
     }
+
+
+def bad_names(outside: str, content: bytes) -> list[Upload]:
+    """The same picture under names that would do harm as paths; one leads to the folder `outside`."""
+    climbing = [b"../../../climbing.png", b"..\\..\\climbing.png", b"%2e%2e%2fclimbing.png", b".."]
+    others = [outside.encode() + b"/absolute.png", b"nul\x00.png", b"nul%00.png", b"n" * 4000 + b".png", b""]
+    return [Upload(name, content) for name in (*climbing, *others)]
