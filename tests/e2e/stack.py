@@ -126,7 +126,11 @@ class Stack:
 
     def wait_ready(self) -> None:
         """Until /readyz says so."""
-        until(lambda: self._answers("/readyz"), "/readyz never said 200")
+        try:
+            until(lambda: self._answers("/readyz"), "/readyz never said 200")
+        except AssertionError as error:
+            error.add_note(self.client.get("/readyz").text)
+            raise
 
     def wait_alive(self) -> None:
         """Until /livez says so."""
