@@ -19,7 +19,7 @@ BATCH = 256
 
 
 def encoded_sentences(
-    matcher: Matcher, sentences: list[str], batch: int = BATCH
+    matcher: Matcher, sentences: list[str], batch: int
 ) -> Iterator[tuple[Int64[Tensor, " B"], Words, Float[Tensor, "B E"]]]:
     """Places, words and embeddings, batch by batch, the short sentences first: hardly any padding is held."""
     order = matcher.tokenize(sentences).mask.sum(1).argsort(stable=True)
@@ -48,7 +48,7 @@ def score_all(
         expected = f"(pictures, regions, {matcher.encoders.feature_dim})"
         raise ValueError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")
     sentences = read_lines(captions)
-    texts = [(chosen, words) for chosen, words, _ in encoded_sentences(matcher, sentences)]
+    texts = [(chosen, words) for chosen, words, _ in encoded_sentences(matcher, sentences, BATCH)]
     exact = deepcopy(matcher.reranker).double()
     scores = np.empty((len(arrays), len(sentences)))
     for tile in tiles(len(arrays), BATCH):

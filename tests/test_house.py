@@ -38,6 +38,7 @@ DOORS = {
     "service.cli": (),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+READS_INERT = "models/unpickle.py"  # other people's files, with every name in them looked up in a list
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def wrong_arrows(source: str, path: str) -> list[str]:
         for module, doors in DOORS.items():
             if one.reaches(module) and path != module.replace(".", "/") + ".py" and not path.startswith(doors):
                 complaints.append(f"{where}; only {', '.join(doors) or 'the program itself'} may")
-        if top in UNPICKLERS:
+        if top in UNPICKLERS and path != READS_INERT:
             complaints.append(f"{where}; weights and records are never unpickled")
     return complaints
 
