@@ -14,7 +14,7 @@ from models.camp_released import CampReleased
 from models.checkpoint import load_matcher
 from models.convert import convert
 from models.matcher import Matcher
-from models.published import Unconvertible
+from models.published import Kind, Unconvertible
 from models.rows import Regions, Words
 from models.scan import ScanConfig
 from models.score import score_all
@@ -42,7 +42,7 @@ def test_a_converted_checkpoint_scores_as_the_authors_program(
     name: str, parity_dir: Path, data_dir: Path, tmp_path: Path
 ) -> None:
     vocab = data_dir / "scan-precomp-text" / "vocab" / "f30k_precomp_vocab.json"
-    kind = "scan" if name.startswith("scan") else "bfan"
+    kind: Kind = "scan" if name.startswith("scan") else "bfan"
     convert(kind, parity_dir / f"{name}.pth.tar", vocab, tmp_path / "out")
     scores = score_all(tmp_path / "out", parity_dir / "features.npy", parity_dir / "captions.txt")
     assert scores.dtype == np.float64
