@@ -1,0 +1,83 @@
+"""Recall of a running service, asked over HTTP: sentences for pictures, and pictures for sentences.
+
+Start `regard serve --data-dir DIR` on an empty DIR, then one of:
+python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction text
+python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction image --pictures 200
+
+`text` ingests the pictures without any caption and asks with every caption; `image` ingests them with their
+captions and asks with every picture. Shortlist recall is how often the right answer is reranked at all.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rich.progress import track
+
+from models.dataset import CaptionLine, read_captions
+from service.client import LOCAL, Client
+
+SHORTLIST = 100
+AT_ONCE = 32
+
+
+def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions: bool) -> dict[str, str]:
+    """Picture's name -> id of everything ingested and ready."""
+    ids: dict[str, str] = {}
+    jobs = []
+    for start in range(0, len(lines), AT_ONCE):
+        part = {Path(line.image).name: line for line in lines[start : start + AT_ONCE]}
+        manifest = {name: {"captions": list(line.captions)} for name, line in part.items()} if captions else None
+        answer = client.ingest([(name, folder / line.image) for name, line in part.items()], manifest)
+        ids |= {one.filename: one.image_id for one in answer.accepted}
+        jobs.append(answer.job_id)
+    for job in track(jobs, description="Finding regions"):
+        assert job is not None, "nothing was accepted"
+        *_, last = client.wait(job)
+        assert last.failed == 0, last
+    return ids
+
+
+def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]) -> Iterator[int | None]:
+    """Place (from 0) of its picture for every caption; None where the shortlist lacked it."""
+
+    def rank(asked: tuple[str, str]) -> int | None:
+        answer = client.search_text(asked[0], k=SHORTLIST, shortlist=SHORTLIST)
+        found = [hit.image_id for hit in answer.results]
+        return found.index(asked[1]) if asked[1] in found else None
+
+    questions = [(text, ids[Path(line.image).name]) for line in lines for text in line.captions]
+    with ThreadPoolExecutor(2) as pool:
+        yield from track(pool.map(rank, questions), total=len(questions), description="Asking")
+
+
+def image_ranks(client: Client, lines: Sequence[CaptionLine], folder: Path) -> Iterator[int | None]:
+    """Place of the best of its own captions for every picture, asked with the file."""
+    for line in track(lines, description="Asking"):
+        answer = client.search_image(folder / line.image, k=SHORTLIST, shortlist=SHORTLIST)
+        found = [getattr(hit, "text") for hit in answer.results]  # noqa: B009 - captions were asked for
+        own = {text.strip() for text in line.captions}
+        yield next((place for place, text in enumerate(found) if text.strip() in own), None)
+
+
+def main() -> None:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument("--direction", choices=["text", "image"], default="text")
+    parser.add_argument("--url", default=LOCAL)
+    given = parser.parse_args()
+    lines, folder = read_captions(given.captions, given.split)[: given.pictures], given.captions.parent
+    client = Client(given.url)
+    ids = ingest(client, lines, folder, captions=given.direction == "image")
+    ranks = list(text_ranks(client, lines, ids) if given.direction == "text" else image_ranks(client, lines, folder))
+    share = {f"r{k}": 100 * sum(r is not None and r < k for r in ranks) / len(ranks) for k in (1, 5, 10, SHORTLIST)}
+    print(json.dumps({"direction": given.direction, "pictures": len(lines), "questions": len(ranks), **share}))
+
+
+if __name__ == "__main__":
+    main()
