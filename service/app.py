@@ -1,10 +1,12 @@
 """The web application: routes, the one mapping of faults to problem documents, and the door around both."""
 
+import asyncio
 import logging
 import re
 import time
 import uuid
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,6 +31,7 @@ from service.schemas import ProblemAnswer
 
 log = logging.getLogger(__name__)
 
+BLOCKING_THREADS = 32
 SMALL_BODY = 2**20  # bytes; of every route that takes no files
 SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -38,6 +41,8 @@ def create_app(services: Services) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Python's own default has a handful of threads on a small machine, and a slow upload holds one.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(BLOCKING_THREADS))
         services.start()
         yield
         await services.close()

@@ -48,7 +48,7 @@ class Loaded:
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
         device = device_of(settings.device)
-        extractor = load_detector(settings.detector or WEIGHTS / DETECTOR, device)
+        extractor = detector_of(settings.detector, device)
         folders = {folder.name: folder for folder in map(weights_folder, settings.models)}
         loaded = cls(
             extractor=extractor,
@@ -66,6 +66,14 @@ class Loaded:
                     f"{name} was trained on features of detector {matcher.extractor_digest}, and the detector here is"
                     f" {self.extractor.digest}: set REGARD_DETECTOR or REGARD_MODELS so that they belong together"
                 )
+
+
+def detector_of(folder: Path | None, device: str) -> Extractor:
+    """The detector in a folder, the shipped one for None."""
+    folder = folder or WEIGHTS / DETECTOR
+    if not folder.is_dir():
+        raise Misconfigured(f"there is no detector in {folder}")
+    return load_detector(folder, device)
 
 
 def device_of(name: str) -> str:

@@ -22,6 +22,15 @@ def cache_key(determines: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def ping(url: str) -> None:
+    """Return when the Redis at `url` answers; OSError says why it does not."""
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=1.0, socket_timeout=1.0) as client:
+            client.ping()
+    except (RedisError, ValueError) as fault:
+        raise OSError(f"{url}: {fault}") from fault
+
+
 class ResultCache(Protocol):
     """Bytes by key, for some time."""
 

@@ -1,0 +1,34 @@
+"""The program `regard`."""
+
+import sys
+
+import typer
+
+from index.lock import Locked
+from service.client import Refused, Unreachable
+from service.commands import asking, checking, ingesting, looking, serving, training
+
+app = typer.Typer(
+    name="regard",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help, which is faster and can be piped
+    help="Search your own pictures by what is in them, and see which region answered which word.",
+)
+for part in (serving, ingesting, asking, looking, checking, training):
+    app.registered_commands += part.app.registered_commands
+
+
+def main() -> None:
+    """Run a command; what a user can put right ends in one line, anything else in a traceback."""
+    try:
+        app()
+    except (Refused, Unreachable, Locked, ValueError, OSError) as fault:
+        lines = str(fault).splitlines() or [type(fault).__name__]
+        print(f"regard: {lines[0]}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

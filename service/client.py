@@ -1,0 +1,188 @@
+"""A small typed client: what the command line and the tests speak to a server with."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from service.found import ImageAnswer, TextAnswer
+from service.schemas import FailuresAnswer, ImagesAnswer, IngestAnswer, JobAnswer, ModelsAnswer, RegionsAnswer
+
+A = TypeVar("A", bound=BaseModel)
+
+LOCAL = "http://127.0.0.1:8000"
+PATIENCE_S = 120.0  # for one answer; a large upload takes its time
+FILES_AT_ONCE = 32
+BYTES_AT_ONCE = 64 * 2**20
+MOST_WAITS = 20
+
+
+class Refused(Exception):
+    """The server said no; the message is its reason, `status` its status."""
+
+    def __init__(self, status: int, document: Mapping[str, Any]) -> None:
+        super().__init__(str(document.get("detail") or document.get("title") or f"status {status}"))
+        self.status = status
+        self.document = dict(document)
+
+
+class Unreachable(Exception):
+    """Nobody answers at that address, or not in time."""
+
+
+class Client:
+    """One server. Waits and asks again where the server says it is overloaded."""
+
+    def __init__(self, url: str = LOCAL, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.url = url
+        self._client = httpx.Client(base_url=url, timeout=PATIENCE_S)
+        self._sleep = sleep
+
+    def ingest(
+        self, files: Sequence[tuple[str, Path]], manifest: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> IngestAnswer:
+        """Send (name, file) pairs in one request; the manifest is by those names."""
+        with ExitStack() as opened:
+            parts: list[tuple[str, Any]] = [
+                ("images", (name, opened.enter_context(path.open("rb")))) for name, path in files
+            ]
+            if manifest:
+                parts.append(("manifest", (None, json.dumps(manifest))))
+            return self._ask(IngestAnswer, "POST", "/ingest", files=parts)
+
+    def job(self, job_id: str) -> JobAnswer:
+        """How far an ingestion is."""
+        return self._ask(JobAnswer, "GET", f"/jobs/{job_id}")
+
+    def wait(self, job_id: str, seconds_between: float = 0.2) -> Iterator[JobAnswer]:
+        """The job's states until it is done; the last one is."""
+        while True:
+            job = self.job(job_id)
+            yield job
+            if job.state == "done":
+                return
+            self._sleep(seconds_between)
+
+    def failures(self) -> FailuresAnswer:
+        """Pictures set aside."""
+        return self._ask(FailuresAnswer, "GET", "/failures")
+
+    def search_text(self, query: str, **options: Any) -> TextAnswer:
+        """Pictures for a sentence; options as in the body of POST /search/text."""
+        return self._ask(TextAnswer, "POST", "/search/text", json={"query": query, **options})
+
+    def search_image(self, picture: Path | str, **options: Any) -> ImageAnswer:
+        """Captions or pictures for a file, or for the id of a stored picture; options as the form's fields."""
+        fields = {**options, **({"image_id": picture} if isinstance(picture, str) else {})}
+        with ExitStack() as opened:
+            parts: dict[str, Any] = {
+                name: (None, value if isinstance(value, str) else json.dumps(value))
+                for name, value in fields.items()
+                if value is not None
+            }
+            if isinstance(picture, Path):
+                parts["image"] = (picture.name, opened.enter_context(picture.open("rb")))
+            return self._ask(ImageAnswer, "POST", "/search/image", files=parts)
+
+    def images(self, after: str | None = None, limit: int = 100) -> ImagesAnswer:
+        """A page of stored pictures."""
+        query = {"limit": limit} | ({} if after is None else {"after": after})
+        return self._ask(ImagesAnswer, "GET", "/images", params=query)
+
+    def regions(self, image_id: str) -> RegionsAnswer:
+        """What was found in a stored picture."""
+        return self._ask(RegionsAnswer, "GET", f"/images/{image_id}/regions")
+
+    def delete(self, image_id: str) -> None:
+        """Delete a stored picture."""
+        self._answer("DELETE", f"/images/{image_id}")
+
+    def models(self) -> ModelsAnswer:
+        """The models of the server."""
+        return self._ask(ModelsAnswer, "GET", "/models")
+
+    def is_alive(self) -> bool:
+        """Whether anybody answers."""
+        try:
+            return self._client.get("/livez").is_success
+        except httpx.TransportError:
+            return False
+
+    def _ask(self, kind: type[A], method: str, path: str, **options: Any) -> A:
+        answer = self._answer(method, path, **options)
+        try:
+            return kind.model_validate_json(answer.content)
+        except ValidationError as fault:
+            raise Refused(answer.status_code, {"detail": f"{self.url} does not answer as Regard does"}) from fault
+
+    def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
+        for _ in range(MOST_WAITS):
+            answer = self._once(method, path, **options)
+            wait = answer.headers.get("retry-after", "")
+            if answer.status_code != 503 or not wait.isdecimal():
+                break
+            self._sleep(float(wait))
+        if answer.is_success:
+            return answer
+        raise Refused(answer.status_code, _document(answer))
+
+    def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
+        for part in _files(options):
+            part.seek(0)
+        try:
+            return self._client.request(method, path, **options)
+        except httpx.TimeoutException:
+            raise Unreachable(f"{self.url} did not answer within {PATIENCE_S:g} s") from None
+        except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as fault:
+            raise Unreachable(f"nobody answers at {self.url} ({fault}); start `regard serve`") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+
+def _document(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        document = answer.json()
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _files(options: Mapping[str, Any]) -> Iterator[Any]:
+    """The open files among a request's parts: a request that is sent again sends them from their beginning."""
+    parts = options.get("files", {})
+    for _, (name, content) in parts.items() if isinstance(parts, Mapping) else parts:
+        if name is not None:
+            yield content
+
+
+def batches(files: Iterable[tuple[str, Path]]) -> Iterator[list[tuple[str, Path]]]:
+    """(name, file) pairs in groups that make reasonable requests."""
+    batch: list[tuple[str, Path]] = []
+    num_bytes = 0
+    for name, path in files:
+        size = path.stat().st_size
+        if batch and (len(batch) == FILES_AT_ONCE or num_bytes + size > BYTES_AT_ONCE):
+            yield batch
+            batch, num_bytes = [], 0
+        batch.append((name, path))
+        num_bytes += size
+    if batch:
+        yield batch

@@ -1,0 +1,123 @@
+"""Ask a running server: search, similar, models."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.commands.shared import (
+    LOCAL,
+    AsJson,
+    Client,
+    Count,
+    Model,
+    Shortlist,
+    Url,
+    print_json,
+    print_table,
+)
+from service.found import CaptionHit, PictureHit
+
+app = typer.Typer()
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What the pictures should show, in words.")],
+    k: Count = 10,
+    shortlist: Shortlist = 100,
+    model: Model = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out results that score lower.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
+    url: Url = LOCAL,
+    as_json: AsJson = False,
+) -> None:
+    """Find pictures for a sentence."""
+    with Client(url) as client:
+        answer = client.search_text(
+            query,
+            k=k,
+            shortlist=max(k, shortlist),
+            model=model,
+            min_score=min_score,
+            explain=explain,
+        )
+    if as_json:
+        print_json(answer)
+        return
+    print_hits(answer.results, url)
+    if answer.unknown_words:
+        print(f"unknown words: {', '.join(answer.unknown_words)}")
+
+
+@app.command()
+def similar(
+    picture: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A picture file.")],
+    k: Count = 10,
+    captions: Annotated[bool, typer.Option("--captions", help="Find captions for it instead of pictures.")] = False,
+    model: Model = None,
+    url: Url = LOCAL,
+    as_json: AsJson = False,
+) -> None:
+    """Find pictures like a picture, or captions for it."""
+    target = "captions" if captions else "images"
+    with Client(url) as client:
+        answer = client.search_image(picture, target=target, k=k, shortlist=max(k, 100), model=model)
+    if as_json:
+        print_json(answer)
+        return
+    print_hits([hit for hit in answer.results if isinstance(hit, PictureHit)], url)
+    found = [hit for hit in answer.results if isinstance(hit, CaptionHit)]
+    if found:
+        print_table("rank", "score", "caption", rows=[[str(hit.rank), f"{hit.score:.3f}", hit.text] for hit in found])
+
+
+@app.command()
+def models(url: Url = LOCAL, as_json: AsJson = False) -> None:
+    """List the models of a server. Says how much each can search."""
+    with Client(url) as client:
+        answer = client.models()
+    if as_json:
+        print_json(answer)
+        return
+    rows = [
+        [
+            f"{one.name} (default)" if one.default else one.name,
+            one.state,
+            str(one.pictures),
+            str(one.missing_pictures),
+            one.digest,
+        ]
+        for one in answer.models
+    ]
+    print_table("model", "state", "pictures", "missing", "digest", rows=rows)
+
+
+def print_hits(hits: list[PictureHit], url: str) -> None:
+    """Pictures found, and what each word looked at where that was asked for."""
+    rows = []
+    for hit in hits:
+        rows.append([str(hit.rank), f"{hit.score:.3f}", hit.filename, f"{url.rstrip('/')}{hit.url}"])
+        rows += [["", "", line, ""] for line in reasons(hit.explanation.model_dump() if hit.explanation else {})]
+    if rows:
+        print_table("rank", "score", "picture", "where", rows=rows)
+    else:
+        print("nothing found")
+
+
+def reasons(explanation: dict[str, Any]) -> list[str]:
+    """One line a word that the sentence contained: its share of the score, and the region it looked at most."""
+    lines = []
+    for number, word in enumerate(explanation.get("words", ())):
+        if word["special"]:
+            continue
+        line = f"  {word['text']}"
+        if explanation["contributions"] is not None:
+            line += f" {explanation['contributions'][number]:+.3f}"
+        if explanation["attention"] is not None:
+            attention = explanation["attention"][number]
+            region = explanation["regions"][attention.index(max(attention))]
+            box = ", ".join(f"{edge:.0f}" for edge in region["box"])
+            line += f" {region['label']} [{box}]"
+        lines.append(line)
+    return lines

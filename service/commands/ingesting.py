@@ -1,0 +1,108 @@
+"""Send pictures to a server and wait until they can be found."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.client import Refused, batches
+from service.commands.shared import LOCAL, AsJson, Client, Url, note, print_json, progress
+from service.folders import picture_files
+
+app = typer.Typer()
+
+
+@dataclass
+class Sent:
+    """What became of the files."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    rejected: list[dict[str, str]] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders to take everything below of.")],
+    captions: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": name as sent, "captions": [..]}.'),
+    ] = None,
+    url: Url = LOCAL,
+    as_json: AsJson = False,
+) -> None:
+    """Send pictures to a server. Waits until they can be found, and lists what was turned away."""
+    sent = send(url, paths, captions)
+    if as_json:
+        print_json(vars(sent))
+    else:
+        report(sent)
+    if sent.rejected or sent.failed:
+        raise typer.Exit(1)
+
+
+def send(url: str, paths: Sequence[Path], captions: Path | None = None) -> Sent:
+    """Send everything with progress bars, and wait until it is searchable. FileNotFoundError, Refused, Unreachable."""
+    files = list(picture_files(paths))
+    if not files:
+        raise FileNotFoundError(f"no pictures in {', '.join(map(str, paths))}")
+    about = {} if captions is None else read_manifest(captions)
+    sent, jobs = Sent(), []
+    with Client(url) as client, progress() as bars:
+        sending = bars.add_task("sending", total=len(files))
+        finding = bars.add_task("finding regions", total=len(files))
+        for batch in batches(files):
+            manifest = {name: about[name] for name, _ in batch if name in about}
+            jobs += _send_batch(client, batch, manifest, sent)
+            bars.advance(sending, len(batch))
+        for job_id, total in jobs:
+            before = bars.tasks[finding].completed
+            for job in client.wait(job_id):
+                bars.update(finding, completed=before + job.done + job.failed)
+            bars.update(finding, completed=before + total)
+            sent.failed += [{"filename": one.filename, "problem": one.reason} for one in job.failures]
+        bars.update(finding, total=bars.tasks[finding].completed)
+    return sent
+
+
+def _send_batch(
+    client: Client, batch: list[tuple[str, Path]], manifest: dict[str, Any], sent: Sent
+) -> list[tuple[str, int]]:
+    """(job id, number of its pictures), none where every file was turned away."""
+    try:
+        answer = client.ingest(batch, manifest)
+    except Refused as refused:
+        if "rejected" not in refused.document:
+            raise
+        sent.rejected += refused.document["rejected"]
+        return []
+    sent.rejected += [one.model_dump() for one in answer.rejected]
+    duplicates = sum(one.duplicate for one in answer.accepted)
+    sent.duplicates += duplicates
+    sent.accepted += len(answer.accepted) - duplicates
+    return [(answer.job_id, len(answer.accepted))]
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What is said about each file by a captions file; ValueError names a line that cannot be read."""
+    about: dict[str, Any] = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            line = json.loads(text)
+            about[line["image"]] = {"captions": line["captions"]}
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from None
+    return about
+
+
+def report(sent: Sent) -> None:
+    """What became of the files, for people."""
+    for one in sent.rejected:
+        note(f"turned away: {one['filename']}: {one['problem']}")
+    for one in sent.failed:
+        note(f"set aside: {one['filename']}: {one['problem']}")
+    print(f"{sent.accepted} pictures taken in, {sent.duplicates} were there already")

@@ -1,0 +1,194 @@
+"""Make models and measure them: extract, train, evaluate."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from service.commands.shared import AsJson, Detector, Device, print_json, print_table, progress
+from service.folders import picture_files
+
+if TYPE_CHECKING:
+    from models.extractor import Extractor
+
+app = typer.Typer()
+R = TypeVar("R")
+
+Captions = Annotated[
+    Path, typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": .., "captions": [..], "split": ..}.')
+]
+Out = Annotated[Path, typer.Option(help="Folder to write to; what was begun there goes on.")]
+Features = Annotated[
+    Path | None, typer.Option("--features", exists=True, file_okay=False, help="What `regard extract` wrote.")
+]
+
+
+@app.command()
+def extract(
+    images: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of pictures.")],
+    out: Out,
+    detector: Detector = None,
+    device: Device = "auto",
+) -> None:
+    """Write region features of pictures. Training and evaluation read them."""
+    from service.bootstrap import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
+
+    extract_all(detector_of(detector, device_of(device)), dict(picture_files([images])), out)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="`detector`, or a recipe for a matching model.")],
+    captions: Captions,
+    out: Out,
+    features: Features = None,
+    backbone: Annotated[Path | None, typer.Option(help="For the detector: MobileNetV2 as safetensors.")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
+    split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
+    dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the recipe: name=value, repeatable.")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Train the detector or a model. A run that was stopped goes on where it was."""
+    if recipe == "detector":
+        if backbone is None or teacher is None:
+            raise typer.BadParameter("the detector is trained with --backbone and --teacher")
+        _train_detector(captions, split, backbone, teacher, out, change or [], device)
+        return
+    if features is None:
+        raise typer.BadParameter("a matching model is trained with --features, from `regard extract`")
+    _train_matcher(recipe, captions, (split, dev), features, out, change or [], device)
+
+
+@app.command()
+def evaluate(
+    images: Annotated[Path, typer.Option(exists=True, file_okay=False, help="Folder of pictures.")],
+    captions: Captions,
+    model: Annotated[str, typer.Option(help="A shipped model, or the folder of one.")] = "scan-t2i-avg",
+    split: Annotated[str | None, typer.Option(help="Split of the captions; all if not given.")] = None,
+    features: Features = None,
+    detector: Detector = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
+    import tempfile  # noqa: PLC0415
+
+    from models.checkpoint import load_matcher  # noqa: PLC0415
+    from models.dataset import CaptionedFeatures, read_captions  # noqa: PLC0415
+    from models.evaluate import evaluate as measured  # noqa: PLC0415
+    from models.extract import open_features  # noqa: PLC0415
+    from service.bootstrap import detector_of, device_of, weights_folder  # noqa: PLC0415
+
+    lines = read_captions(captions, split)
+    place = device_of(device)
+    matcher = load_matcher(weights_folder(model), place)
+    with tempfile.TemporaryDirectory() as folder:
+        if features is None:
+            extract_all(detector_of(detector, place), {line.image: images / line.image for line in lines}, Path(folder))
+        stored = open_features(features or Path(folder))
+        if stored.digest != matcher.extractor_digest:
+            raise ValueError(
+                f"{model} reads features of detector {matcher.extractor_digest}, these are of {stored.digest}"
+            )
+        report = measured(matcher, CaptionedFeatures.join(stored, lines))
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report)
+
+
+def extract_all(extractor: "Extractor", photographs: dict[str, Path], out: Path) -> None:
+    """Extract with a progress bar. ValueError where `out` was begun with other pictures or another detector."""
+    from models.extract import extract as extracted  # noqa: PLC0415
+
+    if not photographs:
+        raise ValueError("no pictures there")
+    with progress() as bars:
+        task = bars.add_task("finding regions", total=len(photographs))
+        for done in extracted(extractor, photographs, out):
+            bars.update(task, completed=done)
+
+
+def changed(recipe: R, changes: list[str]) -> R:
+    """The recipe with fields replaced by name=value; ValueError names one that it has not."""
+    fields = asdict(recipe)  # type: ignore[call-overload]
+    values: dict[str, Any] = {}
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if not equals or name not in fields:
+            raise ValueError(f"--set {change}: write name=value, with a name among {', '.join(fields)}")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return replace(recipe, **values)  # type: ignore[type-var]
+
+
+def _train_detector(
+    captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
+) -> None:
+    from models.dataset import read_captions  # noqa: PLC0415
+    from models.detector_recipe import DetectorRecipe  # noqa: PLC0415
+    from models.train_detector import train_detector  # noqa: PLC0415
+    from service.bootstrap import device_of  # noqa: PLC0415
+
+    folder = captions.parent
+    train_detector(
+        changed(DetectorRecipe(), changes),
+        photographs={line.image: folder / line.image for line in read_captions(captions, split)},
+        backbone_file=backbone,
+        teacher_file=teacher,
+        out=out,
+        device=device_of(device),
+    )
+
+
+def _train_matcher(
+    name: str, captions: Path, splits: tuple[str, str], features: Path, out: Path, changes: list[str], device: str
+) -> None:
+    from models.dataset import CaptionedFeatures, read_captions  # noqa: PLC0415
+    from models.extract import open_features  # noqa: PLC0415
+    from models.logs import written  # noqa: PLC0415
+    from models.recipes import RECIPES  # noqa: PLC0415
+    from models.train import Training  # noqa: PLC0415
+    from service.bootstrap import device_of  # noqa: PLC0415
+
+    if name not in RECIPES:
+        raise ValueError(f"no recipe is called {name}; there are detector, {', '.join(RECIPES)}")
+    stored = open_features(features)
+    train, dev = (CaptionedFeatures.join(stored, read_captions(captions, split)) for split in splits)
+    training = Training(changed(RECIPES[name], changes), train, dev, out, device_of(device))
+    with written(out) as log, progress() as bars:
+        task = bars.add_task("training", total=training.total_steps)
+
+        def logged(entry: dict[str, Any]) -> None:
+            bars.update(task, completed=entry["step"])
+            log(entry)
+
+        training.run(logged)
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """Recalls in percent, a line for each way of searching."""
+    ways = {"every pair": report["exhaustive"]} | {f"shortlist {k}": r for k, r in report["two_stage"].items()}
+    print(
+        f"{report['model']}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent"
+    )
+    rows = [
+        [
+            way,
+            *(
+                f"{recalls[side][name]:.1f}"
+                for side in ("text_to_image", "image_to_text")
+                for name in ("r1", "r5", "r10")
+            ),
+        ]
+        for way, recalls in ways.items()
+    ]
+    print_table("", "text: 1", "5", "10", "picture: 1", "5", "10", rows=rows)

@@ -1,0 +1,67 @@
+"""Every setting as a flag of a command, made from Settings, so that none is missing and none differs."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_args
+
+import typer
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from service.settings import PREFIX, Settings
+
+
+def flag_of(name: str) -> str:
+    """The flag of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+def settings_flags(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function that takes `settings` a command with a flag for each setting but those left out."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        names = [name for name in Settings.model_fields if name not in left_out]
+
+        def command(**given: Any) -> None:
+            values = {name: value for name in names if (value := given.pop(name)) is not None}
+            function(settings=read_settings(values), **given)
+
+        own = [p for p in inspect.signature(function).parameters.values() if p.name != "settings"]
+        parameters = [*own, *(_parameter(name, Settings.model_fields[name]) for name in names)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        command.__doc__ = function.__doc__
+        command.__name__ = function.__name__
+        return command
+
+    return decorate
+
+
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    choices = [choice for choice in get_args(field.annotation) if isinstance(choice, str)]
+    option = typer.Option(
+        flag_of(name),
+        help=f"{field.description} [{PREFIX}{name.upper()}{_default(field)}]",
+        metavar="|".join(choices) or "VALUE",
+        show_default=False,
+    )
+    annotation = Annotated[str | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _default(field: FieldInfo) -> str:
+    value = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    return "" if value in (None, "") else f"; {value}"
+
+
+def read_settings(given: dict[str, Any]) -> Settings:
+    """Settings from flags, then the environment, then defaults; typer.BadParameter names the wrong one."""
+    try:
+        return Settings(**given)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:
+            raise typer.BadParameter(message) from None
+        name = str(first["loc"][0])
+        raise typer.BadParameter(f"{flag_of(name)} ({PREFIX}{name.upper()}): {message}") from None

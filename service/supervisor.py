@@ -1,0 +1,103 @@
+"""A worker process beside this one: started, started again when it ends, ended with this one however that ends."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from service.settings import PREFIX, Settings
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
+LASTED_S = 60.0  # a process that lived this long did not fail at its start
+POLITE_S = 30.0  # a worker told to end finishes the batch in hand
+
+PACKAGES = str(Path(__file__).parent.parent)
+
+log = logging.getLogger(__name__)
+
+
+class Supervised:
+    """A process that is started again, after a growing delay, whenever it ends."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], first_delay_s: float) -> None:
+        self._command, self._environment = list(command), dict(environment)
+        self._first_delay_s = first_delay_s
+        self._stop = threading.Event()
+        self._starting = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now."""
+        process = self._process
+        return None if process is None or process.poll() is not None else process.pid
+
+    def _run(self) -> None:
+        delay = self._first_delay_s
+        while (process := self._started()) is not None:
+            try:
+                status = process.wait(LASTED_S)
+            except subprocess.TimeoutExpired:
+                delay = self._first_delay_s
+                status = process.wait()
+            if self._stop.is_set():
+                return
+            log.error("the worker (process %d) ended with %d; next in %g s", process.pid, status, delay)
+            if self._stop.wait(delay):
+                return
+            delay = min(2 * delay, LONGEST_DELAY_S)
+
+    def _started(self) -> "subprocess.Popen[bytes] | None":
+        with self._starting:
+            if self._stop.is_set():
+                return None
+            # It reads this end of the pipe: when this process dies, even by SIGKILL, the pipe ends and so does it.
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
+            return self._process
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ask the process to end, insist after a while."""
+        with self._starting:
+            self._stop.set()
+        process = self._process
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(POLITE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+        self._thread.join()
+
+
+def supervised_worker(settings: Settings) -> Supervised:
+    """A worker of these settings."""
+    command = [sys.executable, "-P", "-m", "service.cli", "worker", "--end-with-stdin"]
+    return Supervised(command, worker_environment(settings), FIRST_DELAY_S)
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """This process's environment, with the settings as variables."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    for name, value in settings.model_dump(mode="json", exclude={"role"}).items():
+        if value is not None:
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            environment[PREFIX + name.upper()] = text
+    # -P keeps the current folder from being imported from; this one is where the program itself was found.
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH")]))
+    return environment
