@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_iou
 
+import models
+from models.dataset import read_captions
 from models.detector import DetectorConfig, FasterRcnn, load_detector, save_detector
 from models.extractor import PICTURE, Detections
 
@@ -116,6 +118,18 @@ def test_another_layout_is_refused(detector: FasterRcnn, tmp_path: Path) -> None
         load_detector(tmp_path, neck_width=8)
     with pytest.raises(TypeError, match="colour"):
         load_detector(tmp_path, colour="red")
+
+
+@pytest.mark.realdata
+def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) -> None:
+    shipped = load_detector(Path(models.__file__).parent / "weights" / "detector")
+    dog = shipped.labels.index("dog")
+    lines = read_captions(data_dir / "flickr8k" / "captions.jsonl", "dev")
+    names = [line.image for line in lines if all(" dog " in text.lower() for text in line.captions)][:12]
+    regions = shipped.extract([PIL.Image.open(data_dir / "flickr8k" / name).convert("RGB") for name in names])
+    sure = (regions.labels == dog) & (regions.confidence > 0.3)
+    assert sure.any(1).sum() >= 9
+    assert regions.mask.all()
 
 
 @pytest.mark.gpu
