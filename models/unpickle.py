@@ -2,13 +2,14 @@
 
 A pickle may name any callable and have it called while it is read. Here every name is looked up in a short list, and
 what is found there is an empty class made for the one reading: it holds what the file says and does nothing.
+Where an empty class is not enough (pickled_arrays.py), its caller gives a stand-in of our own for the name.
 """
 
 import argparse
 import pickle
 import re
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,12 +35,11 @@ class Refused(ValueError):
 
 
 class _Inert(pickle.Unpickler):
-    """Knows the names it is given, as classes without behaviour."""
+    """Knows the names it is given, as classes without behaviour, and `stand_ins` for others."""
 
-    def __init__(self, file: BinaryIO, names: Collection[str]) -> None:
-        # Python 2 wrote text as bytes; the files that we know of are UTF-8.
-        super().__init__(file, encoding="utf-8")
-        self.stand_ins = {name: type(name, (), {}) for name in names}
+    def __init__(self, file: BinaryIO, names: Collection[str], stand_ins: Mapping[str, Any], encoding: str) -> None:
+        super().__init__(file, encoding=encoding)
+        self.stand_ins = {**{name: type(name, (), {}) for name in names}, **stand_ins}
 
     def find_class(self, module: str, name: str) -> Any:
         wanted = f"{module}.{name}"
@@ -48,11 +48,16 @@ class _Inert(pickle.Unpickler):
         return self.stand_ins[wanted]
 
 
-def read_pickle(path: Path, names: Collection[str] = ()) -> Any:
-    """A pickle that names nothing but `names` ("module.class"): objects with the file's attributes; else Refused."""
+def read_pickle(
+    path: Path, names: Collection[str] = (), stand_ins: Mapping[str, Any] | None = None, encoding: str = "utf-8"
+) -> Any:
+    """A pickle that names nothing but `names` ("module.class"): objects with the file's attributes; else Refused.
+
+    `stand_ins` are names for which the file gets a callable of the caller's. Text that Python 2 wrote is in `encoding`.
+    """
     try:
         with path.open("rb") as file:
-            return _Inert(file, names).load()
+            return _Inert(file, names, stand_ins or {}, encoding).load()
     except Refused as problem:
         raise Refused(f"{path} is not read: {problem}") from None
     except _MALFORMED as problem:
