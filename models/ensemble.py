@@ -123,8 +123,8 @@ def combined(matchers: Sequence[Matcher]) -> Matcher:
         if len(distinct) > 1:
             raise ValueError(f"{together} is no ensemble: its members are {what}")
     config = EnsembleConfig(
-        region_widths=tuple(matcher.pooled.image.in_features for matcher in matchers),
-        word_widths=tuple(matcher.pooled.text.in_features for matcher in matchers),
+        region_widths=tuple(matcher.pooled.config.picture_width for matcher in matchers),
+        word_widths=tuple(matcher.pooled.config.width for matcher in matchers),
     )
     return Matcher(
         together,
@@ -144,7 +144,10 @@ def family(name: str) -> str:
 
 def widened(pooled: Pooled, image_width: int, text_width: int) -> Pooled:
     """The same stage-one head over wider vectors, of which it reads the first part alone."""
-    wide = Pooled(replace(pooled.config, width=text_width, image_width=image_width))
+    config = replace(pooled.config, width=text_width, image_width=image_width, embed_dim=pooled.config.dim)
+    wide = Pooled(config)
     for layer, own in ((wide.image, pooled.image), (wide.text, pooled.text)):
-        layer.weight = nn.Parameter(pad(own.weight.detach(), (0, layer.in_features - own.in_features)))
+        weight = own.weight.detach() if isinstance(own, nn.Linear) else torch.eye(config.dim)
+        assert isinstance(layer, nn.Linear)
+        layer.weight = nn.Parameter(pad(weight, (0, layer.in_features - weight.shape[1])))
     return wide

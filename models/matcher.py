@@ -35,7 +35,7 @@ class Matcher(nn.Module):
     @property
     def embed_dim(self) -> int:
         """Width E of the stage-one embeddings."""
-        return self.pooled.config.embed_dim
+        return self.pooled.config.dim
 
     @property
     def word_dim(self) -> int:

@@ -14,22 +14,34 @@ class PooledConfig:
     """Width of the reranker's vectors and of the stage-one embedding made of them."""
 
     width: int = 1024
-    embed_dim: int = 256
+    embed_dim: int | None = None  # None: the mean itself, without a layer
     image_width: int | None = None  # of the pictures' vectors, where it is not the words'
+
+    @property
+    def picture_width(self) -> int:
+        """Width of the pictures' vectors."""
+        return self.image_width or self.width
+
+    @property
+    def dim(self) -> int:
+        """Width E of the embeddings."""
+        return self.embed_dim or self.width
 
 
 class Pooled(nn.Module):
-    """Mean of the vectors, one linear layer a side, unit length; trained by a ranking loss of its own."""
+    """Mean of the vectors, unit length; trained by a ranking loss of its own.
+
+    Without a layer the stage-one loss draws a picture's regions and its words to the same place, which is where a
+    reranker that compares them has to start: with layers of their own on each side, they learn to match and the
+    vectors beneath them do not (docs/quality.md).
+    """
 
     def __init__(self, config: PooledConfig) -> None:
         super().__init__()
         self.config = config
-        self.image = nn.Linear(config.image_width or config.width, config.embed_dim, bias=False)
-        self.text = nn.Linear(config.width, config.embed_dim, bias=False)
-        nn.init.orthogonal_(self.image.weight)
-        if config.image_width is None:
-            # Both sides start as the same projection, so that at first the embeddings compare as the means do.
-            self.text.load_state_dict(self.image.state_dict())
+        alike = config.picture_width == config.width
+        self.image = _layer(config.picture_width, config.dim, needed=config.embed_dim is not None or not alike)
+        self.text = _layer(config.width, config.dim, needed=config.embed_dim is not None)
 
     def embed_images(self, projected: Regions) -> Float[Tensor, "K E"]:
         """Unit embeddings of pictures."""
@@ -38,3 +50,11 @@ class Pooled(nn.Module):
     def embed_texts(self, words: Words) -> Float[Tensor, "Q E"]:
         """Unit embeddings of sentences."""
         return unit(self.text(masked_mean(words.vectors, words.mask)))
+
+
+def _layer(width: int, dim: int, needed: bool) -> nn.Linear | nn.Identity:
+    if not needed:
+        return nn.Identity()
+    layer = nn.Linear(width, dim, bias=False)
+    nn.init.orthogonal_(layer.weight)
+    return layer
