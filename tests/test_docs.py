@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from models.checkpoint import WEIGHTS
+from models.detector import load_detector
 from service.settings import PREFIX, Settings
 from tests.files import ROOT, project_files
 
@@ -79,12 +81,16 @@ def test_every_setting_is_a_flag() -> None:
 
 
 def test_shipped_weights_say_where_they_come_from() -> None:
-    folders = [path for path in (ROOT / "models" / "weights").glob("*") if path.is_dir()]
+    """What they learnt from, under which licence, how good they are, the command, and that it is they."""
+    folders = [path for path in WEIGHTS.glob("*") if path.is_dir()]
     assert folders
     for folder in folders:
         card = (folder / "card.md").read_text(encoding="utf-8").lower()
-        missing = [word for word in ("data", "licence", "digest", "recall", "regard train") if word not in card]
+        detector = (folder / "digest").exists() is False
+        digest = load_detector(folder).digest if detector else (folder / "digest").read_text().strip()
+        missing = [word for word in ("data", "licence", "recall", "digest", digest[:12]) if word not in card]
         assert missing == [], f"the card of {folder.name} does not speak of these"
+        assert re.search(r"regard train|models\.train", card), f"the card of {folder.name} names no command"
 
 
 def test_what_the_makefile_offers_is_what_its_help_lists() -> None:
