@@ -70,7 +70,7 @@ def read_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
 
 
 def empty_matcher(plan: Plan, opt: Options, vocabulary: Vocabulary, features: str) -> Matcher:
-    """The matcher that the options describe, its stage one the mean vectors as they are."""
+    """The matcher that the options describe, with random weights and stage one without any."""
     if opt.of("vocab_size", int) != len(vocabulary):
         raise Unconvertible(
             f"option vocab_size is {opt.stored['vocab_size']}, the vocabulary has {len(vocabulary)} words"
@@ -86,11 +86,7 @@ def empty_matcher(plan: Plan, opt: Options, vocabulary: Vocabulary, features: st
         unit_regions=not opt.of("no_imgnorm", bool),
         unit_words=not opt.of("no_txtnorm", bool),
     )
-    pooled = PooledConfig(width=width, embed_dim=width)
-    matcher = new_matcher(plan.model, encoders, pooled, vocabulary, features, options=plan.options)
-    for head in (matcher.pooled.image, matcher.pooled.text):
-        torch.nn.init.eye_(head.weight)
-    return matcher
+    return new_matcher(plan.model, encoders, PooledConfig(width=width), vocabulary, features, options=plan.options)
 
 
 def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
@@ -147,7 +143,7 @@ Made by `regard convert {kind} {file.name} --vocab {vocab.name}`.
 - Vocabulary: `{vocab.name}`, SHA-256 `{sha256(vocab)}`, {len(matcher.vocabulary)} words.
 - Features it was trained on: `{matcher.extractor_digest}`.
 - Stage one was not trained: the authors' networks have none. Its embeddings are the mean region vector and the mean
-  word vector as they are (identity weights, {matcher.embed_dim} numbers). Use long shortlists, or score all pairs.
+  word vector as they are ({matcher.embed_dim} numbers). Use long shortlists, or score all pairs.
 - Licence: that of the file; nothing is known about it here.
 
 Options of the training, as the file has them:

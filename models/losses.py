@@ -44,6 +44,13 @@ def hinge(pairs: Pairs, margin: float) -> Float[Tensor, ""]:
     return (margin + negatives - pairs.positive).clamp_min(0).sum()
 
 
+def uniform_hinge(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], margin: float) -> Float[Tensor, ""]:
+    """The same for all negatives of the batch instead of the hardest; `scores` carry gradient in every place."""
+    positive = scores.diagonal()
+    costs = (margin + scores - positive[:, None]).clamp_min(0) + (margin + scores - positive).clamp_min(0)
+    return costs.masked_fill(same, 0).sum()
+
+
 def binary(pairs: Pairs) -> Float[Tensor, ""]:
     """CAMP's loss with the sign its author corrected, for scores in (0, 1): -2 log m(own) - log(1 - m(hardest))
     for both kinds, summed over the batch."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.checkpoint import new_matcher, save_matcher
@@ -17,12 +15,11 @@ from models.dataset import CaptionedFeatures
 from models.encoders import EncoderConfig
 from models.evaluate import evaluate
 from models.logs import Log
-from models.losses import binary, hardest_pairs, hinge, info_nce
 from models.matcher import Matcher
+from models.objective import batch_losses
+from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
 from models.recipes import Recipe
-from models.rows import Regions, Tokens
-from models.sman import intra_pair_loss
 from models.vocabulary import Vocabulary
 
 
@@ -39,24 +36,23 @@ class Training:
     """Weights, their average, optimizer and progress of one training in one folder."""
 
     def __init__(
-        self, recipe: Recipe, train: CaptionedFeatures, dev: CaptionedFeatures, out: Path, device: str = "cpu"
+        self,
+        recipe: Recipe,
+        train: CaptionedFeatures,
+        dev: CaptionedFeatures,
+        out: Path,
+        device: str = "cpu",
+        initial: Matcher | None = None,
     ) -> None:
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)
-        self.matcher = fresh_matcher(recipe, train).to(device)
+        self.matcher = first_matcher(recipe, train, initial).to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
-        self.optimizer = torch.optim.AdamW(
-            self.matcher.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
-        )
+        self.optimizer = optimizer_for(recipe, self.matcher)
         self.steps_an_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
         self.total_steps = recipe.warmup_steps + recipe.epochs * self.steps_an_epoch
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimizer,
-            recipe.learning_rate,
-            total_steps=self.total_steps + 1,
-            pct_start=min(0.1, 100 / self.total_steps),
-        )
+        self.schedule = schedule_for(recipe, self.optimizer, self.steps_an_epoch)
         self.progress = Progress()
 
     def run(self, log: Log) -> Matcher:
@@ -102,7 +98,7 @@ class Training:
         if "ranking" in losses:
             total = total + losses["ranking"]
         total.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.clip)
+        clip(self.recipe, self.matcher)
         self.optimizer.step()
         self.schedule.step()
         self.average.update_parameters(self.matcher)
@@ -144,7 +140,7 @@ class Training:
         if not path.is_file():
             return
         state = torch.load(path, weights_only=True, map_location="cpu")
-        if state["recipe"] != asdict(self.recipe):
+        if Recipe(**state["recipe"]) != self.recipe:
             raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
         self.progress = Progress(**state["progress"])
         for name, part in self._parts().items():
@@ -154,9 +150,27 @@ class Training:
             torch.cuda.set_rng_state_all(state["gpu_random"])
 
 
-def fresh_matcher(recipe: Recipe, train: CaptionedFeatures) -> Matcher:
-    """Random weights of a recipe's sizes, and the vocabulary of the training captions."""
-    vocabulary = Vocabulary.from_captions((text for texts in train.captions for text in texts), recipe.least_count)
+def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | None) -> Matcher:
+    """What a training starts with: random weights, or those of the recipe that it goes on from where it has them.
+
+    ValueError where that other recipe's weights are asked for and not given, or do not belong here.
+    """
+    if (recipe.starts_from is None) != (initial is None):
+        raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
+    matcher = fresh_matcher(recipe, train, initial.vocabulary if initial else None)
+    if initial:
+        surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
+        if surplus:
+            raise ValueError(f"{recipe.model} has no place for {', '.join(surplus)} of {initial.name}")
+    for name, weight in matcher.reranker.named_parameters():
+        weight.requires_grad_(not recipe.trained or name.startswith(recipe.trained))
+    return matcher
+
+
+def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> Matcher:
+    """Random weights of a recipe's sizes, by default with the vocabulary of the training captions."""
+    captions = (text for texts in train.captions for text in texts)
+    vocabulary = vocabulary or Vocabulary.from_captions(captions, recipe.least_count)
     encoders = EncoderConfig(
         num_words=len(vocabulary),
         feature_dim=train.feature_dim,
@@ -167,28 +181,4 @@ def fresh_matcher(recipe: Recipe, train: CaptionedFeatures) -> Matcher:
         region_dropout=recipe.region_dropout,
     )
     pooled = PooledConfig(width=recipe.width, embed_dim=recipe.embed_dim)
-    return new_matcher(recipe.model, encoders, pooled, vocabulary, train.extractor_digest)
-
-
-def batch_losses(
-    matcher: Matcher, regions: Regions, tokens: Tokens, rows: np.ndarray, recipe: Recipe, warming: bool
-) -> dict[str, Float[Tensor, ""]]:
-    """InfoNCE of the stage-one embeddings and, unless `warming`, the reranker's loss; means over the batch."""
-    device = matcher.device
-    # bfloat16 for the encoders where it pays, on a GPU. Scores stay float32: their small constants vanish in half.
-    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.mixed_precision and device.type == "cuda"):
-        projected = matcher.reranker.project(regions)
-        words = matcher.reranker.encode_texts(tokens)
-    projected, words = projected.to(dtype=torch.float32), words.to(dtype=torch.float32)
-    image_rows = torch.as_tensor(rows, device=device)
-    same = image_rows[:, None] == image_rows
-    stage_one = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
-    losses = {"pooled": info_nce(stage_one, same, recipe.temperature)}
-    if not warming:
-        images = matcher.reranker.precompute(projected)
-        pairs = hardest_pairs(matcher.reranker, images, words, same)
-        total = binary(pairs) if recipe.loss == "binary" else hinge(pairs, recipe.margin)
-        if recipe.intra_margin is not None:
-            total = total + intra_pair_loss(pairs.positive, recipe.intra_margin)
-        losses["ranking"] = total / len(rows)
-    return losses
+    return new_matcher(recipe.model, encoders, pooled, vocabulary, train.extractor_digest, options=recipe.options)
