@@ -25,7 +25,8 @@ def region_features(
     """Mean features of boxes given in pixels of the first of two scales, of which the second is half as large.
 
     "region" cuts the stride-16 map and runs the last stage on each cut (the papers' C4 detector); "map" runs
-    the last stage once and cuts its map. A cut has `cells` cells a side. A box is taken from the scale at which it is nearer to KNOWN_SIDE.
+    the last stage once and cuts its map. A cut has `cells` cells a side. A box is taken from the scale at which
+    it is nearer to KNOWN_SIDE.
     """
     features = boxes.new_zeros(*mask.shape, FEATURE_DIM)
     sides = (boxes[..., 2:] - boxes[..., :2]).prod(-1).clamp(min=1).sqrt()
@@ -45,5 +46,6 @@ def _mean_features(
         wide = backbone.widen(maps.stride32)
         cuts: Tensor = roi_align(wide, rois, cells, 1 / STRIDE, 2, True)
         return cuts.mean((2, 3))
-    cuts = roi_align(maps.stride16, rois, cells, 1 / LAST_STAGE_STRIDE, 2, True)
+    # One sample a cell: a box of 14 x 14 cells is cut out as it is, where more samples would blur it.
+    cuts = roi_align(maps.stride16, rois, cells, 1 / LAST_STAGE_STRIDE, 1, True)
     return backbone.last_stage(cuts.contiguous(memory_format=torch.channels_last)).mean((2, 3))
