@@ -56,6 +56,7 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md
 	$(BIN)/python docs/settings_table.py .env.example > .env.example
+	$(BIN)/python -m docs.openapi_document > docs/openapi.json
 
 # A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
 lock: $(VENV)/.uv

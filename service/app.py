@@ -25,9 +25,9 @@ from service.errors import (
     TooLarge,
 )
 from service.routes import health, images, ingest, models, search
+from service.routes.documented import complete
 from service.routes.problems import invalid, response_of
 from service.routes.using import Gone
-from service.schemas import ProblemAnswer
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +73,7 @@ def describe(lifespan: Any = None) -> FastAPI:
 
     def openapi() -> dict[str, Any]:
         document = make_document()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(schemas["ProblemAnswer"].pop("$defs", {}))
+        complete(document)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -95,14 +95,12 @@ def models(url: Url = LOCAL, as_json: AsJson = False) -> None:
 
 def print_hits(hits: list[PictureHit], url: str) -> None:
     """Pictures found, and what each word looked at where that was asked for."""
-    rows = []
-    for hit in hits:
-        rows.append([str(hit.rank), f"{hit.score:.3f}", hit.filename, f"{url.rstrip('/')}{hit.url}"])
-        rows += [["", "", line, ""] for line in reasons(hit.explanation.model_dump() if hit.explanation else {})]
-    if rows:
-        print_table("rank", "score", "picture", "where", rows=rows)
-    else:
+    if not hits:
         print("nothing found")
+    for hit in hits:
+        print(f"{hit.rank:3}  {hit.score:7.3f}  {hit.filename}  {url.rstrip('/')}{hit.url}")
+        for line in reasons(hit.explanation.model_dump() if hit.explanation else {}):
+            print(f"       {line}")
 
 
 def reasons(explanation: dict[str, Any]) -> list[str]:

@@ -44,6 +44,7 @@ def serve(settings: Settings, photos: Photos = None) -> None:
 @settings_flags("role", "host", "port")
 def worker(settings: Settings, end_with_stdin: WithStdin = False) -> None:
     """Run the worker alone, as `serve --role worker` does."""
+    settings = settings.model_copy(update={"role": "worker"})
     write_log(settings)
     _run_worker(settings, end_with_stdin)
 
@@ -74,5 +75,5 @@ def write_log(settings: Settings) -> None:
     """Log lines on standard error, each with its time, process and level."""
     form = f"%(asctime)s {settings.role} {os.getpid()} %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=settings.log_level.upper(), format=form, stream=sys.stderr)
-    for name in ("httpx", "httpcore"):  # they would write a line for every request of --photos
+    for name in ("httpx", "httpcore", "faiss.loader", "uvicorn"):  # their INFO is news of no interest here
         logging.getLogger(name).setLevel(logging.WARNING)

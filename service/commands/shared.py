@@ -37,17 +37,11 @@ def print_json(value: BaseModel | dict[str, Any] | list[Any]) -> None:
 
 
 def print_table(*columns: str, rows: list[list[str]]) -> None:
-    """A table on standard output."""
-    from rich.console import Console  # noqa: PLC0415 - `--help` should not wait for it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    """Columns on standard output, as wide as what is in them."""
+    table = [list(columns), *rows]
+    widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
+    for row in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def note(message: str) -> None:

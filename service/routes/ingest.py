@@ -10,7 +10,7 @@ from service.errors import (
     Problem,
     TooLarge,
 )
-from service.routes.documented import INGEST_ANSWERS, INGEST_FORM
+from service.routes.documented import INGEST_FORM
 from service.routes.problems import problems
 from service.routes.using import Using, content_length
 from service.schemas import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
@@ -26,7 +26,7 @@ PATH = "/ingest"
     summary="Take pictures in",
     status_code=202,
     openapi_extra=INGEST_FORM,
-    responses={**INGEST_ANSWERS, **problems(NothingAccepted, InvalidRequest, TooLarge, Problem)},
+    responses=problems(NothingAccepted, InvalidRequest, TooLarge, Problem),
 )
 async def ingest(request: Request, response: Response, services: Using) -> IngestAnswer:
     """202 means the accepted files are safe: they will be searchable whatever is killed from here on."""

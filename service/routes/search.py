@@ -28,7 +28,7 @@ from service.errors import (
 from service.form import Form, FormLimits, SpooledFile
 from service.found import ImageAnswer, ImageTimings, TextAnswer, Timings
 from service.results import ImageQuestion, Outcome, TextQuestion
-from service.routes.documented import IMAGE_ANSWERS, IMAGE_FORM, TEXT_ANSWERS
+from service.routes.documented import IMAGE_FORM
 from service.routes.problems import invalid, problems
 from service.routes.using import Using, uploaded, while_connected
 
@@ -43,7 +43,7 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     operation_id="search_text",
     summary="Pictures for a sentence",
     response_model=TextAnswer,
-    responses={**TEXT_ANSWERS, **problems(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem)},
+    responses=problems(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
 )
 async def search_text(asked: TextAsked, request: Request, services: Using) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
@@ -85,12 +85,9 @@ async def search_text(asked: TextAsked, request: Request, services: Using) -> Re
     summary="Captions for a picture, or pictures like it",
     response_model=ImageAnswer,
     openapi_extra=IMAGE_FORM,
-    responses={
-        **IMAGE_ANSWERS,
-        **problems(
-            InvalidRequest, UnreadablePicture, NotFound, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem
-        ),
-    },
+    responses=problems(
+        InvalidRequest, UnreadablePicture, NotFound, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem
+    ),
 )
 async def search_image(request: Request, services: Using) -> Response:
     """Ask with an uploaded picture or a stored one; captions are reranked, pictures go by cosine."""

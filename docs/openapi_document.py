@@ -1,0 +1,18 @@
+"""Writes the OpenAPI document: `make docs` runs it, a test compares what it writes with what is checked in.
+
+python -m docs.openapi_document > docs/openapi.json
+"""
+
+import json
+import sys
+
+from service.app import describe
+
+
+def document() -> str:
+    """docs/openapi.json."""
+    return json.dumps(describe().openapi(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

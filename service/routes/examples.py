@@ -1,0 +1,114 @@
+"""An example of every answer, for the OpenAPI document, by operationId."""
+
+from typing import Any
+
+IMAGE = "9f86d081884c7d659a2feaa0c55ad015"
+JOB = "0c6f0f6a1d524b1f8c1a5d3a3f1d9e77"
+
+_PLACE = {"image_id": IMAGE, "url": f"/images/{IMAGE}", "thumbnail_url": f"/images/{IMAGE}/thumbnail"}
+_ABOUT = {
+    "filename": "dog.jpg",
+    "width": 1600,
+    "height": 1200,
+    "taken_at": "2024-07-01T12:00:00Z",
+    "captions": ["a dog on a beach"],
+    "tags": {"year": 2024},
+}
+_REGIONS = [
+    {"box": [0, 0, 1600, 1200], "label": "picture", "confidence": 1.0},
+    {"box": [410.5, 320, 900, 1100.5], "label": "dog", "confidence": 0.93},
+]
+_EXPLANATION = {
+    "kind": "words attend regions",
+    "words": [
+        {"text": "<start>", "special": True},
+        {"text": "dog", "special": False},
+        {"text": "<end>", "special": True},
+    ],
+    "contributions": [0.061, 0.148, 0.062],
+    "regions": _REGIONS,
+    "attention": [[0.5, 0.5], [0.1, 0.9], [0.6, 0.4]],
+    "word_weights": None,
+    "region_weights": None,
+}
+_SEARCH = {
+    "model": "scan-t2i-avg",
+    "model_digest": "4b1f0c6f0f6a1d52",
+    "k": 1,
+    "shortlist": 100,
+    "index_version": "17-8-2",
+    "cached": False,
+}
+_TIMES = {"encode": 2.1, "shortlist": 0.4, "rerank": 6.3, "total": 9.6}
+_FAILURE = {"image_id": IMAGE, "filename": "cut.jpg", "reason": "The file ends in the middle.", "attempts": 1}
+_MODEL = {
+    "name": "scan-t2i-avg",
+    "digest": "4b1f0c6f0f6a1d52",
+    "default": True,
+    "state": "ready",
+    "pictures": 8,
+    "captions": 2,
+    "missing_pictures": 0,
+    "missing_captions": 0,
+}
+_CAPTION_HIT = {
+    "rank": 1,
+    "caption_id": 12,
+    "text": "a dog on a beach",
+    "image_id": IMAGE,
+    "score": 0.312,
+    "probability": None,
+    "shortlist_rank": 1,
+}
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "search_text": {
+        **_SEARCH,
+        "query": "dog",
+        "unknown_words": [],
+        "results": [
+            {
+                "rank": 1,
+                "score": 0.271,
+                "probability": None,
+                "shortlist_rank": 3,
+                **_PLACE,
+                **_ABOUT,
+                "explanation": _EXPLANATION,
+            }
+        ],
+        "timings_ms": _TIMES,
+    },
+    "search_image": {
+        **_SEARCH,
+        "target": "captions",
+        "results": [_CAPTION_HIT],
+        "timings_ms": {"detect": 310.0, **_TIMES},
+    },
+    "ingest": {
+        "job_id": JOB,
+        "status_url": f"/jobs/{JOB}",
+        "accepted": [{"image_id": IMAGE, "filename": "dog.jpg", "duplicate": False}],
+        "rejected": [{"filename": "notes.jpg", "problem": "This is text, not a picture, whatever its name says."}],
+    },
+    "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
+    "list_failures": {"failures": [_FAILURE]},
+    "list_images": {
+        "images": [{**_PLACE, **_ABOUT, "state": "ready", "added_at": "2024-07-02T08:00:00Z"}],
+        "next": None,
+    },
+    "get_regions": {
+        "image_id": IMAGE,
+        "width": 1600,
+        "height": 1200,
+        "extractor": "0d4e9569fe4024fef132e753cffae9a3",
+        "regions": _REGIONS,
+    },
+    "list_tags": {
+        "tags": [{"name": "year", "pictures": 8, "distinct_values": 1, "values": [{"value": 2024, "pictures": 8}]}]
+    },
+    "list_models": {"models": [_MODEL]},
+    "build_view": {**_MODEL, "state": "building", "pictures": 3, "missing_pictures": 5},
+    "alive": {"status": "alive"},
+    "ready": {"status": "ready", "checks": {"model": "ok", "view": "ok", "worker": "ok"}},
+}

@@ -1,0 +1,49 @@
+"""Which files of a folder are taken for pictures."""
+
+from pathlib import Path
+
+import pytest
+
+from service.folders import picture_files
+
+
+def make(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+
+
+def test_a_folder_gives_its_pictures_by_their_path_within(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "b.JPEG", "sub/a.jpg", "sub/deep/c.tif", "notes.txt", ".hidden.jpg", ".git/d.png")
+    assert list(picture_files([tmp_path])) == [
+        (name, tmp_path / name) for name in ("a.jpg", "b.JPEG", "sub/a.jpg", "sub/deep/c.tif")
+    ]
+
+
+def test_a_file_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    make(tmp_path, "picture")
+    assert list(picture_files([tmp_path / "picture"])) == [("picture", tmp_path / "picture")]
+
+
+def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
+    make(tmp_path, "secret/s.jpg", "photos/a.jpg")
+    photos = tmp_path / "photos"
+    (photos / "file.jpg").symlink_to(tmp_path / "secret" / "s.jpg")
+    (photos / "folder").symlink_to(tmp_path / "secret")
+    (photos / "loop").symlink_to(photos)
+    (photos / "nowhere.jpg").symlink_to(tmp_path / "gone.jpg")
+    (photos / "inside.jpg").symlink_to(photos / "a.jpg")
+    assert [name for name, _ in picture_files([photos])] == ["a.jpg", "inside.jpg"]
+
+
+def test_a_name_that_is_no_text_can_still_be_sent(tmp_path: Path) -> None:
+    (tmp_path / "\udcff.jpg").write_bytes(b"")
+    ((name, path),) = picture_files([tmp_path])
+    assert name.encode()
+    assert path.exists()
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"gone\.jpg"):
+        list(picture_files([tmp_path / "gone.jpg"]))
