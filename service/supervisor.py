@@ -48,6 +48,7 @@ class Supervised:
                 status = process.wait()
             if self._stop.is_set():
                 return
+            _release(process)
             log.error("the worker (process %d) ended with %d; next in %g s", process.pid, status, delay)
             if self._stop.wait(delay):
                 return
@@ -80,9 +81,15 @@ class Supervised:
             except subprocess.TimeoutExpired:
                 process.kill()
             process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
         self._thread.join()
+        if process is not None:
+            _release(process)
+
+
+def _release(process: "subprocess.Popen[bytes]") -> None:
+    """Close our end of an ended process's pipe."""
+    assert process.stdin is not None
+    process.stdin.close()
 
 
 def supervised_worker(settings: Settings) -> Supervised:
