@@ -9,24 +9,21 @@ from typing import Any
 
 import PIL.Image
 import torch
-from jaxtyping import Bool, Float, Int64, UInt8
+from jaxtyping import Float, UInt8
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.nn.functional import pad
 from torchvision.models.detection.image_list import ImageList
-from torchvision.ops import FeaturePyramidNetwork, clip_boxes_to_image, remove_small_boxes
+from torchvision.ops import FeaturePyramidNetwork
 
 from models.extractor import PICTURE, Detections, Extractor
+from models.extractor_config import CONFIG_FILE, read_config
 from models.heads import proposer, region_heads
 from models.mobilenet import CHANNELS, FEATURE_DIM, STRIDE, Maps, MobileNetV2, normalised
+from models.places import Places, places
 from models.regionfeatures import FeatureKind, region_features
-from models.rows import Rows
-from models.selection import choose, distinct
 from models.sizes import fitted, stacked
 
 WEIGHTS_FILE = "model.safetensors"
-CONFIG_FILE = "config.json"
-SMALLEST = 4.0  # pixels of the size looked at; a thinner box shows nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +53,6 @@ class DetectorConfig:
     def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
         """A configuration as `config.json` holds it; TypeError names an unknown field."""
         return cls(**{**values, "labels": tuple(values["labels"])})
-
-
-@dataclass(frozen=True)
-class Places(Rows):
-    """Detections before they have features."""
-
-    boxes: Float[Tensor, "K R 4"]
-    labels: Int64[Tensor, "K R"]
-    confidence: Float[Tensor, "K R"]
-    mask: Bool[Tensor, "K R"]
 
 
 class FasterRcnn(Extractor):
@@ -116,12 +103,12 @@ class FasterRcnn(Extractor):
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
         scales = (self.backbone(normalised(pixels)), self.backbone(normalised(half)))
-        places = self._find(scales[0], pixels)
+        found = self._find(scales[0], pixels)
         kind, cells = self.config.feature, self.config.cells
-        features = region_features(self.backbone, kind, cells, scales, places.boxes, places.mask)
+        features = region_features(self.backbone, kind, cells, scales, found.boxes, found.mask)
         zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
-        boxes = places.boxes * places.boxes.new_tensor(zoom)[:, None]
-        return Detections(features=features, **{**places.tensors(), "boxes": boxes})
+        boxes = found.boxes * found.boxes.new_tensor(zoom)[:, None]
+        return Detections(features=features, **{**found.tensors(), "boxes": boxes})
 
     def _pixels(self, pictures: list[PIL.Image.Image], size: tuple[int, ...]) -> UInt8[Tensor, "K 3 H W"]:
         width, height = size
@@ -137,27 +124,7 @@ class FasterRcnn(Extractor):
         refined = self.heads.box_coder.decode(corrections[:, :4], proposals)[:, 0]
         counts = [len(boxes) for boxes in proposals]
         found = zip(refined.split(counts), logits.softmax(1)[:, 1:].split(counts), strict=True)
-        return Places.cat([self._choose(*each, images.image_sizes[0]) for each in found])
-
-    def _choose(
-        self, boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], size: tuple[int, int]
-    ) -> Places:
-        """The regions of one picture among its refined boxes, padded to `num_regions`."""
-        boxes = clip_boxes_to_image(boxes, size)
-        kept = remove_small_boxes(boxes, SMALLEST)
-        kept = kept[distinct(boxes[kept], probabilities[kept], self.config.any_overlap)]
-        boxes, probabilities = boxes[kept], probabilities[kept]
-        count = self.num_regions - self.config.whole_picture
-        indices, labels, confidence = choose(boxes, probabilities, count, self.config.class_overlap)
-        boxes = boxes[indices]
-        if self.config.whole_picture:
-            boxes = torch.cat([boxes.new_tensor([[0, 0, size[1], size[0]]]), boxes])
-            labels = pad(labels, (1, 0), value=len(self.config.labels))
-            confidence = pad(confidence, (1, 0), value=1.0)
-        missing = self.num_regions - len(boxes)
-        mask = pad(torch.ones_like(labels, dtype=torch.bool), (0, missing))
-        padded = (pad(boxes, (0, 0, 0, missing)), pad(labels, (0, missing)), pad(confidence, (0, missing)), mask)
-        return Places(*(each[None] for each in padded))
+        return Places.cat([places(*each, images.image_sizes[0], self.config) for each in found])
 
 
 def _images(pixels: UInt8[Tensor, "K 3 H W"]) -> ImageList:
@@ -181,7 +148,7 @@ def save_detector(detector: FasterRcnn, folder: Path) -> None:
 
 def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
     """The detector saved in `folder`; `settings` replace fields of its configuration, and change its digest."""
-    config = DetectorConfig.from_json(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+    config = DetectorConfig.from_json(read_config(folder))
     config = replace(config, **settings)
     detector = FasterRcnn(config)
     weights = folder / WEIGHTS_FILE

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
-from torchvision.ops import batched_nms, nms
+from torchvision.ops import batched_nms, box_iou, nms
 
 
 class Chosen(NamedTuple):
@@ -38,3 +38,35 @@ def distinct(boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], o
     """Indices of boxes that are not the same place twice, whatever their class, the surest kept."""
     kept: Tensor = nms(boxes, probabilities.amax(1), overlap)
     return kept
+
+
+def surviving(boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], overlap: float) -> Bool[Tensor, "P C"]:
+    """In which classes each box stands, once every surer box that stands has felled those it overlaps by more.
+
+    All classes share one table of overlaps and go through their boxes, the surest first, side by side.
+    """
+    fells = (box_iou(boxes, boxes) > overlap).fill_diagonal_(False)
+    classes = torch.arange(probabilities.shape[1], device=boxes.device)
+    standing = torch.ones_like(probabilities.mT, dtype=torch.bool)
+    for place in probabilities.argsort(dim=0, descending=True, stable=True):
+        # A surer box that overlaps this one has fallen before, or this one would have: so only later ones fall.
+        standing &= ~(fells[place] & standing[classes, place, None])
+    return standing.mT
+
+
+def confidences(
+    boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], overlap: float
+) -> Float[Tensor, " P"]:
+    """A box's best probability among the classes in which it survives suppression; 0 where it survives in none."""
+    return probabilities.masked_fill(~surviving(boxes, probabilities, overlap), 0).amax(1)
+
+
+def between(confidence: Float[Tensor, " P"], threshold: float, at_least: int, at_most: int) -> Int64[Tensor, " N"]:
+    """Those of at least `threshold`, in their order; the surest `at_least` or `at_most` where they are too few or many.
+
+    Method: Anderson et al. 2018, bottom-up attention, as its authors' features were made.
+    """
+    sure = (confidence >= threshold).nonzero()[:, 0]
+    if at_least <= len(sure) <= at_most:
+        return sure
+    return confidence.argsort(descending=True, stable=True)[: at_least if len(sure) < at_least else at_most]

@@ -4,9 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torchvision.ops import box_iou
+from torchvision.ops import box_iou, nms
 
-from models.selection import choose, distinct
+from models.bottom_up_proposals import closed
+from models.selection import between, choose, confidences, distinct, surviving
+from tests import caffe
 
 
 def random_boxes(num: int, num_classes: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -56,3 +58,35 @@ def test_distinct_boxes_overlap_little_and_cover_the_rest(num: int, seed: int) -
     assert (overlaps[kept].fill_diagonal_(0) <= 0.5).all()
     fallen = [box for box in range(num) if box not in kept.tolist()]
     assert (overlaps[fallen].amax(1) > 0.5).all() if fallen else True
+
+
+@given(num=st.integers(1, 30), num_classes=st.integers(1, 6), seed=st.integers(0, 10**6))
+def test_surviving_is_suppression_class_by_class(num: int, num_classes: int, seed: int) -> None:
+    boxes, probabilities = (each.double() for each in random_boxes(num, num_classes, seed))
+    standing = surviving(boxes, probabilities, 0.3)
+    for label in range(num_classes):
+        assert standing[:, label].nonzero()[:, 0].tolist() == sorted(nms(boxes, probabilities[:, label], 0.3).tolist())
+
+
+@given(
+    num=st.integers(1, 30),
+    num_classes=st.integers(1, 6),
+    limits=st.sampled_from([(5, 5), (2, 9), (1, 1), (10, 100)]),
+    seed=st.integers(0, 10**6),
+)
+def test_regions_are_those_that_the_published_script_keeps(
+    num: int, num_classes: int, limits: tuple[int, int], seed: int
+) -> None:
+    boxes, probabilities = (each.double() for each in random_boxes(num, num_classes, seed))
+    confidence = confidences(closed(boxes), probabilities, 0.3)
+    with_none = torch.cat([1 - probabilities.sum(1, keepdim=True), probabilities], 1)
+    kept, expected = caffe.select(boxes.tolist(), with_none.tolist(), *limits)
+    assert confidence.tolist() == expected
+    assert between(confidence, 0.2, *limits).tolist() == kept
+
+
+def test_as_many_as_wanted_stay_in_their_order() -> None:
+    confidence = torch.tensor([0.3, 0.1, 0.9, 0.2, 0.4])
+    assert between(confidence, 0.2, 4, 4).tolist() == [0, 2, 3, 4]
+    assert between(confidence, 0.2, 3, 3).tolist() == [2, 4, 0]
+    assert between(confidence, 0.2, 5, 5).tolist() == [2, 4, 0, 3, 1]
