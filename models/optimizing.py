@@ -33,4 +33,4 @@ def schedule_for(recipe: Recipe, optimizer: Optimizer, steps_an_epoch: int) -> L
 def clip(recipe: Recipe, matcher: Matcher) -> None:
     """Limit the length of the gradient; of stage one's on its own where nothing else learns from it."""
     for part in [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]:
-        clip_grad_norm_(part.parameters(), recipe.clip)
+        clip_grad_norm_(list(part.parameters()), recipe.clip)

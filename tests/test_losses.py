@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.encoders import EncoderConfig
-from models.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce
+from models.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce, uniform_hinge
 from models.registry import build
 from models.rows import Regions, Tokens
 
@@ -32,6 +32,18 @@ def test_the_hardest_negative_is_never_of_the_same_picture() -> None:
     images, sentences = hardest_negatives(scores, same)
     assert images.tolist() == [2, 2, 1]
     assert sentences.tolist() == [2, 2, 1]
+
+
+def test_uniform_hinge_counts_every_negative_of_another_picture() -> None:
+    scores = torch.randn(4, 4)
+    same = SAME.clone()
+    same[0, 1] = same[1, 0] = True
+    expected = 0.0
+    for q in range(4):
+        for k in range(4):
+            if not same[q, k]:
+                expected += max(0, 0.2 + scores[q, k] - scores[q, q]) + max(0, 0.2 + scores[q, k] - scores[k, k])
+    assert uniform_hinge(scores, same, 0.2).item() == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_two_passes_give_the_loss_and_gradients_of_one() -> None:

@@ -1,0 +1,60 @@
+"""Which weights learn from which loss."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models.checkpoint import new_matcher
+from models.encoders import EncoderConfig
+from models.matcher import Matcher
+from models.objective import batch_losses
+from models.pooled import PooledConfig
+from models.recipes import Recipe
+from models.rows import Regions
+from models.vocabulary import SPECIALS, Vocabulary
+
+SENTENCES = ["a dog", "grass runs", "a a dog"]
+
+
+def matcher() -> Matcher:
+    torch.manual_seed(0)
+    encoders = EncoderConfig(num_words=8, feature_dim=3, word_dim=2, width=4)
+    vocabulary = Vocabulary((*SPECIALS, "a", "dog", "grass", "runs"))
+    return new_matcher("scan-t2i-avg", encoders, PooledConfig(width=4, embed_dim=2), vocabulary, "x")
+
+
+def losses(model: Matcher, warming: bool = False, **changes: Any) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool))
+    recipe = Recipe(model="scan-t2i-avg", **changes)
+    return batch_losses(model, regions, model.tokenize(SENTENCES), np.arange(3), recipe, warming)
+
+
+def test_stage_one_apart_teaches_its_own_layers_alone() -> None:
+    for stage_one, encoders_learn in (("together", True), ("apart", False)):
+        model = matcher()
+        losses(model, stage_one=stage_one)["pooled"].backward()
+        assert all(weight.grad is not None and weight.grad.any() for weight in model.pooled.parameters())
+        assert any(weight.grad is not None for weight in model.reranker.parameters()) is encoders_learn
+
+
+def test_stage_one_apart_has_the_same_loss() -> None:
+    model = matcher()
+    assert losses(model, stage_one="apart")["pooled"] == losses(model, stage_one="together")["pooled"]
+
+
+def test_a_sum_is_as_many_means_as_there_are_pairs() -> None:
+    model = matcher()
+    torch.testing.assert_close(losses(model, reduction="sum")["ranking"], 3 * losses(model)["ranking"])
+
+
+def test_all_negatives_cost_at_least_as_much_as_the_hardest() -> None:
+    model = matcher()
+    assert losses(model, negatives="all", margin=1.0)["ranking"] > losses(model, margin=1.0)["ranking"]
+
+
+@pytest.mark.parametrize("warming", [True, False])
+def test_the_reranker_waits_while_stage_one_warms_up(warming: bool) -> None:
+    assert ("ranking" in losses(matcher(), warming=warming)) is not warming

@@ -1,0 +1,70 @@
+"""Learning rates step by step, and whose gradient is limited together."""
+
+import math
+
+import pytest
+import torch
+from torch.optim import SGD, Adadelta, AdamW
+
+from models.checkpoint import new_matcher
+from models.encoders import EncoderConfig
+from models.matcher import Matcher
+from models.optimizing import clip, optimizer_for, schedule_for
+from models.pooled import PooledConfig
+from models.recipes import Recipe
+from models.vocabulary import SPECIALS, Vocabulary
+
+
+def matcher() -> Matcher:
+    encoders = EncoderConfig(num_words=5, feature_dim=3, word_dim=2, width=4)
+    return new_matcher("scan-t2i-avg", encoders, PooledConfig(width=4, embed_dim=2), Vocabulary((*SPECIALS, "a")), "x")
+
+
+def rates(recipe: Recipe, steps_an_epoch: int) -> list[float]:
+    """The learning rate of every step of a training."""
+    model = matcher()
+    optimizer = optimizer_for(recipe, model)
+    schedule = schedule_for(recipe, optimizer, steps_an_epoch)
+    found = []
+    for _ in range(recipe.warmup_steps + recipe.epochs * steps_an_epoch):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    return found
+
+
+def test_the_rate_is_a_tenth_after_each_named_epoch() -> None:
+    recipe = Recipe(model="scan-t2i-avg", warmup_steps=4, epochs=5, learning_rate=1.0, decay_after=(2, 3))
+    expected = [1.0] * 4 + [0.1 ** ((epoch >= 2) + (epoch >= 3)) for epoch in range(5) for _ in range(3)]
+    assert rates(recipe, steps_an_epoch=3) == pytest.approx(expected)
+
+
+def test_without_named_epochs_the_rate_goes_up_once_and_down_to_nothing() -> None:
+    found = rates(Recipe(model="scan-t2i-avg", warmup_steps=10, epochs=9, learning_rate=1.0), steps_an_epoch=10)
+    peak = found.index(max(found))
+    assert found[peak] == pytest.approx(1.0, abs=0.01)
+    assert 0 < peak < 20
+    assert found == [*sorted(found[:peak]), *sorted(found[peak:], reverse=True)]
+    assert found[-1] < 0.01
+
+
+def test_optimizers_go_by_their_names() -> None:
+    adamw = optimizer_for(Recipe(model="x", learning_rate=0.5, weight_decay=0.1), matcher())
+    assert isinstance(adamw, AdamW)
+    assert (adamw.defaults["lr"], adamw.defaults["weight_decay"]) == (0.5, 0.1)
+    assert isinstance(optimizer_for(Recipe(model="x", optimizer="adadelta"), matcher()), Adadelta)
+    sgd = optimizer_for(Recipe(model="x", optimizer="sgd", momentum=0.8), matcher())
+    assert isinstance(sgd, SGD)
+    assert (sgd.defaults["momentum"], sgd.defaults["nesterov"]) == (0.8, True)
+
+
+@pytest.mark.parametrize(("stage_one", "parts"), [("together", 1), ("apart", 2)])
+def test_a_gradient_is_limited_as_a_whole_or_apart(stage_one: str, parts: int) -> None:
+    model = matcher()
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    clip(Recipe(model="x", clip=0.5, stage_one=stage_one), model)  # type: ignore[arg-type]
+    length = math.sqrt(
+        sum(weight.grad.square().sum().item() for weight in model.parameters() if weight.grad is not None)
+    )
+    assert length == pytest.approx(0.5 * math.sqrt(parts), rel=1e-4)

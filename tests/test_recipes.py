@@ -1,0 +1,39 @@
+"""Recipes fit the models they name and each other."""
+
+import pytest
+
+from models.encoders import EncoderConfig
+from models.recipes import RECIPES
+from models.registry import RERANKERS, build
+
+PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_is_named_after_a_model_that_has_its_options_and_parts(name: str) -> None:
+    recipe = RECIPES[name]
+    assert name.startswith(recipe.model)
+    reranker = build(recipe.model, EncoderConfig(num_words=5, feature_dim=4, word_dim=4, width=4), recipe.options)
+    for part in recipe.trained:
+        assert any(weight.startswith(part) for weight, _ in reranker.named_parameters())
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+def test_rates_fall_while_there_is_something_left_to_learn(name: str) -> None:
+    recipe = PAPERS[name]
+    assert recipe.decay_after
+    assert list(recipe.decay_after) == sorted(set(recipe.decay_after))
+    assert recipe.decay_after[-1] < recipe.epochs
+
+
+def test_every_model_has_recipes_for_both_data_sets() -> None:
+    for data in ("f30k", "coco"):
+        for model in RERANKERS:
+            if data == "f30k" or not model.startswith("camp-released"):  # whose authors published none for COCO
+                assert RECIPES[f"{model}-{data}"].model == model
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if RECIPES[name].starts_from])
+def test_a_recipe_goes_on_from_one_with_the_same_vectors(name: str) -> None:
+    recipe, earlier = RECIPES[name], RECIPES[str(RECIPES[name].starts_from)]
+    assert (recipe.width, recipe.word_dim, recipe.embed_dim) == (earlier.width, earlier.word_dim, earlier.embed_dim)
