@@ -1,6 +1,8 @@
 """Pictures in over HTTP: the receipt, the job, what is turned away, and limits."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 from service.found import TextAnswer
 from service.schemas import FailuresAnswer, IngestAnswer, JobAnswer
 from tests.api import Api, checked, png, problem
-from tests.library import Library, two_coloured
+from tests.library import NAMES, Library, two_coloured
 
 
 @pytest.fixture
@@ -145,3 +147,42 @@ def test_a_body_over_its_limit_is_cut_while_it_comes(api: Api, announced: bool) 
 
 def test_an_unknown_job_is_not_found(api: Api) -> None:
     problem(api.get("/jobs/nope"), 404, "not-found")
+
+
+def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
+    pictures = [(f"{name}.png", png(two_coloured(*name.split(" and ")))) for name in NAMES]
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.005):
+            api.library.work(api.services.originals, api.services.pool)
+
+    async def search(client: httpx.AsyncClient, number: int) -> list[httpx.Response]:
+        body = {"query": NAMES[number], "k": 5, "explain": True}
+        return [await client.post("/search/text", json=body) for _ in range(8)]
+
+    async def ask(client: httpx.AsyncClient) -> tuple[list[list[httpx.Response]], list[str]]:
+        searching = [asyncio.create_task(search(client, number)) for number in range(16)]
+        jobs = []
+        for start in range(0, len(pictures), 8):
+            files = [("images", file) for file in pictures[start : start + 8]]
+            jobs.append(checked(await client.post("/ingest", files=files), 202, IngestAnswer)["status_url"])
+        return await asyncio.gather(*searching), jobs
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        answers, jobs = api.together(ask)
+    finally:
+        over.set()
+        worker.join()
+    api.library.work(api.services.originals, api.services.pool)
+    for answer in (one for of_client in answers for one in of_client):
+        if answer.status_code == 503:
+            assert int(answer.headers["retry-after"]) >= 1
+            continue
+        for hit in checked(answer, 200, TextAnswer)["results"]:
+            assert sum(hit["explanation"]["contributions"]) == pytest.approx(hit["score"], abs=1e-6)
+            assert len(hit["explanation"]["regions"]) == 4
+    assert {checked(api.get(job), 200, JobAnswer)["state"] for job in jobs} == {"done"}
+    assert len(checked(api.text("red", k=100), 200, TextAnswer)["results"]) == len(NAMES)

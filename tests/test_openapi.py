@@ -1,6 +1,7 @@
 """The description of the routes: checked in as it is, and complete."""
 
 import json
+import tomllib
 from typing import Any
 
 import jsonschema
@@ -74,6 +75,11 @@ def test_an_operation_has_a_name_words_and_its_errors(name: str, operation: dict
         for example in content["examples"].values():
             ProblemAnswer.model_validate(example["value"])
             assert example["value"]["status"] == int(status)
+
+
+def test_it_is_of_this_release() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert DOCUMENT["info"]["version"] == project["version"]
 
 
 def test_names_of_operations_are_unique() -> None:
