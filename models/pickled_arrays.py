@@ -25,7 +25,8 @@ class _Kind:
         """The type; ValueError unless it is one of plain numbers."""
         if not isinstance(self.code, str) or not PLAIN.fullmatch(self.code) or self.order not in ("<", ">", "=", "|"):
             raise ValueError(f"an array of {self.code!r}")
-        return np.dtype(self.code).newbyteorder(self.order)
+        kind: np.dtype[Any] = np.dtype(("" if self.order == "|" else self.order) + self.code)
+        return kind
 
 
 class _Array:
@@ -37,8 +38,9 @@ class _Array:
     def array(self) -> np.ndarray:
         """The array itself, writable, in this machine's byte order."""
         content = self.content.encode("latin1") if isinstance(self.content, str) else self.content
-        numbers = np.frombuffer(content, self.kind.dtype()).reshape(self.shape, order="CF"[bool(self.columns_first)])
-        return numbers.astype(numbers.dtype.newbyteorder("="))
+        numbers = np.frombuffer(content, self.kind.dtype())
+        shaped: np.ndarray = numbers.reshape(self.shape, order="F" if self.columns_first else "C")
+        return shaped.astype(shaped.dtype.newbyteorder("="))
 
 
 def _reconstruct(*_: object) -> _Array:

@@ -1,0 +1,45 @@
+"""Named tensors out of files of several makes."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models.foreign_weights import misfits, read_weights
+from models.unpickle import Refused
+
+WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.count": torch.tensor(7)}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("name", ["w.pkl", "w.pth", "w.bin"])
+def test_weights_are_read_wrapped_or_bare(name: str, prefix: str, wrapped: bool, tmp_path: Path) -> None:
+    state: Any = {prefix + name: tensor for name, tensor in WEIGHTS.items()}
+    if name.endswith(".pkl"):
+        state = {name: tensor.numpy() for name, tensor in state.items()}
+    stored = {"model": state, "__author__": "somebody", "iteration": 5} if wrapped else state
+    if name.endswith(".pkl"):
+        (tmp_path / name).write_bytes(pickle.dumps(stored, 2))
+    else:
+        torch.save(stored, tmp_path / name)
+    read = read_weights(tmp_path / name)
+    assert read.keys() == WEIGHTS.keys()
+    for key, tensor in WEIGHTS.items():
+        assert torch.equal(read[key], tensor.float())
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    torch.save([1, 2], tmp_path / "list.pth")
+    torch.save({"lr": 0.1}, tmp_path / "options.pth")
+    with pytest.raises(Refused, match="a list, not weights by name"):
+        read_weights(tmp_path / "list.pth")
+    with pytest.raises(Refused, match=r"lr is 0\.1, not a tensor"):
+        read_weights(tmp_path / "options.pth")
+
+
+def test_every_misfit_is_said() -> None:
+    said = misfits({"a": (1,), "b": (2, 3), "c": ()}, {"b": (3, 2), "c": (), "d": (4,)})
+    assert said == ["a is not known", "d is missing", "b is (2, 3), not (3, 2)"]
