@@ -41,14 +41,19 @@ class Places(Rows):
 
 
 def places(
-    boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], size: tuple[int, int], config: Choosing
+    boxes: Float[Tensor, "P 4"],
+    probabilities: Float[Tensor, "P C"],
+    size: tuple[int, int],
+    config: Choosing,
+    smallest: float = SMALLEST,
 ) -> Places:
     """The regions of one picture of `size` (height, width) among its refined boxes, padded to `num_regions`.
 
-    The whole picture, if wanted, comes first and has the label after the C classes.
+    The whole picture, if wanted, comes first and has the label after the C classes. Boxes with a side under `smallest`
+    of the side of a square as large as the picture are left out.
     """
     boxes = clip_boxes_to_image(boxes, size)
-    kept = remove_small_boxes(boxes, SMALLEST * math.sqrt(size[0] * size[1]))
+    kept = remove_small_boxes(boxes, smallest * math.sqrt(size[0] * size[1]))
     kept = kept[distinct(boxes[kept], probabilities[kept], config.any_overlap)]
     boxes, probabilities = boxes[kept], probabilities[kept]
     count = config.num_regions - config.whole_picture

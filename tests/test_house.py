@@ -24,7 +24,11 @@ ANYWHERE = {
     | {"fastapi", "starlette", "uvicorn", "python_multipart", "httpx", "redis"}
     | {"prometheus_client", "typer", "rich"},
 }
-IN_FUNCTIONS = {"models": {"onnxruntime", "rich", "tensorboard"}, "index": set[str](), "service": {"torchvision"}}
+IN_FUNCTIONS = {
+    "models": {"onnxruntime", "rich", "tensorboard", "detectron2"},
+    "index": set[str](),
+    "service": {"torchvision"},
+}
 
 # Each outside thing has one door: the module, and the files (or folders) that may import it.
 DOORS = {
@@ -36,6 +40,7 @@ DOORS = {
     "service.app": ("service/cli.py", "service/serve.py"),
     "service.routes": ("service/app.py", "service/routes/"),
     "service.cli": (),
+    "detectron2": ("models/detectron2_detector.py",),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 READS_INERT = "models/unpickle.py"  # other people's files, with every name in them looked up in a list
@@ -116,6 +121,8 @@ def test_imports_point_down(path: str) -> None:
         ("service/search.py", "from .routes import search"),
         ("service/search.py", "from service import app"),
         ("service/worker.py", "import onnxruntime"),
+        ("models/detector.py", "def f():\n    import detectron2"),
+        ("models/detectron2_detector.py", "import detectron2"),
         ("service/worker.py", "import pickle"),
     ],
 )
@@ -131,6 +138,7 @@ def test_a_wrong_arrow_is_found(path: str, source: str) -> None:
         ("service/routes/search.py", "from fastapi import APIRouter\nfrom service.search import Search"),
         ("service/app.py", "from service.routes import search"),
         ("service/cache.py", "import redis.asyncio"),
+        ("models/detectron2_detector.py", "def f():\n    import detectron2.config"),
     ],
 )
 def test_a_right_arrow_is_left_alone(path: str, source: str) -> None:

@@ -1,0 +1,106 @@
+"""torchvision's Faster R-CNN on ResNet-50 with a feature pyramid (version 2), trained on COCO, as an extractor.
+
+A region's feature is the 1024-d output of the box head. A folder needs config.json only: {"kind": "torchvision"};
+with "weights": "FILE" it takes a state dict that lies there instead of torchvision's download.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torchvision.models.detection import FasterRCNN, FasterRCNN_ResNet50_FPN_V2_Weights, fasterrcnn_resnet50_fpn_v2
+
+from models.extractor_config import Unavailable, fingerprint, read_config
+from models.foreign_weights import misfits, read_weights
+from models.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
+from models.unpickle import Refused
+
+PUBLISHED = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchvisionConfig(TwoStageConfig):
+    """What the extractor is besides its weights."""
+
+    weights: str | None = None
+    """A file in the folder, written by torch.save; None is torchvision's own."""
+    short_side: int = 800
+    """Pixels looked at, unless the long side would then be longer than `long_side`."""
+    long_side: int = 1333
+
+
+class TorchvisionFasterRcnn(TwoStage):
+    """torchvision's model, its parts called one by one."""
+
+    feature_dim = 1024
+
+    def __init__(self, model: FasterRCNN) -> None:
+        super().__init__()
+        self.model = model
+
+    def look(self, picture: PIL.Image.Image) -> Seen:
+        """See TwoStage."""
+        device = next(self.parameters()).device
+        pixels = torch.from_numpy(np.array(picture)).to(device).permute(2, 0, 1).float() / 255
+        images, _ = self.model.transform([pixels])
+        maps = self.model.backbone(images.tensors)
+        proposals, _ = self.model.rpn(images, maps)
+        return Seen(maps, images.image_sizes[0], proposals[0])
+
+    def describe(self, seen: Seen, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
+        """See TwoStage."""
+        heads = self.model.roi_heads
+        features: Tensor = heads.box_head(heads.box_roi_pool(seen.maps, [boxes], [seen.size]))
+        return features
+
+    def judge(self, seen: Seen, features: Float[Tensor, "P D"]) -> Judged:
+        """See TwoStage; the first class is background."""
+        heads = self.model.roi_heads
+        logits, deltas = heads.box_predictor(features)
+        return Judged(logits.softmax(1)[:, 1:], heads.box_coder.decode(deltas, [seen.proposals])[:, 1:])
+
+
+def downloaded() -> Mapping[str, Tensor]:
+    """torchvision's weights, from its cache or the network."""
+    state: Mapping[str, Tensor] = PUBLISHED.get_state_dict(progress=False, check_hash=True)
+    return state
+
+
+def load_torchvision(
+    folder: Path, device: str = "cpu", download: Callable[[], Mapping[str, Tensor]] = downloaded, **settings: Any
+) -> TwoStageDetector:
+    """The extractor in `folder`; `settings` replace fields of its configuration. Unavailable without weights."""
+    config = TorchvisionConfig(**{**read_config(folder), **settings})
+    network = TorchvisionFasterRcnn(
+        fasterrcnn_resnet50_fpn_v2(
+            weights=None, weights_backbone=None, min_size=config.short_side, max_size=config.long_side
+        )
+    )
+    _fill(network.model, read_weights(folder / config.weights) if config.weights else _fetched(download))
+    digest = fingerprint("torchvision", {**asdict(config), "weights": None}, network)
+    detector = TwoStageDetector(network, tuple(PUBLISHED.meta["categories"][1:]), config, digest)
+    return detector.eval().requires_grad_(False).to(device)
+
+
+def _fetched(download: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+    try:
+        return download()
+    except OSError as problem:
+        raise Unavailable(
+            f"torchvision could not download its weights ({problem}). Where there is a network, load"
+            f" torchvision.models.detection's {PUBLISHED} once, or fetch {PUBLISHED.url}; then put the file into the"
+            ' extractor\'s folder and name it in config.json: "weights": "FILE"'
+        ) from problem
+
+
+def _fill(model: FasterRCNN, state: Mapping[str, Tensor]) -> None:
+    shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, model.state_dict())]
+    if wrong := misfits(*shapes):
+        raise Refused(f"the weights are not those of fasterrcnn_resnet50_fpn_v2: {'; '.join(wrong)}")
+    model.load_state_dict(state, strict=True)
