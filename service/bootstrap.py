@@ -10,8 +10,8 @@ import torch
 
 from index.catalog import Catalog
 from models.checkpoint import WEIGHTS, load_matcher
-from models.detector import load_detector
 from models.extractor import Extractor
+from models.extractors import load_extractor
 from models.matcher import Matcher
 from service.batcher import Batcher
 from service.cache import LocalCache, RedisCache, ResultCache
@@ -24,6 +24,7 @@ from service.regions import StoredRegions
 from service.search import Search
 from service.served import Models, Served
 from service.settings import Settings
+from service.worker_process import CATALOG, REGIONS, VIEWS, refuse_other_extractor
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def detector_of(folder: Path | None, device: str) -> Extractor:
     folder = folder or WEIGHTS / DETECTOR
     if not folder.is_dir():
         raise Misconfigured(f"there is no detector in {folder}")
-    return load_detector(folder, device)
+    return load_extractor(folder, device)
 
 
 def device_of(name: str) -> str:
@@ -94,11 +95,6 @@ def weights_folder(name: str) -> Path:
             f"no model called {name} is shipped (there are {', '.join(names)}), and no such folder exists"
         )
     return shipped
-
-
-def view_folder(data_dir: Path, matcher: Matcher) -> Path:
-    """Where the view of a model is kept."""
-    return data_dir / "views" / matcher.digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +136,17 @@ def build_services(
     wake: Callable[[str], None],
     clock: Callable[[], float] = time.time,
 ) -> Services:
-    """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`."""
-    catalog = Catalog(settings.data_dir / "catalog.sqlite")
+    """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`.
+
+    ValueError where what is stored was made by another detector.
+    """
+    catalog = Catalog(settings.data_dir / CATALOG)
+    refuse_other_extractor(catalog, loaded.extractor)
     originals = Originals(settings.data_dir)
-    regions = StoredRegions(settings.data_dir / "regions", loaded.extractor)
+    regions = StoredRegions(settings.data_dir / REGIONS, loaded.extractor)
     models = Models(
         [
-            Served(name, matcher, view_folder(settings.data_dir, matcher), built=name in loaded.views)
+            Served(name, matcher, settings.data_dir / VIEWS / matcher.digest, built=name in loaded.views)
             for name, matcher in loaded.matchers.items()
         ]
     )
