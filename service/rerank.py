@@ -11,7 +11,6 @@ from index.view import View
 from models.base import tiles
 from models.matcher import Matcher
 from models.rows import Rows, Words
-from service.catchup import UNREADABLE
 from service.explain import explained
 from service.regions import Seen
 from service.results import Explained
@@ -80,13 +79,5 @@ def explain_captions(
     for part, words in captions(matcher, view, rows, CHUNK):
         explanation = matcher.explain(images, words)
         for q, caption in enumerate(found[part]):
-            reasons.append(explained(explanation, q, 0, tokens_of(matcher, caption.text), seen))
+            reasons.append(explained(explanation, q, 0, matcher.words(caption.text), seen))
     return reasons
-
-
-def tokens_of(matcher: Matcher, caption: str) -> list[str]:
-    """The words of a caption as its view holds them."""
-    try:
-        return matcher.words(caption)
-    except ValueError:
-        return matcher.words(UNREADABLE)

@@ -13,7 +13,6 @@ from index.entries import NewPicture, Ready, TagValue
 from index.slab import Slab
 from index.view import ViewWriter
 from models.extractor import Detections
-from service.catchup import UNREADABLE
 from service.decode import DecodeFailed, DecodePool
 from service.originals import Originals
 from service.regions import StoredRegions, region_layout
@@ -125,7 +124,7 @@ class Library:
             self.writer.add_images(slot, arrays, embeddings.numpy())
         for slot in range(self.writer.counts().captions, self.catalog.num_caption_slots()):
             (caption,) = self.catalog.captions_at([slot])
-            words, embeddings = self.matcher.encode_sentences([caption.text.strip() or UNREADABLE])
+            words, embeddings = self.matcher.encode_sentences([caption.text])
             self.writer.add_captions(slot, [words.vectors[0].numpy()], embeddings.numpy())
 
     def close(self) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from service import rerank
-from service.catchup import UNREADABLE
-from service.results import ImageQuestion, TextQuestion
+from service.results import TextQuestion
 from tests.library import Library, image_id_of, sixty_four, two_coloured
 
 
@@ -72,11 +71,3 @@ def test_explanations_leave_out_rows_that_are_no_region(library: Library) -> Non
 
 def test_nothing_is_explained_unasked(full: Library) -> None:
     assert all(hit.explained is None for hit in full.search.text(TextQuestion(text="red")).hits)
-
-
-def test_a_caption_without_a_word_can_be_explained(library: Library) -> None:
-    library.add("red", two_coloured("red", "red"), captions=["\x1c"])
-    picture, slot = library.search.stored(image_id_of("red"))
-    (found,) = library.search.image(ImageQuestion(explain=True), picture, slot).captions
-    assert found.explained is not None
-    assert [word.text for word in found.explained.words] == ["<start>", UNREADABLE, "<end>"]
