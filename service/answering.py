@@ -11,10 +11,13 @@ from service.found import CaptionHit, ExplanationAnswer, PictureHit, Token
 from service.results import CaptionFound, Explained, Hit, Outcome, Region
 from service.schemas import Box, FailureAnswer, ImageListed, JobAnswer
 
+# The first and last second of the years 1 to 9999: a date near either end, in a zone of its own, may lie outside.
+FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
+
 
 def moment(seconds: float) -> datetime:
     """Unix seconds as a time with an offset."""
-    return datetime.fromtimestamp(seconds, UTC)
+    return datetime.fromtimestamp(min(max(seconds, FIRST), LAST), UTC)
 
 
 def image_url(image_id: str) -> str:

@@ -149,6 +149,14 @@ def test_an_unknown_job_is_not_found(api: Api) -> None:
     problem(api.get("/jobs/nope"), 404, "not-found")
 
 
+@pytest.mark.parametrize("taken_at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_date_at_the_end_of_time_can_be_shown(api: Api, taken_at: str) -> None:
+    checked(send(api, [("red.png", RED)], {"red.png": {"taken_at": taken_at}}), 202, IngestAnswer)
+    api.library.work(api.services.originals, api.services.pool)
+    (hit,) = checked(api.text("red", sort="date"), 200, TextAnswer)["results"]
+    assert hit["taken_at"][:4] == taken_at[:4]
+
+
 def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
     pictures = [(f"{name}.png", png(two_coloured(*name.split(" and ")))) for name in NAMES]
     over = threading.Event()
