@@ -124,7 +124,10 @@ def test_a_worker_killed_at_any_moment_loses_and_repeats_nothing(store: Store) -
             time.sleep(rng.random() * 0.3)
             os.kill(worker, signal.SIGKILL)
             assert int(program.stdout.readline()) == signal.SIGKILL
+        began = time.time()
         worker = start()
+        # The queue may be empty already: only a sign of this worker's own tells that it listens to signals by now.
+        wait_until(lambda: (store.catalog.last_heartbeat("worker") or 0.0) >= began)
         wait_until(lambda: store.catalog.counts()["queued"] == 0 and view_is_whole(store))
         os.kill(worker, signal.SIGTERM)
         assert int(program.stdout.readline()) == 0
