@@ -1,5 +1,6 @@
 """`regard convert` and `regard score`, as scripts call them."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -63,3 +64,25 @@ def test_wrong_arguments_are_told_from_wrong_files(
     for name in ("f", "v"):
         Path(name).touch()
     assert regard(monkeypatch, "convert", *arguments, "--out", "out") == 2
+
+
+def test_folders_in_scans_layout_train_and_are_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    for split in ("train", "dev", "testall"):
+        np.save(f"{split}_ims.npy", random.random((10, 2, 4), dtype=np.float32))
+        Path(f"{split}_caps.txt").write_text("".join(f"picture {n // 5} caption {n % 5}\n" for n in range(50)))
+    sizes = ["epochs=1", "width=8", "word_dim=8", "embed_dim=4", "batch=5", "least_count=1", "decay_after=[]"]
+    change = [part for size in sizes for part in ("--set", size)]
+    for number in (1, 2):
+        out = ["--precomp", ".", "--out", f"run{number}", "--set", f"seed={number}"]
+        assert regard(monkeypatch, "train", "scan-i2t-avg-f30k", *out, *change) == 0
+    capsys.readouterr()
+    both = ["--model", "run1/best+run2/best", "--precomp", ".", "--split", "testall", "--fold5", "--json"]
+    assert regard(monkeypatch, "evaluate", *both, "--device", "cpu") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["images"], report["captions"]) == (10, 50)
+    assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
+    assert report["model"] == "scan-i2t-avg+scan-i2t-avg"

@@ -11,17 +11,24 @@ from service.commands.shared import AsJson, Detector, Device, print_json, print_
 from service.folders import picture_files
 
 if TYPE_CHECKING:
+    from models.dataset import CaptionedFeatures
     from models.extractor import Extractor
+    from models.matcher import Matcher
 
 app = typer.Typer()
 R = TypeVar("R")
 
 Captions = Annotated[
-    Path, typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": .., "captions": [..], "split": ..}.')
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": .., "captions": [..], "split": ..}.'),
 ]
 Out = Annotated[Path, typer.Option(help="Folder to write to; what was begun there goes on.")]
 Features = Annotated[
     Path | None, typer.Option("--features", exists=True, file_okay=False, help="What `regard extract` wrote.")
+]
+Precomp = Annotated[
+    Path | None,
+    typer.Option("--precomp", exists=True, file_okay=False, help="Features and captions in SCAN's layout instead."),
 ]
 
 
@@ -41,9 +48,13 @@ def extract(
 @app.command()
 def train(
     recipe: Annotated[str, typer.Argument(help="`detector`, or a recipe for a matching model.")],
-    captions: Captions,
     out: Out,
+    captions: Captions = None,
     features: Features = None,
+    precomp: Precomp = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", exists=True, file_okay=False, help="Weights that the recipe starts from.")
+    ] = None,
     backbone: Annotated[Path | None, typer.Option(help="For the detector: MobileNetV2 as safetensors.")] = None,
     teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
@@ -55,22 +66,25 @@ def train(
 ) -> None:
     """Train the detector or a model. A run that was stopped goes on where it was."""
     if recipe == "detector":
-        if backbone is None or teacher is None:
-            raise typer.BadParameter("the detector is trained with --backbone and --teacher")
+        if backbone is None or teacher is None or captions is None:
+            raise typer.BadParameter("the detector is trained with --captions, --backbone and --teacher")
         _train_detector(captions, split, backbone, teacher, out, change or [], device)
         return
-    if features is None:
-        raise typer.BadParameter("a matching model is trained with --features, from `regard extract`")
-    _train_matcher(recipe, captions, (split, dev), features, out, change or [], device)
+    data = [_captioned(precomp, features, captions, name) for name in (split, dev)]
+    _train_matcher(recipe, data, out, change or [], device, start)
 
 
 @app.command()
 def evaluate(
-    images: Annotated[Path, typer.Option(exists=True, file_okay=False, help="Folder of pictures.")],
-    captions: Captions,
-    model: Annotated[str, typer.Option(help="A shipped model, or the folder of one.")] = "scan-t2i-avg",
+    images: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of pictures.")] = None,
+    captions: Captions = None,
+    model: Annotated[
+        str, typer.Option(help="A shipped model, the folder of one, or several with + between: their mean.")
+    ] = "scan-t2i-avg",
     split: Annotated[str | None, typer.Option(help="Split of the captions; all if not given.")] = None,
     features: Features = None,
+    precomp: Precomp = None,
+    fold5: Annotated[bool, typer.Option("--fold5", help="Also the mean of five folds of the pictures.")] = False,
     detector: Detector = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -78,28 +92,63 @@ def evaluate(
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
     import tempfile  # noqa: PLC0415
 
-    from models.checkpoint import load_matcher  # noqa: PLC0415
-    from models.dataset import CaptionedFeatures, read_captions  # noqa: PLC0415
     from models.evaluate import evaluate as measured  # noqa: PLC0415
-    from models.extract import open_features  # noqa: PLC0415
-    from service.bootstrap import detector_of, device_of, weights_folder  # noqa: PLC0415
+    from service.bootstrap import device_of  # noqa: PLC0415
 
-    lines = read_captions(captions, split)
     place = device_of(device)
-    matcher = load_matcher(weights_folder(model), place)
+    matcher = _matcher(model, place)
     with tempfile.TemporaryDirectory() as folder:
-        if features is None:
-            extract_all(detector_of(detector, place), {line.image: images / line.image for line in lines}, Path(folder))
-        stored = open_features(features or Path(folder))
-        if stored.digest != matcher.extractor_digest:
+        if precomp is None and features is None:
+            features = _extracted(images, captions, split, detector, place, Path(folder))
+        data = _captioned(precomp, features, captions, split)
+        if data.extractor_digest != matcher.extractor_digest:
             raise ValueError(
-                f"{model} reads features of detector {matcher.extractor_digest}, these are of {stored.digest}"
+                f"{model} reads features of detector {matcher.extractor_digest}, these are of {data.extractor_digest}"
             )
-        report = measured(matcher, CaptionedFeatures.join(stored, lines))
+        report = measured(matcher, data, fold5=fold5)
     if as_json:
         print_json(report)
     else:
         print_report(report)
+
+
+def _captioned(
+    precomp: Path | None, features: Path | None, captions: Path | None, split: str | None
+) -> "CaptionedFeatures":
+    """Captioned pictures of a split: of a folder in SCAN's layout, or of extracted features and a captions file."""
+    from models.dataset import CaptionedFeatures, read_captions  # noqa: PLC0415
+    from models.extract import open_features  # noqa: PLC0415
+    from models.layouts import read_precomp  # noqa: PLC0415
+
+    if precomp is not None:
+        return read_precomp(precomp, split or "test")
+    if features is None or captions is None:
+        raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
+    return CaptionedFeatures.join(open_features(features), read_captions(captions, split))
+
+
+def _extracted(
+    images: Path | None, captions: Path | None, split: str | None, detector: Path | None, device: str, out: Path
+) -> Path:
+    """The folder `out`, with features of the captioned pictures."""
+    from models.dataset import read_captions  # noqa: PLC0415
+    from models.layouts import read_pictures  # noqa: PLC0415
+    from service.bootstrap import detector_of  # noqa: PLC0415
+
+    if images is None or captions is None:
+        raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
+    extract_all(detector_of(detector, device), read_pictures(images, read_captions(captions, split)), out)
+    return out
+
+
+def _matcher(model: str, device: str) -> "Matcher":
+    """A model, or the ensemble of several."""
+    from models.checkpoint import load_matcher  # noqa: PLC0415
+    from models.ensemble import combined  # noqa: PLC0415
+    from service.bootstrap import weights_folder  # noqa: PLC0415
+
+    names = [model] if Path(model).is_dir() else model.split("+")
+    return combined([load_matcher(weights_folder(name), device) for name in names])
 
 
 def extract_all(extractor: "Extractor", photographs: dict[str, Path], out: Path) -> None:
@@ -150,10 +199,9 @@ def _train_detector(
 
 
 def _train_matcher(
-    name: str, captions: Path, splits: tuple[str, str], features: Path, out: Path, changes: list[str], device: str
+    name: str, data: "list[CaptionedFeatures]", out: Path, changes: list[str], device: str, start: Path | None
 ) -> None:
-    from models.dataset import CaptionedFeatures, read_captions  # noqa: PLC0415
-    from models.extract import open_features  # noqa: PLC0415
+    from models.checkpoint import load_matcher  # noqa: PLC0415
     from models.logs import written  # noqa: PLC0415
     from models.recipes import RECIPES  # noqa: PLC0415
     from models.train import Training  # noqa: PLC0415
@@ -161,9 +209,8 @@ def _train_matcher(
 
     if name not in RECIPES:
         raise ValueError(f"no recipe is called {name}; there are detector, {', '.join(RECIPES)}")
-    stored = open_features(features)
-    train, dev = (CaptionedFeatures.join(stored, read_captions(captions, split)) for split in splits)
-    training = Training(changed(RECIPES[name], changes), train, dev, out, device_of(device))
+    initial = load_matcher(start) if start else None
+    training = Training(changed(RECIPES[name], changes), data[0], data[1], out, device_of(device), initial)
     with written(out) as log, progress() as bars:
         task = bars.add_task("training", total=training.total_steps)
 
@@ -177,6 +224,8 @@ def _train_matcher(
 def print_report(report: dict[str, Any]) -> None:
     """Recalls in percent, a line for each way of searching."""
     ways = {"every pair": report["exhaustive"]} | {f"shortlist {k}": r for k, r in report["two_stage"].items()}
+    if "fold5" in report:
+        ways["in five folds"] = report["fold5"]
     print(
         f"{report['model']}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent"
     )
