@@ -4,6 +4,7 @@ PHOTOS ?=
 PORT   ?= $(or $(REGARD_PORT),8000)
 DATA   ?= $(or $(REGARD_DATA_DIR),./data)
 BENCH  ?=
+ARGS   ?=
 TESTS  ?= tests
 
 VENV := .venv
@@ -27,7 +28,7 @@ help:
 	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
 	@echo 'make test [TESTS=tests/test_rows.py]              run the tests'
 	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
-	@echo 'make bench [BENCH=name]                           measure'
+	@echo 'make bench BENCH=name [ARGS=..]                   measure'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
 	@echo 'make format | docs | lock | clean                 format code, write settings tables, renew locks, remove .venv'
 
@@ -51,7 +52,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.dev
-	$(BIN)/regard bench $(BENCH)
+	@test -n "$(BENCH)" || { echo 'Name one with BENCH=, its arguments with ARGS=:'; ls benchmarks/*.py; exit 2; }
+	$(BIN)/python -m benchmarks.$(BENCH) $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md
