@@ -98,7 +98,7 @@ def answers(stack: Stack, pictures: list[Photo]) -> list[object]:
 
 @pytest.mark.realdata
 @pytest.mark.redis
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2000)
 def test_photographs_go_in_are_found_and_are_still_found_after_a_restart(tmp_path: Path, server: RedisServer) -> None:
     pictures = photos(PICTURES)
     with Stack(tmp_path / "stack") as stack:

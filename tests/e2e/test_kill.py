@@ -23,7 +23,7 @@ from tests.servers import RedisServer
 KILLS = int(os.environ.get("REGARD_KILLS", "6"))
 PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "40"))
 NUM_QUERIES = 12
-TIMEOUT_S = 600 + 30 * KILLS + 5 * PHOTOS
+TIMEOUT_S = 2000 + 30 * KILLS + 5 * PHOTOS
 Ranking = list[tuple[str, float]]
 
 

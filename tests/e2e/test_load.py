@@ -56,7 +56,7 @@ def search_until(stack: Stack, number: int, sentences: list[str], over: threadin
     return statuses
 
 
-@pytest.mark.timeout(600 + 10 * PHOTOS)
+@pytest.mark.timeout(2000 + 10 * PHOTOS)
 def test_sixteen_clients_search_while_pictures_come_in(tmp_path: Path) -> None:
     pictures = photos(PHOTOS)
     over = threading.Event()
