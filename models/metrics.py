@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-BLOCK = 256  # questions judged at once: beside a matrix of 25 000 x 5 000 scores little else is held
+BLOCK = 64  # questions judged at once: beside a matrix of 25 000 x 5 000 scores little else is held
 
 
 @dataclass(frozen=True)
