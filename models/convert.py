@@ -63,9 +63,11 @@ def read_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
     content = path.read_bytes()
     if not content.startswith(b"\x80"):
         return Vocabulary.load(path), content
-    held = vars(read_pickle(path, ["__main__.Vocabulary"]))
-    if set(held) != {"word2idx", "idx2word", "idx"}:
-        raise Unconvertible(f"{path} holds {', '.join(sorted(held))}, not word2idx, idx2word and idx")
+    vocabulary = read_pickle(path, ["__main__.Vocabulary"])
+    held = getattr(vocabulary, "__dict__", {})
+    if set(held) != {"word2idx", "idx2word", "idx"} or not isinstance(held["word2idx"], dict):
+        found = ", ".join(sorted(held)) or f"a {type(vocabulary).__name__}"
+        raise Unconvertible(f"{path} holds {found}, not word2idx, idx2word and idx")
     return Vocabulary.of_ids(held["word2idx"], str(path)), None
 
 

@@ -1,6 +1,7 @@
 """The authors' checkpoints become ours: the same numbers, or a refusal that names the reason."""
 
 import os
+import pickle
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -179,10 +180,13 @@ def test_a_payload_beside_the_weights_does_not_run(vocab: Path, tmp_path: Path) 
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_vocabulary_with_more_in_it_is_refused(tmp_path: Path) -> None:
+def test_a_vocabulary_of_another_kind_is_refused(tmp_path: Path) -> None:
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN)
     with pytest.raises(Unconvertible, match="holds idx, idx2word, stems, word2idx"):
         convert("scan", file, authors.write_camp_vocabulary(tmp_path / "v.pkl", stems={}), tmp_path / "out")
+    (tmp_path / "v.pkl").write_bytes(pickle.dumps({"dog": 4}, protocol=2))
+    with pytest.raises(Unconvertible, match="holds a dict, not word2idx"):
+        convert("scan", file, tmp_path / "v.pkl", tmp_path / "out")
 
 
 def test_a_checkpoint_is_not_written_over(vocab: Path, tmp_path: Path) -> None:
