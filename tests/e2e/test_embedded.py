@@ -11,6 +11,8 @@ from tests.e2e.stack import Stack, until
 from tests.files import ROOT
 from tests.processes import children_of
 
+pytestmark = pytest.mark.timeout(2000)
+
 
 def is_running(pid: int) -> bool:
     """Whether there is such a process, and it is not merely waiting to be counted."""
