@@ -1,5 +1,6 @@
 """What every test may rely on: few threads, no settings from outside, and a loud word about whatever was left out."""
 
+import importlib.util
 import os
 import shutil
 from collections import Counter
@@ -33,6 +34,8 @@ def missing(need: str) -> str | None:
         return None if folder and Path(folder).is_dir() else f"{TEST_DATA} names no folder of photographs"
     if need == "redis" and shutil.which("redis-server") is None:
         return "redis-server is not installed"
+    if need == "detectron2":
+        return None if importlib.util.find_spec("detectron2") else "detectron2 is not installed"
     if need == "gpu":
         import torch  # noqa: PLC0415 - seconds, and few runs need it here
 
@@ -42,7 +45,7 @@ def missing(need: str) -> str | None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run here, with its reason."""
-    for need in ("realdata", "redis", "gpu"):
+    for need in ("realdata", "redis", "gpu", "detectron2"):
         if item.get_closest_marker(need) and (reason := missing(need)):
             pytest.skip(reason)
 
@@ -51,9 +54,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where everything is required a skip is a failure; only a GPU cannot be asked for."""
+    """Where everything is required a skip is a failure; a GPU and what must be built cannot be asked for."""
     report = yield
-    excused = item.get_closest_marker("gpu") is not None or hasattr(report, "wasxfail")
+    beyond = any(item.get_closest_marker(need) for need in ("gpu", "detectron2"))
+    excused = beyond or hasattr(report, "wasxfail")
     if REQUIRE_ALL and report.skipped and not excused:
         report.outcome = "failed"
         report.longrepr = f"REGARD_REQUIRE_ALL=1, but this was skipped: {skip_reason(report)}"
