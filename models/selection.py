@@ -45,12 +45,13 @@ def surviving(boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], 
 
     All classes share one table of overlaps and go through their boxes, the surest first, side by side.
     """
-    fells = (box_iou(boxes, boxes) > overlap).fill_diagonal_(False)
+    spares = (~(box_iou(boxes, boxes) > overlap)).fill_diagonal_(True)
     classes = torch.arange(probabilities.shape[1], device=boxes.device)
     standing = torch.ones_like(probabilities.mT, dtype=torch.bool)
     for place in probabilities.argsort(dim=0, descending=True, stable=True):
         # A surer box that overlaps this one has fallen before, or this one would have: so only later ones fall.
-        standing &= ~(fells[place] & standing[classes, place, None])
+        fit = standing[classes, place].nonzero()[:, 0]
+        standing[fit] &= spares[place[fit]]
     return standing.mT
 
 

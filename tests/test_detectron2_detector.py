@@ -76,7 +76,7 @@ def folder(at: Path, config: str, **settings: Any) -> Path:
     cfg.MODEL.DEVICE = "cpu"
     torch.manual_seed(0)
     model = build_model(cfg)
-    nn.init.normal_(model.roi_heads.box_predictor.cls_score.weight, std=0.3)
+    nn.init.normal_(model.roi_heads.box_predictor.cls_score.weight, std=0.05)
     for name, buffer in model.named_buffers():
         if name.endswith("conv3.norm.weight"):
             buffer.mul_(0.1)  # or random blocks add up to features in thousands, and boxes to nothing
