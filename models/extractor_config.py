@@ -13,7 +13,7 @@ CONFIG_FILE = "config.json"
 KIND = "kind"
 
 
-class Unavailable(RuntimeError):
+class Unavailable(ValueError):
     """An extractor that cannot be made here; the message says what is missing and how to get it."""
 
 
