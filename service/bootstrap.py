@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from index.catalog import Catalog
-from models.checkpoint import WEIGHTS, load_matcher
+from models.checkpoint import WEIGHTS
 from models.extractor import Extractor
 from models.extractors import load_extractor
 from models.matcher import Matcher
@@ -24,15 +24,10 @@ from service.regions import StoredRegions
 from service.search import Search
 from service.served import Models, Served
 from service.settings import Settings
+from service.weights import DETECTOR, Misconfigured, load_models
 from service.worker_process import CATALOG, REGIONS, VIEWS, refuse_other_extractor
 
 log = logging.getLogger(__name__)
-
-DETECTOR = "detector"
-
-
-class Misconfigured(ValueError):
-    """Settings that cannot work together; the message says what to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +45,7 @@ class Loaded:
             torch.set_num_threads(settings.threads)
         device = device_of(settings.device)
         extractor = detector_of(settings.detector, device)
-        folders = {folder.name: folder for folder in map(weights_folder, settings.models)}
-        loaded = cls(
-            extractor=extractor,
-            matchers={name: load_matcher(folder, device) for name, folder in folders.items()},
-            views=[weights_folder(name).name for name in settings.built_views],
-        )
+        loaded = cls(extractor=extractor, matchers=load_models(settings.models, device), views=settings.built_views)
         loaded.check()
         return loaded
 
@@ -82,19 +72,6 @@ def device_of(name: str) -> str:
     if name != "auto":
         return name
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def weights_folder(name: str) -> Path:
-    """Where a model's weights are: a folder given as such, or a shipped name. Misconfigured lists those."""
-    given, shipped = Path(name), WEIGHTS / name
-    if given.name != name or given.is_dir():
-        return given
-    if not shipped.is_dir():
-        names = sorted(path.name for path in WEIGHTS.iterdir() if path.name != DETECTOR)
-        raise Misconfigured(
-            f"no model called {name} is shipped (there are {', '.join(names)}), and no such folder exists"
-        )
-    return shipped
 
 
 @dataclass(frozen=True, kw_only=True)

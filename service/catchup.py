@@ -31,9 +31,12 @@ class KeptView:
                 f" service runs {extractor.digest}. Name the detector it was trained with in REGARD_DETECTOR."
             )
         self._matcher = matcher
+        empty = torch.zeros(1, extractor.num_regions, extractor.feature_dim)
+        rows, _ = matcher.encode_regions(Regions(empty, torch.ones(empty.shape[:2], dtype=torch.bool)))
         self._writer = ViewWriter(
             folder,
-            layout=matcher.image_layout(extractor.num_regions, extractor.feature_dim),
+            layout={name: tuple(tensor.shape[1:]) for name, tensor in rows.tensors().items()},
+            bools=[name for name, tensor in rows.tensors().items() if tensor.dtype == torch.bool],
             embed_dim=matcher.embed_dim,
             word_dim=matcher.word_dim,
             digest=matcher.digest,

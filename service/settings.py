@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service.naming import served_name
+
 PREFIX = "REGARD_"
 OF_THE_TESTS = ("REGARD_TEST_", "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD")
 
@@ -36,9 +38,10 @@ class Settings(BaseSettings):
     models: Names = Field(
         ("scan-t2i-avg",),
         min_length=1,
-        description="Models to load, shipped names or folders, with commas between; the first is the default.",
+        description="Models to load, with commas between, the first is the default: shipped names, folders of weights"
+        " (also as NAME=FOLDER), or several with + between for the mean of their scores.",
     )
-    views: Names = Field((), description="Models that pictures are encoded for; the default model alone if not set.")
+    views: Names = Field((), description="Names of models that pictures are encoded for; the default's if not set.")
 
     max_file_bytes: int = Field(32 * MB, ge=1, description="Largest picture file taken, in bytes.")
     max_body_bytes: int = Field(512 * MB, ge=1, description="Largest request body taken, in bytes.")
@@ -74,9 +77,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _known_views(self) -> "Settings":
-        unknown = [name for name in self.views if name not in self.models]
+        names = [served_name(entry) for entry in self.models]
+        unknown = [entry for entry in self.views if served_name(entry) not in names]
         if unknown:
-            raise ValueError(f"views names {', '.join(unknown)}, which models does not: {', '.join(self.models)}")
+            raise ValueError(f"views names {', '.join(unknown)}, which models does not: {', '.join(names)}")
         return self
 
     @model_validator(mode="before")
@@ -92,5 +96,5 @@ class Settings(BaseSettings):
 
     @property
     def built_views(self) -> tuple[str, ...]:
-        """The models that a view is kept for."""
-        return self.views or self.models[:1]
+        """Names of the models that a view is kept for."""
+        return tuple(served_name(entry) for entry in self.views or self.models[:1])

@@ -18,20 +18,14 @@ from tests.library import NOW, Library
 T = TypeVar("T")
 
 
-class Api:
+class Web:
     """Sends requests one by one, or many at once through `together`."""
 
-    def __init__(self, library: Library, **settings: Any) -> None:
-        """`library.folder` is the data directory; the clock stands at NOW."""
-        self.library = library
+    def __init__(self, settings: Settings, loaded: Loaded) -> None:
+        """The clock stands at NOW."""
         self.woken: list[str] = []
-        loaded = Loaded(
-            extractor=library.extractor,
-            matchers={served.name: served.matcher for served in library.models},
-            views=[library.models.default.name],
-        )
-        self.settings = Settings(data_dir=library.folder, decode_workers=1, **settings)
-        self.services: Services = build_services(self.settings, loaded, self.woken.append, clock=lambda: NOW)
+        self.settings = settings
+        self.services: Services = build_services(settings, loaded, self.woken.append, clock=lambda: NOW)
         self.services.start()
         self.app = create_app(self.services)
         self._runner = asyncio.Runner()
@@ -67,6 +61,20 @@ class Api:
 
         self._runner.run(end())
         self._runner.close()
+
+
+class Api(Web):
+    """The web side over a Library."""
+
+    def __init__(self, library: Library, **settings: Any) -> None:
+        """`library.folder` is the data directory."""
+        self.library = library
+        loaded = Loaded(
+            extractor=library.extractor,
+            matchers={served.name: served.matcher for served in library.models},
+            views=[library.models.default.name],
+        )
+        super().__init__(Settings(data_dir=library.folder, decode_workers=1, **settings), loaded)
 
 
 def checked(answer: httpx.Response, status: int, schema: type[BaseModel]) -> Any:

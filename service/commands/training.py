@@ -13,7 +13,6 @@ from service.folders import picture_files
 if TYPE_CHECKING:
     from models.dataset import CaptionedFeatures
     from models.extractor import Extractor
-    from models.matcher import Matcher
 
 app = typer.Typer()
 R = TypeVar("R")
@@ -94,9 +93,10 @@ def evaluate(
 
     from models.evaluate import evaluate as measured  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
+    from service.weights import load_model  # noqa: PLC0415
 
     place = device_of(device)
-    matcher = _matcher(model, place)
+    matcher = load_model(model, place)
     with tempfile.TemporaryDirectory() as folder:
         if precomp is None and features is None:
             features = _extracted(images, captions, split, detector, place, Path(folder))
@@ -139,16 +139,6 @@ def _extracted(
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
     extract_all(detector_of(detector, device), read_pictures(images, read_captions(captions, split)), out)
     return out
-
-
-def _matcher(model: str, device: str) -> "Matcher":
-    """A model, or the ensemble of several."""
-    from models.checkpoint import load_matcher  # noqa: PLC0415
-    from models.ensemble import combined  # noqa: PLC0415
-    from service.bootstrap import weights_folder  # noqa: PLC0415
-
-    names = [model] if Path(model).is_dir() else model.split("+")
-    return combined([load_matcher(weights_folder(name), device) for name in names])
 
 
 def extract_all(extractor: "Extractor", photographs: dict[str, Path], out: Path) -> None:
