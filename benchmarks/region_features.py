@@ -17,7 +17,6 @@ from torch import Tensor
 from models.dataset import CaptionLine, read_captions
 from models.detector import FasterRcnn, load_detector
 from models.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
-from models.mobilenet import normalised
 from models.regionfeatures import FeatureKind, region_features
 from models.vocabulary import tokenize
 
@@ -36,7 +35,7 @@ def described(
         pictures = [PIL.Image.open(folder / line.image).convert("RGB") for line in lines[start : start + batch]]
         sizes = detector._sizes(pictures[0])
         pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
-        scales = (detector.backbone(normalised(pixels)), detector.backbone(normalised(half)))
+        scales = (detector._maps(pixels), detector._maps(half))
         places = detector._find(scales[0], pixels)
         for kind, cells in VARIANTS:
             began = time.perf_counter()

@@ -93,12 +93,15 @@ class Catalog:
         with self._database.reading() as db:
             return to_failures(db.execute(sql))
 
-    def commit(self, ready: Sequence[Ready]) -> None:
+    def commit(self, ready: Sequence[Ready], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
 
-        Slots must continue num_slots() without a gap, ValueError otherwise.
+        Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `accept`
+        does but without a job: what comes with its regions is never seen waiting for them.
         """
         with self._changing() as db:
+            for picture in new:
+                take_in(db, picture, now)
             first = next_slot(db)
             slots = [picture.slot for picture in ready]
             if slots != list(range(first, first + len(slots))):

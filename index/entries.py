@@ -8,6 +8,8 @@ TagValue: TypeAlias = str | int | float
 ImageState: TypeAlias = Literal["queued", "ready", "failed", "deleted"]
 JobState: TypeAlias = Literal["queued", "running", "done"]
 
+FEATURES_ONLY = "features"  # the extension of what came without a picture: there is no original of it
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewPicture:
@@ -34,19 +36,25 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A picture whose region record lies, fsynced, at `slot`; `taken_at` (EXIF) counts where none was given."""
+    """A picture whose region record lies, fsynced, at `slot`; `taken_at` (EXIF) counts where none was given.
+
+    `width` and `height` are None where features alone are known.
+    """
 
     image_id: str
     slot: int
-    width: int
-    height: int
+    width: int | None
+    height: int | None
     extractor: str
     taken_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """One picture as the catalog knows it; `slot`, `width`, `height`, `extractor` are None until it is ready."""
+    """One picture as the catalog knows it; `slot` and `extractor` are None until it is ready.
+
+    So are `width` and `height`, which stay None where features alone came and did not say.
+    """
 
     image_id: str
     filename: str
@@ -62,6 +70,11 @@ class Image:
     deleted_at: float | None
     captions: tuple[str, ...]
     tags: Mapping[str, TagValue]
+
+    @property
+    def pictured(self) -> bool:
+        """Whether its bytes were taken in, and not features alone."""
+        return self.extension != FEATURES_ONLY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Faster R-CNN on MobileNetV2: pixels -> boxes, classes and one feature vector a region."""
+"""Faster R-CNN on a small backbone: pixels -> boxes, classes and one feature vector a region."""
 
 import hashlib
 import json
@@ -15,10 +15,11 @@ from torch import Tensor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import FeaturePyramidNetwork
 
+from models.backbone import FEATURE_DIM, STRIDE, Backbone, Maps
+from models.backbones import build_backbone
 from models.extractor import PICTURE, Detections, Extractor
 from models.extractor_config import CONFIG_FILE, read_config
 from models.heads import proposer, region_heads
-from models.mobilenet import CHANNELS, FEATURE_DIM, STRIDE, Maps, MobileNetV2, normalised
 from models.places import Places, places
 from models.regionfeatures import FeatureKind, region_features
 from models.sizes import fitted, stacked
@@ -32,6 +33,8 @@ class DetectorConfig:
 
     labels: tuple[str, ...]
     """Classes, without background and without the whole picture."""
+    backbone: str = "mobilenet-v2"
+    """One of `models.backbones`."""
     num_regions: int = 36
     whole_picture: bool = True
     feature: FeatureKind = "region"
@@ -58,15 +61,15 @@ class DetectorConfig:
 class FasterRcnn(Extractor):
     """Region proposals, class head and box head on a feature pyramid over the backbone's maps."""
 
-    def __init__(self, config: DetectorConfig, backbone: MobileNetV2 | None = None) -> None:
+    def __init__(self, config: DetectorConfig, backbone: Backbone | None = None) -> None:
         super().__init__()
         self.config = config
         self.feature_dim = FEATURE_DIM
         self.num_regions = config.num_regions
         self.labels = (*config.labels, PICTURE)
         self.digest = "untrained"
-        self.backbone = backbone or MobileNetV2()
-        self.neck = FeaturePyramidNetwork(list(CHANNELS.values()), config.neck_width)
+        self.backbone = backbone or build_backbone(config.backbone)
+        self.neck = FeaturePyramidNetwork(list(self.backbone.channels.values()), config.neck_width)
         self.proposer = proposer(config.neck_width, config.num_proposals)
         self.heads = region_heads(config.neck_width, config.head_width, 1 + len(config.labels))
 
@@ -74,7 +77,7 @@ class FasterRcnn(Extractor):
         self, pixels: UInt8[Tensor, "K 3 H W"], targets: list[dict[str, Tensor]]
     ) -> dict[str, Float[Tensor, ""]]:
         """Losses of proposer and heads in training mode; `targets` as torchvision's, label 0 is background."""
-        pyramid = self.neck(self.backbone(normalised(pixels))._asdict())
+        pyramid = self.neck(self._maps(pixels)._asdict())
         images = _images(pixels)
         proposals, of_proposer = self.proposer(images, pyramid, targets)
         _, of_heads = self.heads(pyramid, proposals, images.image_sizes, targets)
@@ -102,7 +105,7 @@ class FasterRcnn(Extractor):
     def _extract_alike(self, pictures: list[PIL.Image.Image]) -> Detections:
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
-        scales = (self.backbone(normalised(pixels)), self.backbone(normalised(half)))
+        scales = (self._maps(pixels), self._maps(half))
         found = self._find(scales[0], pixels)
         kind, cells = self.config.feature, self.config.cells
         features = region_features(self.backbone, kind, cells, scales, found.boxes, found.mask)
@@ -113,6 +116,10 @@ class FasterRcnn(Extractor):
     def _pixels(self, pictures: list[PIL.Image.Image], size: tuple[int, ...]) -> UInt8[Tensor, "K 3 H W"]:
         width, height = size
         return stacked(pictures, (width, height)).to(next(self.parameters()).device)
+
+    def _maps(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Maps:
+        maps: Maps = self.backbone(self.backbone.normalised(pixels))
+        return maps
 
     def _find(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> Places:
         """Regions in pixels of `pixels`."""

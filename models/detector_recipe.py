@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 
 from models.augment import View, random_view
-from models.mobilenet import STRIDE
+from models.backbone import STRIDE
 from models.sizes import fitted
 from models.teacher import Lesson
 

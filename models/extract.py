@@ -52,6 +52,7 @@ class Features:
     ids: tuple[str, ...]
     digest: str
     """The extractor's."""
+    label_names: tuple[str, ...] = ()
 
 
 def extract(extractor: Extractor, photographs: Mapping[str, Path], out: Path, batch: int = 32) -> Iterator[int]:
@@ -73,7 +74,7 @@ def open_features(folder: Path) -> Features:
     if manifest["done"] < len(ids):
         raise ValueError(f"{folder} holds {manifest['done']} of {len(ids)} pictures: extract the rest first")
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in Detections.__dataclass_fields__}
-    return Features(**arrays, ids=ids, digest=manifest["digest"])
+    return Features(**arrays, ids=ids, digest=manifest["digest"], label_names=tuple(manifest["labels"]))
 
 
 def begin(source: Source, ids: tuple[str, ...], out: Path) -> int:

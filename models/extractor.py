@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import PIL.Image
 from jaxtyping import Bool, Float, Int64
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from models.rows import Regions, Rows
 
 PICTURE = "picture"  # the label of the region that is the whole picture
+REGION = "region"  # the label of a region of which nothing more is known
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Detections(Rows):
 class Extractor(nn.Module, ABC):
     """Finds regions in pictures and describes each by one vector."""
 
+    sees: ClassVar[bool] = True
+    """False where features came from elsewhere and no picture can be looked at: `extract` raises then."""
     feature_dim: int
     num_regions: int
     """R: every picture gets this many rows, masked where it has fewer regions."""

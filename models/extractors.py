@@ -9,6 +9,7 @@ from models.detectron2_detector import load_detectron2
 from models.extractor import Extractor
 from models.extractor_config import read_config, read_kind
 from models.grid import Grid, load_grid
+from models.precomputed import KIND, load_precomputed
 from models.torchvision_detector import load_torchvision
 
 DEFAULT = "faster-rcnn"  # of a folder that names no kind
@@ -38,4 +39,5 @@ KINDS: Mapping[str, Callable[[Path, str], Extractor]] = {
     "torchvision": load_torchvision,
     "detectron2": load_detectron2,
     "grid": _load_grid,
+    KIND: load_precomputed,
 }

@@ -16,10 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from models.backbone import FEATURE_DIM, STRIDE, Backbone
+from models.backbones import build_backbone
 from models.base import tiles
 from models.detector import WEIGHTS_FILE, load_detector
 from models.extractor import Detections, Extractor
-from models.mobilenet import FEATURE_DIM, STRIDE, MobileNetV2, normalised, read_backbone
 from models.sizes import stacked
 
 CELL = "cell"  # the label of every region
@@ -41,7 +42,7 @@ class Grid(Extractor):
     labels = (CELL,)
     feature_dim = FEATURE_DIM
 
-    def __init__(self, config: GridConfig, backbone: MobileNetV2, digest: str = "untrained") -> None:
+    def __init__(self, config: GridConfig, backbone: Backbone, digest: str = "untrained") -> None:
         super().__init__()
         if config.side % STRIDE:
             raise ValueError(f"the side of a grid is a multiple of {STRIDE} pixels, not {config.side}")
@@ -58,7 +59,7 @@ class Grid(Extractor):
     def _extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         device = next(self.backbone.parameters()).device
         pixels = stacked(pictures, (self.config.side, self.config.side)).to(device)
-        features = self.backbone.widen(self.backbone(normalised(pixels)).stride32)
+        features = self.backbone.widen(self.backbone(self.backbone.normalised(pixels)).stride32)
         sizes = torch.tensor([picture.size for picture in pictures], dtype=torch.float32, device=device)
         boxes = self._unit_boxes(device) * sizes.repeat(1, 2).unsqueeze(1)
         shape = boxes.shape[:2]
@@ -80,9 +81,9 @@ class Grid(Extractor):
 
 
 def load_grid(weights: Path, device: str = "cpu", **settings: Any) -> Grid:
-    """A grid on the backbone of a detector's folder, or of a file as `read_backbone` reads it."""
+    """A grid on the backbone of a detector's folder, or on a MobileNetV2 from a file."""
     config = GridConfig(**settings)
-    backbone = load_detector(weights).backbone if weights.is_dir() else read_backbone(weights)
+    backbone = load_detector(weights).backbone if weights.is_dir() else build_backbone("mobilenet-v2", weights)
     file = weights / WEIGHTS_FILE if weights.is_dir() else weights
     identity = json.dumps(["grid", asdict(config)], sort_keys=True).encode() + file.read_bytes()
     grid = Grid(config, backbone, hashlib.sha256(identity).hexdigest()[:32])

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from models.mobilenet import FEATURE_DIM, LAST_STAGE_STRIDE, STRIDE, Maps, MobileNetV2
+from models.backbone import FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
 
 KNOWN_SIDE = 224  # pixels of the photographs the backbone learned from
 
@@ -15,7 +15,7 @@ FeatureKind = Literal["region", "map"]
 
 
 def region_features(
-    backbone: MobileNetV2,
+    backbone: Backbone,
     kind: FeatureKind,
     cells: int,
     scales: tuple[Maps, Maps],
@@ -40,12 +40,12 @@ def region_features(
 
 
 def _mean_features(
-    backbone: MobileNetV2, kind: FeatureKind, cells: int, maps: Maps, rois: Float[Tensor, "N 5"]
+    backbone: Backbone, kind: FeatureKind, cells: int, maps: Maps, rois: Float[Tensor, "N 5"]
 ) -> Float[Tensor, "N 1280"]:
     if kind == "map":
         wide = backbone.widen(maps.stride32)
         cuts: Tensor = roi_align(wide, rois, cells, 1 / STRIDE, 2, True)
         return cuts.mean((2, 3))
     # One sample a cell: a box of 14 x 14 cells is cut out as it is, where more samples would blur it.
-    cuts = roi_align(maps.stride16, rois, cells, 1 / LAST_STAGE_STRIDE, 1, True)
+    cuts = roi_align(maps.stride16, rois, cells, 1 / MIDDLE_STRIDE, 1, True)
     return backbone.last_stage(cuts.contiguous(memory_format=torch.channels_last)).mean((2, 3))

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from models.augment import View
+from models.backbones import build_backbone
 from models.coco import COCO_CLASSES
 from models.dataset import read_captions
 from models.detector import DetectorConfig, FasterRcnn, placed, save_detector
 from models.detector_recipe import DetectorRecipe, learning_rate, prefetched
-from models.mobilenet import read_backbone
 from models.teacher import Lesson, Teacher, look_at_all, read_lessons
 
 LESSONS_FILE = "lessons.jsonl"
@@ -28,6 +28,7 @@ def train_detector(
     recipe: DetectorRecipe,
     *,
     photographs: Mapping[str, Path],
+    backbone: str = "mobilenet-v2",
     backbone_file: Path,
     teacher_file: Path,
     out: Path,
@@ -44,7 +45,9 @@ def train_detector(
     torch.manual_seed(recipe.seed)
     out.mkdir(parents=True, exist_ok=True)
     lessons = _lessons(photographs, teacher_file, out, threads)
-    detector = FasterRcnn(DetectorConfig(labels=COCO_CLASSES), read_backbone(backbone_file))
+    detector = FasterRcnn(
+        DetectorConfig(labels=COCO_CLASSES, backbone=backbone), build_backbone(backbone, backbone_file)
+    )
     placed(detector, device)
     detector.backbone.requires_grad_(False)
     run = _Run(recipe, detector, out / CHECKPOINT_FILE, _writer(out) if tensorboard else None)

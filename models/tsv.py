@@ -35,8 +35,10 @@ class Record(NamedTuple):
     labels: np.ndarray
     """[n] index of the object; zeros in the six-column layout, which has none."""
     confidence: np.ndarray
-    """[n], likewise."""
+    """[n], NaN in the six-column layout."""
     has_objects: bool
+    size: tuple[int, int]
+    """Width and height of the picture."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,12 @@ def convert_tsv(
     a line of neither layout and for more boxes than `num_regions`.
     """
     ids = tuple(dict.fromkeys(line.split(b"\t", 1)[0].decode("utf-8") for _, line in _lines(files)))
-    first = next(_records(files), None)
+    first = next(read_tsv(files), None)
     if first is None:
         raise ValueError(f"no picture in {', '.join(map(str, files)) or 'no files'}")
-    source = TsvSource(num_regions, first.features.shape[1], _labels(first, objects), extractor)
+    source = TsvSource(num_regions, first.features.shape[1], object_names(first, objects), extractor)
     done = begin(source, ids, out)
-    remaining = islice(_records(files), done, None)
+    remaining = islice(read_tsv(files), done, None)
     while chunk := list(islice(remaining, batch)):
         done = write(source, done, _padded(chunk, source), out)
         yield done
@@ -83,7 +85,7 @@ def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
                 yield f"{path}:{number}", line.rstrip(b"\r\n")
 
 
-def _records(files: Sequence[Path]) -> Iterator[Record]:
+def read_tsv(files: Sequence[Path]) -> Iterator[Record]:
     """Each picture once, in the files' order."""
     seen: set[str] = set()
     for place, line in _lines(files):
@@ -105,12 +107,14 @@ def _record(place: str, line: bytes) -> Record:
         boxes = _array(held["boxes"], "<f4").reshape(num, 4)
         features = _array(held["features"], "<f4").reshape(num, -1)
         labels = _array(held["objects_id"], "<i8") if "objects_id" in held else np.zeros(num, np.int64)
-        confidence = _array(held["objects_conf"], "<f4") if "objects_conf" in held else np.zeros(num, np.float32)
+        confidence = _array(held["objects_conf"], "<f4") if "objects_conf" in held else np.full(num, np.nan)
+        side = "image_" if "image_w" in held else "img_"
+        size = int(held[f"{side}w"]), int(held[f"{side}h"])
         if not len(labels) == len(confidence) == num:
             raise ValueError("objects differ in number from boxes")
     except ValueError as problem:
         raise ValueError(f"{place}: {problem}") from problem
-    return Record(values[0].decode("utf-8"), boxes, features, labels, confidence, "objects_id" in held)
+    return Record(values[0].decode("utf-8"), boxes, features, labels, confidence, "objects_id" in held, size)
 
 
 def _array(text: bytes, kind: str) -> np.ndarray:
@@ -118,7 +122,7 @@ def _array(text: bytes, kind: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text, validate=True), kind)
 
 
-def _labels(first: Record, objects: Path | None) -> tuple[str, ...]:
+def object_names(first: Record, objects: Path | None) -> tuple[str, ...]:
     """What the labels of records like the first stand for."""
     if not first.has_objects:
         return ("region",)

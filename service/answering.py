@@ -20,14 +20,14 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(min(max(seconds, FIRST), LAST), UTC)
 
 
-def image_url(image_id: str) -> str:
-    """Where a picture's bytes are."""
-    return f"/images/{image_id}"
+def image_url(image: Image) -> str | None:
+    """Where a picture's bytes are; nowhere when features alone came."""
+    return f"/images/{image.image_id}" if image.pictured else None
 
 
-def thumbnail_url(image_id: str) -> str:
-    """Where its thumbnail is."""
-    return f"/images/{image_id}/thumbnail"
+def thumbnail_url(image: Image) -> str | None:
+    """Where its thumbnail is, likewise."""
+    return f"/images/{image.image_id}/thumbnail" if image.pictured else None
 
 
 def filter_of(asked: FilterAsked | None) -> Filter | None:
@@ -80,16 +80,14 @@ def picture_hits(outcome: Outcome) -> list[PictureHit]:
 
 def _picture_hit(rank: int, hit: Hit) -> PictureHit:
     image = hit.image
-    assert image.width is not None  # whatever has a slot was decoded
-    assert image.height is not None
     return PictureHit(
         rank=rank,
         image_id=image.image_id,
         score=hit.score,
         probability=None,
         shortlist_rank=hit.shortlist_rank,
-        url=image_url(image.image_id),
-        thumbnail_url=thumbnail_url(image.image_id),
+        url=image_url(image),
+        thumbnail_url=thumbnail_url(image),
         width=image.width,
         height=image.height,
         filename=image.filename,
@@ -123,8 +121,8 @@ def listed(image: Image) -> ImageListed:
     return ImageListed(
         image_id=image.image_id,
         filename=image.filename,
-        url=image_url(image.image_id),
-        thumbnail_url=thumbnail_url(image.image_id),
+        url=image_url(image),
+        thumbnail_url=thumbnail_url(image),
         width=image.width,
         height=image.height,
         state=image.state,

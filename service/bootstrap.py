@@ -11,6 +11,7 @@ import torch
 from index.catalog import Catalog
 from models.checkpoint import WEIGHTS
 from models.extractor import Extractor
+from models.extractor_config import CONFIG_FILE
 from models.extractors import load_extractor
 from models.matcher import Matcher
 from service.batcher import Batcher
@@ -25,7 +26,7 @@ from service.search import Search
 from service.served import Models, Served
 from service.settings import Settings
 from service.weights import DETECTOR, Misconfigured, load_models
-from service.worker_process import CATALOG, REGIONS, VIEWS, refuse_other_extractor
+from service.worker_process import CATALOG, EXTRACTOR, REGIONS, VIEWS, refuse_other_extractor
 
 log = logging.getLogger(__name__)
 
@@ -39,24 +40,44 @@ class Loaded:
     views: Sequence[str]  # names of those that pictures are encoded for
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Loaded":
-        """Read weights from disk; Misconfigured where a model was made for another detector."""
+    def from_settings(cls, settings: Settings, stored: bool = True) -> "Loaded":
+        """Read weights from disk; Misconfigured where a model was made for another detector.
+
+        Without `stored` it does not matter what the data directory holds.
+        """
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
         device = device_of(settings.device)
-        extractor = detector_of(settings.detector, device)
+        extractor = extractor_of(settings.detector, settings.data_dir if stored else None, device)
         loaded = cls(extractor=extractor, matchers=load_models(settings.models, device), views=settings.built_views)
         loaded.check()
         return loaded
 
     def check(self) -> None:
         """Misconfigured where a model was trained on another detector's features."""
+        made = self.extractor
         for name, matcher in self.matchers.items():
-            if matcher.extractor_digest != self.extractor.digest:
+            if matcher.extractor_digest != made.digest:
+                what = "the detector here is" if made.sees else "the data directory holds features of"
+                where = "REGARD_DETECTOR or REGARD_MODELS" if made.sees else "REGARD_MODELS or REGARD_DATA_DIR"
                 raise Misconfigured(
-                    f"{name} was trained on features of detector {matcher.extractor_digest}, and the detector here is"
-                    f" {self.extractor.digest}: set REGARD_DETECTOR or REGARD_MODELS so that they belong together"
+                    f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
+                    f" set {where} so that they belong together"
                 )
+            if matcher.encoders.feature_dim != made.feature_dim:
+                raise Misconfigured(
+                    f"{name} reads features of {matcher.encoders.feature_dim} numbers, and those of {made.digest} have"
+                    f" {made.feature_dim}: the name of the features is wrong in one of them"
+                )
+
+
+def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:
+    """The detector in a folder; for None, what made the features in the data directory, or else the shipped one."""
+    extractor = detector_of(folder, device)
+    if folder is None and data_dir is not None and (data_dir / EXTRACTOR / CONFIG_FILE).is_file():
+        made = load_extractor(data_dir / EXTRACTOR, device)
+        return extractor if extractor.digest == made.digest else made
+    return extractor
 
 
 def detector_of(folder: Path | None, device: str) -> Extractor:
@@ -118,7 +139,7 @@ def build_services(
     ValueError where what is stored was made by another detector.
     """
     catalog = Catalog(settings.data_dir / CATALOG)
-    refuse_other_extractor(catalog, loaded.extractor)
+    refuse_other_extractor(catalog, loaded.extractor.digest)
     originals = Originals(settings.data_dir)
     regions = StoredRegions(settings.data_dir / REGIONS, loaded.extractor)
     models = Models(
@@ -140,7 +161,7 @@ def build_services(
         batcher=batcher,
         cache=result_cache(settings),
         pool=DecodePool.from_settings(settings),
-        intake=Intake.from_settings(settings, catalog, originals, wake),
+        intake=Intake.from_settings(settings, catalog, originals, wake, sees=loaded.extractor.sees),
         progress=Progress(catalog, models),
         metrics=metrics,
         clock=clock,

@@ -120,6 +120,13 @@ class ViewNotBuilt(Conflict):
     title = "This model is known but cannot search yet"
 
 
+class FeaturesOnly(Conflict):
+    """The data directory holds features made elsewhere, and nothing here finds such regions in a picture."""
+
+    kind = "features-only"
+    title = "This collection holds features alone"
+
+
 class TooLarge(Problem):
     """The body is over its limit; reading stopped there."""
 

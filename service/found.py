@@ -34,10 +34,10 @@ class PictureHit(Answer):
     score: float = Field(description="Raw score of the model; for pictures like a picture, a cosine.")
     probability: float | None = Field(description="Null while the model has no calibration.")
     shortlist_rank: int = Field(description="Place that stage one gave it, from 1.")
-    url: str
-    thumbnail_url: str
-    width: int
-    height: int
+    url: str | None = Field(description="Null where features alone were taken in: there is no picture to show.")
+    thumbnail_url: str | None
+    width: int | None = Field(description="Null where features came without it.")
+    height: int | None
     filename: str
     taken_at: AwareDatetime | None
     captions: list[str]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from index.catalog import Catalog
 from index.entries import NewPicture
-from service.errors import InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
+from service.errors import FeaturesOnly, InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
 from service.form import Form, FormLimits, SpooledFile
 from service.header import inspect
 from service.manifest import Described, parse_manifest
@@ -78,15 +78,24 @@ class Intake:
         max_pixels: int,
         wake: Callable[[str], None],
         clock: Callable[[], float] = time.time,
+        sees: bool = True,
     ) -> None:
-        """`wake` is told the job's id once the job is safe; it may block for a moment and must not raise."""
+        """`wake` is told the job's id once the job is safe; it may block for a moment and must not raise.
+
+        Without `sees` nothing here finds regions in a picture, and none is taken in.
+        """
         self._catalog, self._originals = catalog, originals
         self._limits, self._max_pixels = limits, max_pixels
-        self._wake, self._clock = wake, clock
+        self._wake, self._clock, self._sees = wake, clock, sees
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, catalog: Catalog, originals: Originals, wake: Callable[[str], None]
+        cls,
+        settings: Settings,
+        catalog: Catalog,
+        originals: Originals,
+        wake: Callable[[str], None],
+        sees: bool = True,
     ) -> "Intake":
         """With the limits that settings name."""
         limits = FormLimits(
@@ -94,13 +103,18 @@ class Intake:
             max_body_bytes=settings.max_body_bytes,
             max_files=settings.max_files,
         )
-        return cls(catalog, originals, limits, settings.max_pixels, wake)
+        return cls(catalog, originals, limits, settings.max_pixels, wake, sees=sees)
 
     async def receive(self, content_type: str, content_length: int | None, body: AsyncIterable[bytes]) -> IngestReceipt:
         """Take in the files of a form: `images`, and `manifest` as text or file.
 
-        TooLarge, InvalidRequest and NothingAccepted refuse the whole request.
+        TooLarge, InvalidRequest, NothingAccepted and FeaturesOnly refuse the whole request.
         """
+        if not self._sees:
+            raise FeaturesOnly(
+                "No pictures are taken in here: the data directory holds features made elsewhere, and nothing here"
+                " finds such regions. Use another data directory, or take in features with `regard ingest-features`."
+            )
         incoming = self._originals.incoming
         async with spooled(content_type, content_length, body, incoming, self._limits) as form:
             return await asyncio.to_thread(self._take, form)

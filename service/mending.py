@@ -1,4 +1,4 @@
-"""Region records that a damaged disk lost are made again from the originals."""
+"""Region records that a damaged disk lost are made again from the originals, where there are some."""
 
 import logging
 from collections.abc import Sequence
@@ -31,6 +31,9 @@ def mend(slab: Slab, catalog: Catalog, originals: Originals, pool: DecodePool, e
 
 def _decoded(image: Image | None, originals: Originals, pool: DecodePool) -> Decoded | None:
     if image is None:  # deleted: nothing asks for its regions
+        return None
+    if not image.pictured:
+        log.error("%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id)
         return None
     try:
         return pool.decode(originals.path(image.image_id, image.extension), originals.thumbnail(image.image_id))

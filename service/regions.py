@@ -11,15 +11,18 @@ import numpy.typing as npt
 import torch
 
 from index.slab import Layout, Slab
-from models.extractor import Detections, Extractor
+from models.extractor import REGION, Detections, Extractor
 from models.rows import Regions
-from service.results import Region
+from service.results import Box, Region
 
 SEEN = ("boxes", "labels", "confidence", "mask")  # the fields that say where regions are and what they show
 
 
 def region_layout(num_regions: int, feature_dim: int) -> Layout:
-    """The record of one picture. Boxes are in pixels of the upright picture at full size."""
+    """The record of one picture. Boxes are in pixels of the upright picture at full size.
+
+    Of features that came without them boxes and confidence are NaN and labels -1.
+    """
     return {
         "features": ((num_regions, feature_dim), "f2"),
         "boxes": ((num_regions, 4), "f4"),
@@ -59,9 +62,16 @@ def listed(
     """The real regions of one picture with their labels in words."""
     regions = []
     for r in np.flatnonzero(mask):
-        x1, y1, x2, y2 = (round(float(edge), 1) for edge in boxes[r])
-        regions.append(Region((x1, y1, x2, y2), names[labels[r]], float(confidence[r])))
+        label = names[labels[r]] if 0 <= labels[r] < len(names) else REGION
+        regions.append(Region(_box(boxes[r]), label, None if np.isnan(confidence[r]) else float(confidence[r])))
     return regions
+
+
+def _box(edges: npt.NDArray[np.floating]) -> Box | None:
+    if np.isnan(edges).any():
+        return None
+    x1, y1, x2, y2 = (round(float(edge), 1) for edge in edges)
+    return x1, y1, x2, y2
 
 
 def found_in(detections: Detections, names: Sequence[str], scale: tuple[float, float]) -> Found:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from index.entries import Caption, Image
 from index.filters import Filter
+
+Box: TypeAlias = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +39,14 @@ class ImageQuestion(Question):
 
 @dataclass(frozen=True)
 class Region:
-    """A region of a picture; `box` is x1 y1 x2 y2 in pixels of the upright picture."""
+    """A region of a picture; `box` is x1 y1 x2 y2 in pixels of the upright picture.
 
-    box: tuple[float, float, float, float]
+    Box and confidence are None where features alone came and did not say.
+    """
+
+    box: Box | None
     label: str
-    confidence: float
+    confidence: float | None
 
 
 @dataclass(frozen=True)

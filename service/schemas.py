@@ -14,9 +14,11 @@ class Answer(BaseModel):
 class Box(Answer):
     """One region of a picture."""
 
-    box: tuple[float, float, float, float] = Field(description="x1 y1 x2 y2 in pixels of the upright picture")
-    label: str
-    confidence: float
+    box: tuple[float, float, float, float] | None = Field(
+        description="x1 y1 x2 y2 in pixels of the upright picture; null where features came without boxes."
+    )
+    label: str = Field(description="`region` where nothing more is known.")
+    confidence: float | None = Field(description="Null where features came without one.")
 
 
 class Accepted(Answer):
@@ -75,9 +77,9 @@ class RegionsAnswer(Answer):
     """The regions found in a picture, best first."""
 
     image_id: str
-    width: int
-    height: int
-    extractor: str = Field(description="Digest of the detector that found them.")
+    width: int | None = Field(description="Null where features came without it.")
+    height: int | None
+    extractor: str = Field(description="Digest of the detector that found them, or the name its features go by.")
     regions: list[Box]
 
 
@@ -86,8 +88,8 @@ class ImageListed(Answer):
 
     image_id: str
     filename: str
-    url: str
-    thumbnail_url: str
+    url: str | None = Field(description="Null where features alone were taken in: there is no picture to show.")
+    thumbnail_url: str | None
     width: int | None = Field(description="Null until the picture has been decoded.")
     height: int | None
     state: Literal["queued", "ready", "failed", "deleted"]

@@ -18,7 +18,7 @@ from index.view import View
 from models.base import tiles
 from models.extractor import Extractor
 from models.rows import Regions
-from service.errors import InvalidRequest, NotFound
+from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.regions import Found, StoredRegions, found_in
 from service.rerank import explain_captions, explain_pictures, score_captions, score_pictures
 from service.results import CaptionFound, Hit, ImageQuestion, Outcome, Question, TextQuestion
@@ -76,7 +76,15 @@ class Search:
         return self.image(question, *self.stored(image_id))
 
     def detect(self, picture: PIL.Image.Image, width: int, height: int) -> Found:
-        """The regions of a picture that is not stored, with boxes at its full size `width` x `height`."""
+        """The regions of a picture that is not stored, with boxes at its full size `width` x `height`.
+
+        FeaturesOnly where nothing here finds regions.
+        """
+        if not self._extractor.sees:
+            raise FeaturesOnly(
+                f"No regions can be found in a picture here: the data directory holds features of"
+                f" {self._extractor.digest}, made elsewhere. Ask with the image_id of a stored one."
+            )
         scale = width / picture.width, height / picture.height
         return found_in(self._extractor.extract([picture]), self._extractor.labels, scale)
 

@@ -25,7 +25,7 @@ from service.settings import Settings
 from service.spool import remove_strays
 from service.worker import Worker
 
-CATALOG, REGIONS, VIEWS = "catalog.sqlite", "regions", "views"
+CATALOG, REGIONS, VIEWS, EXTRACTOR = "catalog.sqlite", "regions", "views", "extractor"
 LOCK_PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def open_worker(
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))
         catalog = stack.enter_context(closing(Catalog(folder / CATALOG)))
-        refuse_other_extractor(catalog, extractor)
+        refuse_other_extractor(catalog, extractor.digest)
         views = [
             stack.enter_context(closing(KeptView(matcher, folder / VIEWS / matcher.digest, extractor)))
             for matcher in {matcher.digest: matcher for matcher in matchers}.values()
@@ -78,15 +78,22 @@ def serve_worker(settings: Settings, extractor: Extractor, matchers: Sequence[Ma
         worker.run(wakeups, stop)
 
 
-def refuse_other_extractor(catalog: Catalog, extractor: Extractor) -> None:
-    """ValueError when the last stored pictures were made by another extractor: features of two do not mix."""
+def refuse_other_extractor(catalog: Catalog, digest: str) -> None:
+    """ValueError when the stored pictures were made by another extractor: features of two do not mix."""
+    stored = stored_extractor(catalog)
+    if stored is not None and stored != digest:
+        raise ValueError(
+            f"The stored regions were found by the extractor {stored}, this one is {digest}."
+            " Start with the detector of then (REGARD_DETECTOR; unset for features made elsewhere), or use another"
+            " data directory (REGARD_DATA_DIR)."
+        )
+
+
+def stored_extractor(catalog: Catalog) -> str | None:
+    """The digest of what made the last stored regions; None where there are none."""
     count = catalog.num_slots()
-    for image in catalog.images_at(range(max(0, count - 100), count)):
-        if image is not None and image.extractor != extractor.digest:
-            raise ValueError(
-                f"The stored regions were found by the extractor {image.extractor}, this one is {extractor.digest}."
-                " Start with the detector of then (REGARD_DETECTOR), or ingest into an empty data directory."
-            )
+    images = catalog.images_at(range(max(0, count - 100), count))
+    return next((image.extractor for image in reversed(images) if image is not None), None)
 
 
 def _lock(folder: Path) -> WriterLock:

@@ -52,7 +52,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""
     loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])  # type: ignore[dict-item]
     monkeypatch.setattr(service.bootstrap, "detector_of", lambda folder, device: FakeExtractor())
-    monkeypatch.setattr(Loaded, "from_settings", lambda settings: loaded)
+    monkeypatch.setattr(Loaded, "from_settings", lambda settings, stored=True: loaded)
 
 
 def photos(folder: Path, *colours: str) -> Path:

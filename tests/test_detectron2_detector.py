@@ -14,6 +14,7 @@ from torch import nn
 
 from models.detectron2_detector import fill, load_detectron2
 from models.extractor_config import Unavailable
+from models.extractors import load_extractor
 from models.unpickle import Refused
 
 
@@ -139,3 +140,32 @@ def test_a_config_that_would_run_something_is_refused(tmp_path: Path) -> None:
 def test_classes_without_names_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r'2 classes; name each in config\.json under "classes"'):
         load_detectron2(folder(tmp_path, FPN))
+
+
+@pytest.mark.detectron2
+@pytest.mark.realdata
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(1800)  # a thousand proposals through the last stage of ResNet-50, on one thread
+@pytest.mark.parametrize(
+    ("name", "width"), [("faster_rcnn_R_50_C4_1x", 2048), ("faster_rcnn_R_50_FPN_1x", 1024)], ids=["C4", "FPN"]
+)
+def test_the_model_zoos_configurations_take_real_photographs(
+    name: str, width: int, data_dir: Path, tmp_path: Path
+) -> None:
+    from detectron2 import model_zoo  # noqa: PLC0415
+
+    (at := tmp_path / "detector").mkdir()
+    detector = load_extractor(
+        folder(at, f"_BASE_: {model_zoo.get_config_file(f'COCO-Detection/{name}.yaml')}\n", num_regions=36)
+    )
+    files = sorted((data_dir / "butd-sample" / "images").glob("COCO_*.jpg"))[:2]
+    pictures = [PIL.Image.open(file).convert("RGB") for file in files]
+    found = detector.extract(pictures)
+    assert found.features.shape == (2, 36, width)
+    assert found.features.isfinite().all()
+    for picture, boxes, mask in zip(pictures, found.boxes, found.mask, strict=True):
+        assert mask.sum() > 20
+        corners, edges = boxes[mask], torch.tensor([picture.width, picture.height])
+        assert (corners[:, :2] >= 0).all()
+        assert (corners[:, 2:] <= edges + 1e-3).all()
+        assert (corners[:, 2:] > corners[:, :2]).all()

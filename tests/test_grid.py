@@ -10,9 +10,10 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import mobilenet_v2
 
+from models.backbone import FEATURE_DIM
+from models.backbones import build_backbone
 from models.encoders import EncoderConfig
 from models.grid import CELL, Grid, GridConfig, load_grid
-from models.mobilenet import FEATURE_DIM, MobileNetV2, normalised
 from models.registry import build
 from models.rows import Words
 
@@ -20,7 +21,7 @@ from models.rows import Words
 @pytest.fixture(scope="module")
 def grid() -> Grid:
     torch.manual_seed(1)
-    backbone = MobileNetV2().eval()
+    backbone = build_backbone("mobilenet-v2").eval()
     for layer in backbone.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight)  # its fresh weights count on batch norm and let all signal die
@@ -50,7 +51,7 @@ def test_a_cell_holds_the_map_at_its_place(grid: Grid) -> None:
     square = picture(224, 224)
     pixels = torch.from_numpy(np.array(square)).permute(2, 0, 1)[None]
     with torch.no_grad():
-        stage = grid.backbone.widen(grid.backbone(normalised(pixels)).stride32)
+        stage = grid.backbone.widen(grid.backbone(grid.backbone.normalised(pixels)).stride32)
     features = grid.extract([square]).features
     assert features[0].unique(dim=0).shape[0] == 49  # no two cells look alike
     for row in range(7):
@@ -67,7 +68,7 @@ def test_what_a_picture_gets_does_not_depend_on_its_batch(grid: Grid) -> None:
 
 def test_a_side_that_cells_do_not_fill_is_refused() -> None:
     with pytest.raises(ValueError, match="multiple of 32"):
-        Grid(GridConfig(side=230), MobileNetV2())
+        Grid(GridConfig(side=230), build_backbone("mobilenet-v2"))
 
 
 def test_loading_names_weights_and_configuration(tmp_path: Path) -> None:

@@ -4,17 +4,18 @@ import pytest
 import torch
 from torchvision.ops import roi_align
 
-from models.mobilenet import Maps, MobileNetV2
+from models.backbone import Backbone, Maps
+from models.backbones import build_backbone
 from models.regionfeatures import FeatureKind, region_features
 
 
 @pytest.fixture(scope="module")
-def backbone() -> MobileNetV2:
+def backbone() -> Backbone:
     torch.manual_seed(0)
-    return MobileNetV2().eval()
+    return build_backbone("mobilenet-v2").eval()
 
 
-def two_scales(backbone: MobileNetV2) -> tuple[Maps, Maps]:
+def two_scales(backbone: Backbone) -> tuple[Maps, Maps]:
     generator = torch.Generator().manual_seed(1)
     large, half = (torch.rand(2, 3, side, side, generator=generator) for side in (448, 224))
     return backbone(large), backbone(half)
@@ -32,7 +33,7 @@ LARGE = [[True, False, False], [True, False, False]]  # mean side above 317 pixe
 
 @pytest.mark.parametrize("kind", ["map", "region"])
 @torch.no_grad()
-def test_each_region_alone_gives_the_same(backbone: MobileNetV2, kind: FeatureKind) -> None:
+def test_each_region_alone_gives_the_same(backbone: Backbone, kind: FeatureKind) -> None:
     scales = two_scales(backbone)
     features = region_features(backbone, kind, 8, scales, BOXES, MASK)
     assert not features[~MASK].any()
@@ -49,7 +50,7 @@ def test_each_region_alone_gives_the_same(backbone: MobileNetV2, kind: FeatureKi
 
 
 @torch.no_grad()
-def test_pictures_without_a_large_or_a_small_region_are_ordinary(backbone: MobileNetV2) -> None:
+def test_pictures_without_a_large_or_a_small_region_are_ordinary(backbone: Backbone) -> None:
     scales = two_scales(backbone)
     whole = torch.tensor([[0.0, 0, 448, 448]]).expand(2, 1, 4)
     for boxes in (whole, whole / 8):

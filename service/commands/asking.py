@@ -98,7 +98,8 @@ def print_hits(hits: list[PictureHit], url: str) -> None:
     if not hits:
         print("nothing found")
     for hit in hits:
-        print(f"{hit.rank:3}  {hit.score:7.3f}  {hit.filename}  {url.rstrip('/')}{hit.url}")
+        place = hit.image_id if hit.url is None else f"{url.rstrip('/')}{hit.url}"
+        print(f"{hit.rank:3}  {hit.score:7.3f}  {hit.filename}  {place}")
         for line in reasons(hit.explanation.model_dump() if hit.explanation else {}):
             print(f"       {line}")
 
@@ -115,7 +116,8 @@ def reasons(explanation: dict[str, Any]) -> list[str]:
         if explanation["attention"] is not None:
             attention = explanation["attention"][number]
             region = explanation["regions"][attention.index(max(attention))]
-            box = ", ".join(f"{edge:.0f}" for edge in region["box"])
-            line += f" {region['label']} [{box}]"
+            line += f" {region['label']}"
+            if region["box"] is not None:
+                line += f" [{', '.join(f'{edge:.0f}' for edge in region['box'])}]"
         lines.append(line)
     return lines

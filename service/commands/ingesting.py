@@ -1,4 +1,4 @@
-"""Send pictures to a server and wait until they can be found."""
+"""Take pictures in: sent to a server, or known by their features alone and written to a data directory."""
 
 import json
 from collections.abc import Sequence
@@ -35,14 +35,68 @@ def ingest(
     url: Url = LOCAL,
     as_json: AsJson = False,
 ) -> None:
-    """Send pictures to a server. Waits until they can be found, and lists what was turned away."""
-    sent = send(url, paths, captions)
-    if as_json:
-        print_json(vars(sent))
-    else:
-        report(sent)
-    if sent.rejected or sent.failed:
-        raise typer.Exit(1)
+    """Send pictures to a server. Waits until they can be found, and lists what was turned away.
+
+    Features without pictures are taken in by `regard ingest-features`.
+    """
+    finish(send(url, paths, captions), as_json)
+
+
+@app.command()
+def ingest_features(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            exists=True, help="A folder that `extract` or `convert tsv` wrote, one in SCAN's layout, or bottom-up TSVs."
+        ),
+    ],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Data directory to write to; REGARD_DATA_DIR if not given.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of SCAN's layout.")] = "test",
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help='JSON lines: {"image": name, "captions": [..]}; not for SCAN\'s.'
+        ),
+    ] = None,
+    extractor: Annotated[
+        str, typer.Option(help="Name of what made the features, for SCAN's layout and TSVs.")
+    ] = "bottom-up-36",
+    regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, for TSVs.")] = 36,
+    objects: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Names of a TSV's objects, a line each.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take in features without their pictures. They are searched by models made for such features.
+
+    Writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
+    """
+    from models.featured import open_collection  # noqa: PLC0415 - PyTorch comes with it
+    from service.bootstrap import detector_of, device_of  # noqa: PLC0415
+    from service.features import ingest_features as taken_in  # noqa: PLC0415
+    from service.flags import read_settings  # noqa: PLC0415
+
+    settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
+    about = {name: said["captions"] for name, said in ({} if captions is None else read_manifest(captions)).items()}
+    collection = open_collection(
+        sources, split=split, extractor=extractor, num_regions=regions, objects=objects, captions=about
+    )
+    sent, unused = Sent(), set(about)
+    with progress() as bars:
+        task = bars.add_task("taking in", total=collection.total)
+        for taken in taken_in(
+            collection, settings.data_dir, lambda: detector_of(settings.detector, device_of(settings.device))
+        ):
+            bars.advance(task, len(taken.names))
+            unused.difference_update(taken.names)
+            sent.accepted += taken.accepted
+            sent.duplicates += taken.duplicates
+            sent.rejected += [vars(one) for one in taken.rejected]
+    if unused:
+        note(f"{len(unused)} captioned pictures are not among the features, as {min(unused)}")
+    finish(sent, as_json)
 
 
 def send(url: str, paths: Sequence[Path], captions: Path | None = None) -> Sent:
@@ -97,6 +151,16 @@ def read_manifest(path: Path) -> dict[str, Any]:
         except (ValueError, KeyError, TypeError):
             raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from None
     return about
+
+
+def finish(sent: Sent, as_json: bool) -> None:
+    """Print what became of the files; the status tells whether all were taken."""
+    if as_json:
+        print_json(vars(sent))
+    else:
+        report(sent)
+    if sent.rejected or sent.failed:
+        raise typer.Exit(1)
 
 
 def report(sent: Sent) -> None:

@@ -30,7 +30,7 @@ def detect(picture: Picture, detector: Detector = None, device: Device = "auto",
         print_json({"width": size[0], "height": size[1], "extractor": extractor.digest, "regions": regions})
         return
     rows = [
-        [region.label, f"{region.confidence:.2f}", ", ".join(f"{edge:.0f}" for edge in region.box)]
+        [region.label, f"{region.confidence or 0:.2f}", ", ".join(f"{edge:.0f}" for edge in region.box or ())]
         for region in found.regions
     ]
     print_table("label", "confidence", "box", rows=rows)
@@ -49,7 +49,8 @@ def explain(
     from service.bootstrap import Loaded  # noqa: PLC0415
 
     given = {"device": device, "detector": detector, "models": model}
-    loaded = Loaded.from_settings(read_settings({name: value for name, value in given.items() if value is not None}))
+    settings = read_settings({name: value for name, value in given.items() if value is not None})
+    loaded = Loaded.from_settings(settings, stored=False)
     found, _ = found_in_file(loaded.extractor, picture)
     answer = explained_pair(loaded, sentence, found)
     if as_json:

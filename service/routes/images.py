@@ -66,7 +66,7 @@ def list_tags(services: Using) -> TagsAnswer:
 )
 def get_image(image_id: str, request: Request, services: Using) -> Response:
     """As uploaded, but without GPS, maker notes and other metadata; TIFF comes as JPEG."""
-    image = stored(services, image_id)
+    image = pictured(stored(services, image_id))
     tag = f'"{image_id}"'
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag, **CACHED})
@@ -86,7 +86,7 @@ def get_image(image_id: str, request: Request, services: Using) -> Response:
 )
 def get_thumbnail(image_id: str, request: Request, services: Using) -> Response:
     """At most 320 pixels a side, upright, without metadata."""
-    ready(services, image_id)
+    pictured(ready(services, image_id))
     tag = f'"{image_id}-thumbnail"'
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag, **CACHED})
@@ -104,11 +104,9 @@ def get_thumbnail(image_id: str, request: Request, services: Using) -> Response:
     responses=problems(NotFound, Problem),
 )
 def get_regions(image_id: str, services: Using) -> RegionsAnswer:
-    """Boxes in pixels of the upright picture, with labels, best first."""
+    """Boxes in pixels of the upright picture, with labels, best first; of features alone, as far as these say."""
     image = ready(services, image_id)
     assert image.slot is not None  # what is ready has them
-    assert image.width is not None
-    assert image.height is not None
     assert image.extractor is not None
     return RegionsAnswer(
         image_id=image_id,
@@ -149,4 +147,14 @@ def ready(services: Services, image_id: str) -> Image:
     image = stored(services, image_id)
     if image.state != "ready":
         raise NotFound(f"Picture {image_id} is still waiting for its turn.")
+    return image
+
+
+def pictured(image: Image) -> Image:
+    """The same, if there is a picture; NotFound where features alone were taken in."""
+    if not image.pictured:
+        raise NotFound(
+            f"{image.image_id} was ingested as features only: there is no picture to show."
+            f" /images/{image.image_id}/regions lists its regions."
+        )
     return image

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.answering import failure, job_answer
 from service.errors import (
+    FeaturesOnly,
     InvalidRequest,
     NotFound,
     NothingAccepted,
@@ -26,7 +27,7 @@ PATH = "/ingest"
     summary="Take pictures in",
     status_code=202,
     openapi_extra=INGEST_FORM,
-    responses=problems(NothingAccepted, InvalidRequest, TooLarge, Problem),
+    responses=problems(NothingAccepted, InvalidRequest, FeaturesOnly, TooLarge, Problem),
 )
 async def ingest(request: Request, response: Response, services: Using) -> IngestAnswer:
     """202 means the accepted files are safe: they will be searchable whatever is killed from here on."""

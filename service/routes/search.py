@@ -16,6 +16,7 @@ from service.bootstrap import Services
 from service.cache import cache_key
 from service.decode import DecodeFailed
 from service.errors import (
+    FeaturesOnly,
     InvalidRequest,
     NotFound,
     Overloaded,
@@ -86,7 +87,15 @@ async def search_text(asked: TextAsked, request: Request, services: Using) -> Re
     response_model=ImageAnswer,
     openapi_extra=IMAGE_FORM,
     responses=problems(
-        InvalidRequest, UnreadablePicture, NotFound, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem
+        InvalidRequest,
+        UnreadablePicture,
+        NotFound,
+        UnknownModel,
+        ViewNotBuilt,
+        FeaturesOnly,
+        TooLarge,
+        Overloaded,
+        Problem,
     ),
 )
 async def search_image(request: Request, services: Using) -> Response:

@@ -1,0 +1,25 @@
+"""Backbones by name."""
+
+from pathlib import Path
+
+from models.backbone import Architecture, Backbone, read_backbone, untrained
+from models.efficientnet_lite import EFFICIENTNET_LITE0, EFFICIENTNET_LITE2
+from models.mobilenet import MOBILENET_V2
+
+BACKBONES = {
+    "mobilenet-v2": MOBILENET_V2,
+    "efficientnet-lite0": EFFICIENTNET_LITE0,
+    "efficientnet-lite2": EFFICIENTNET_LITE2,
+}
+
+
+def architecture(name: str) -> Architecture:
+    """ValueError lists the names there are."""
+    if name not in BACKBONES:
+        raise ValueError(f"no backbone is called {name!r}; there are {', '.join(BACKBONES)}")
+    return BACKBONES[name]
+
+
+def build_backbone(name: str, file: Path | None = None) -> Backbone:
+    """The backbone of that name, with the weights in `file` or random ones."""
+    return read_backbone(architecture(name), file) if file else untrained(architecture(name))

@@ -1,0 +1,100 @@
+"""EfficientNet-Lite as a backbone: EfficientNet (Tan and Le 2019) with ReLU6, without squeeze-and-excitation.
+
+Width and depth grow together from lite0 on; the stem, the last convolution and the number of blocks in the first and
+last stage do not.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torchvision.ops.misc import Conv2dNormActivation
+
+from models.backbone import FEATURE_DIM, Architecture
+
+# Of lite0: blocks, kernel, stride, expansion, channels.
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+STEM = 32
+CHANNELS_MULTIPLE = 8
+CLASSIFIER = "_fc."  # of the published file
+
+
+class Block(nn.Module):
+    """Widen, convolve each channel alone, narrow; added to what came in where the shapes agree."""
+
+    def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        wide = channels * expansion
+        widen = [_convolution(channels, wide, 1)] if expansion > 1 else []
+        each = _convolution(wide, wide, kernel, stride, groups=wide)
+        self.layers = nn.Sequential(*widen, each, _convolution(wide, out, 1, activation_layer=None))
+        self.adds = stride == 1 and channels == out
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return x + out if self.adds else out
+
+
+_convolution = partial(Conv2dNormActivation, norm_layer=partial(nn.BatchNorm2d, eps=1e-3), activation_layer=nn.ReLU6)
+
+
+def layers(width: float, depth: float) -> nn.Sequential:
+    """Stem, blocks and the last convolution, one after another."""
+    parts: list[nn.Module] = [_convolution(3, STEM, 3, 2)]
+    channels = STEM
+    for place, (repeats, kernel, stride, expansion, out) in enumerate(STAGES):
+        fixed = place in (0, len(STAGES) - 1)
+        for turn in range(repeats if fixed else math.ceil(depth * repeats)):
+            parts.append(Block(channels, scaled(out, width), kernel, 1 if turn else stride, expansion))
+            channels = scaled(out, width)
+    return nn.Sequential(*parts, _convolution(channels, FEATURE_DIM, 1))
+
+
+def scaled(channels: int, width: float) -> int:
+    """The multiple of 8 next to `channels` times `width`, never below nine tenths of it."""
+    wanted = channels * width
+    near = max(CHANNELS_MULTIPLE, int(wanted + CHANNELS_MULTIPLE / 2) // CHANNELS_MULTIPLE * CHANNELS_MULTIPLE)
+    return near if near >= 0.9 * wanted else near + CHANNELS_MULTIPLE
+
+
+def read(empty: nn.Sequential, file: Path) -> Mapping[str, Tensor]:
+    """The published state dict, whose entries come in the order of the layers; ValueError where it is another's."""
+    theirs = {name: value for name, value in torch.load(file, weights_only=True).items() if CLASSIFIER not in name}
+    ours = empty.state_dict()
+    fits = len(theirs) == len(ours) and all(
+        mine.shape == value.shape and name.rpartition(".")[2] == their.rpartition(".")[2]
+        for (name, mine), (their, value) in zip(ours.items(), theirs.items(), strict=True)
+    )
+    if not fits:
+        raise ValueError(f"{file} does not hold the weights of this EfficientNet-Lite")
+    return dict(zip(ours, theirs.values(), strict=True))
+
+
+def architecture(width: float, depth: float) -> Architecture:
+    """EfficientNet-Lite of a width and a depth, both as multiples of lite0's."""
+    blocks = [
+        repeats if place in (0, len(STAGES) - 1) else math.ceil(depth * repeats)
+        for place, (repeats, *_) in enumerate(STAGES)
+    ]
+    return Architecture(
+        layers=partial(layers, width, depth),
+        read=lambda file: read(layers(width, depth), file),
+        ends=(1 + sum(blocks[:3]), 1 + sum(blocks[:5])),
+        channels=(scaled(STAGES[2][4], width), scaled(STAGES[4][4], width), scaled(STAGES[6][4], width)),
+        pixel_scale=128.0,
+    )
+
+
+EFFICIENTNET_LITE0 = architecture(1.0, 1.0)
+EFFICIENTNET_LITE2 = architecture(1.1, 1.2)
