@@ -1,0 +1,1 @@
+"""How fast the models are beside the forms their authors wrote, and beside what the machine could do at best."""

@@ -1,0 +1,42 @@
+"""Random pictures and sentences: what a score costs does not depend on what they show."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from models.base import Reranker
+from models.encoders import EncoderConfig
+from models.registry import build
+from models.rows import Regions, Words
+
+SHORTEST, LONGEST = 8, 20
+MEAN, SPREAD = 12.5, 3.0  # words of a caption, <start> and <end> among them
+
+
+def model(name: str, width: int, **options: Any) -> Reranker:
+    """A model with random weights for features and vectors of `width` numbers."""
+    torch.manual_seed(0)
+    return build(name, EncoderConfig(num_words=2, word_dim=2, feature_dim=width, width=width), options).eval()
+
+
+def regions(num: int, num_regions: int, width: int) -> Regions:
+    """Unit vectors."""
+    generator = torch.Generator().manual_seed(1)
+    vectors = normalize(torch.randn(num, num_regions, width, generator=generator), dim=2)
+    return Regions(vectors, torch.ones(num, num_regions, dtype=torch.bool))
+
+
+def lengths(num: int) -> Int64[Tensor, " Q"]:
+    """As long as captions are: normal, 8 to 20 words, 12.5 on average."""
+    drawn = MEAN + SPREAD * torch.randn(num, generator=torch.Generator().manual_seed(2))
+    return drawn.round().clamp(SHORTEST, LONGEST).long()
+
+
+def words(lengths: Int64[Tensor, " Q"], width: int) -> Words:
+    """Unit vectors, zeros where padded."""
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    vectors = torch.randn(*mask.shape, width, generator=torch.Generator().manual_seed(3))
+    return Words(normalize(vectors, dim=2).masked_fill(~mask.unsqueeze(2), 0), mask)

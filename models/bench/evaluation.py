@@ -1,0 +1,84 @@
+"""All captions with all pictures, as an evaluation scores them, beside the caption loop.
+
+Ours is timed in full, batch by batch. The loop would take a quarter of an hour: between two batches it is given a few
+captions, drawn at random, and what one takes is taken for all. Three loops are measured: in float32 with all pictures
+at once, in float32 with 128 at a time, and in float64 with 128 at a time, which is what the published code of SCAN and
+BFAN does.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import torch
+
+from models.base import Reranker, score_in_blocks, tiles
+from models.bench import data
+from models.bench.encoding import Sizes
+from models.bench.literal import CaptionLoop
+from models.bench.rerank import matrix_flops
+from models.bench.timing import Best, Turns, seconds_of
+from models.rows import Regions, Words
+
+BATCH = 256  # captions between two looks at the loops
+SAMPLE = 2  # captions of each batch that go through the loops
+FEW = 2  # pictures on which operations are counted
+AUTHORS_BLOCK = 128
+MODELS = ("scan-t2i-lse", "scan-t2i-avg", "scan-i2t-lse", "scan-i2t-avg", "bfan-prob", "bfan-equal")
+
+
+@torch.no_grad()
+def evaluation_row(name: str, projected: Regions, words: Words, best: Best) -> dict[str, Any]:
+    """One model; a few captions of every batch go through the loops."""
+    reranker = data.model(name, projected.vectors.shape[2])
+    began = time.perf_counter()
+    images = reranker.precompute(projected)
+    precomputing = time.perf_counter() - began
+    loops = caption_loops(reranker, projected)
+    generator = torch.Generator().manual_seed(4)
+    turns: dict[str, list[float]] = {name: [] for name in ("ours", *loops)}
+    order = words.mask.sum(1).argsort(stable=True)  # short ones first, as an evaluation hands them out
+    for part in tiles(len(words), BATCH):
+        batch = words[order[part]]
+        chosen = batch[torch.randperm(len(batch), generator=generator)[:SAMPLE]]
+        turns["ours"].append(seconds_of(partial(score_in_blocks, reranker, images, batch)))
+        for form, loop in loops.items():
+            turns[form].append(seconds_of(partial(loop, chosen)) * len(batch) / len(chosen))
+    pairs = len(projected) * len(words)
+    seconds = sum(turns["ours"]) + precomputing
+    floor = best.floor(pairs * matrix_flops(reranker, images[:FEW], words) / (FEW * len(words)))
+    return {
+        "model": name,
+        "candidates": len(projected),
+        "captions": len(words),
+        "seconds": seconds,
+        "us_per_pair": 1e6 * seconds / pairs,
+        "floor_us_per_pair": 1e6 * floor / pairs,
+        "ratio_to_floor": seconds / floor,
+        **{f"{form}_us_per_pair": 1e6 * sum(turns[form]) / pairs for form in loops},
+        **{f"ratio_to_{form}": Turns(turns).ratio(form, "ours") for form in loops},
+    }
+
+
+def caption_loops(reranker: Reranker, projected: Regions) -> dict[str, Callable[[Words], Any]]:
+    """The three loops."""
+    plain, blocks = CaptionLoop(reranker, projected), CaptionLoop(reranker, projected, AUTHORS_BLOCK)
+    double = CaptionLoop(deepcopy(reranker).double(), projected.to(dtype=torch.float64), AUTHORS_BLOCK)
+    return {
+        "literal": plain.score,
+        "blocks": blocks.score,
+        "blocks_float64": lambda words: double.score(words.to(dtype=torch.float64)),
+    }
+
+
+def evaluation(
+    models: Sequence[str], candidates: Sequence[int], captions: int, sizes: Sizes, best: Best
+) -> Iterator[dict[str, Any]]:
+    """A row for every model and number of pictures; captions are as long as captions are, whatever `sizes` say."""
+    words = data.words(data.lengths(captions), sizes.width)
+    for count in candidates:
+        projected = data.regions(count, sizes.regions, sizes.width)
+        for name in models:
+            yield evaluation_row(name, projected, words, best)

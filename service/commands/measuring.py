@@ -1,0 +1,101 @@
+"""How fast: `regard bench`."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from service.commands.shared import AsJson, print_json, print_table, progress
+
+app = typer.Typer()
+
+
+class What(StrEnum):
+    """What can be measured."""
+
+    RERANK = "rerank"
+    TRAIN = "train"
+    EVALUATE = "evaluate"
+
+
+@app.command()
+def bench(
+    what: Annotated[
+        What,
+        typer.Argument(
+            help="rerank: a sentence against candidates. train: one step on hardest negatives. "
+            "evaluate: all captions with all pictures."
+        ),
+    ],
+    model: Annotated[
+        list[str] | None, typer.Option(help="Name of a model, repeatable; the usual ones if none.")
+    ] = None,
+    candidates: Annotated[
+        list[int] | None,
+        typer.Option(min=2, help="Pictures that a sentence meets, repeatable: 100 and 1000, batches of 128, 1000."),
+    ] = None,
+    captions: Annotated[int, typer.Option(min=1, help="Of an evaluation.")] = 5000,
+    regions: Annotated[int, typer.Option(min=1, help="Of every picture.")] = 36,
+    words: Annotated[int, typer.Option(min=1, help="Of a sentence; captions to evaluate have 8 to 20.")] = 14,
+    width: Annotated[int, typer.Option(min=2, help="Of a vector.")] = 1024,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of every form: rerank, train.")] = 5,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of this process; all cores if not given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed on random vectors. Ours, the form of the models' authors and the machine's best, in turns."""
+    import torch  # noqa: PLC0415 - seconds, which `--help` should not take
+
+    from models.bench.encoding import Sizes  # noqa: PLC0415
+    from models.bench.evaluation import MODELS as EVALUATED  # noqa: PLC0415
+    from models.bench.evaluation import evaluation  # noqa: PLC0415
+    from models.bench.rerank import rerank  # noqa: PLC0415
+    from models.bench.timing import best_rates, hardware  # noqa: PLC0415
+    from models.bench.training import MODELS as TRAINED  # noqa: PLC0415
+    from models.bench.training import training  # noqa: PLC0415
+    from models.registry import RERANKERS  # noqa: PLC0415
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    sizes, best = Sizes(regions=regions, words=words, width=width), best_rates()
+    match what:
+        case What.RERANK:
+            names, counts = model or list(RERANKERS), candidates or [100, 1000]
+            rows = rerank(names, counts, sizes, rounds, best)
+        case What.TRAIN:
+            names, counts = model or list(TRAINED), candidates or [128]
+            rows = training(names, counts, sizes, rounds, best)
+        case What.EVALUATE:
+            names, counts = model or list(EVALUATED), candidates or [1000]
+            rows = evaluation(names, counts, captions, sizes, best)
+    report = {"hardware": hardware() | best.rates(), "rows": watched(rows, len(names) * len(counts))}
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report)
+
+
+def watched(rows: Iterator[dict[str, Any]], total: int) -> list[dict[str, Any]]:
+    """All rows, with a bar that moves as they come."""
+    with progress() as bars:
+        return list(bars.track(rows, total=total, description="measuring"))
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """The machine in one line, and a table."""
+    print(", ".join(f"{name} {value}" for name, value in report["hardware"].items()))
+    columns = list(report["rows"][0])
+    print_table(
+        *(name.replace("_", " ") for name in columns), rows=[[cell(v) for v in row.values()] for row in report["rows"]]
+    )
+
+
+def cell(value: Any) -> str:
+    """Three digits of a measured number."""
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float) and value < 1000
+        else f"{value:.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
