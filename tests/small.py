@@ -22,7 +22,9 @@ def small_matcher(
     return new_matcher(name, encoders, PooledConfig(width=8, embed_dim=4), vocabulary, extractor).eval()
 
 
-def small_weights(folder: Path, name: str, seed: int = 1) -> Path:
+def small_weights(
+    folder: Path, name: str, seed: int = 1, *, feature_dim: int = D, extractor: str = "fake-extractor"
+) -> Path:
     """A folder of such weights."""
-    save_matcher(small_matcher(name, seed), folder)
+    save_matcher(small_matcher(name, seed, feature_dim=feature_dim, extractor=extractor), folder)
     return folder
