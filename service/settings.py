@@ -34,7 +34,10 @@ class Settings(BaseSettings):
 
     device: str = Field("auto", description="Where models run: cpu, cuda, cuda:1, or auto (CUDA where it works).")
     threads: int | None = Field(None, ge=1, description="CPU threads of each process; PyTorch's choice if not set.")
-    detector: Path | None = Field(None, description="Folder of the detector's weights; the shipped one if not set.")
+    detector: Path | None = Field(
+        None,
+        description="Folder of the detector's weights; if not set the shipped one, none for features made elsewhere.",
+    )
     models: Names = Field(
         ("scan-t2i-avg",),
         min_length=1,

@@ -9,6 +9,7 @@ import pytest
 
 from models.featured import open_collection
 from service.bootstrap import Loaded
+from service.commands.asking import reasons
 from service.found import ImageAnswer, TextAnswer
 from service.mending import mend
 from service.schemas import ImagesAnswer, RegionsAnswer
@@ -43,6 +44,7 @@ def test_they_are_found_by_words_and_explained_as_far_as_they_say(web: Web) -> N
         assert why["regions"] == [{"box": None, "label": "region", "confidence": None}] * 4
         assert np.array(why["attention"]).shape == (len(why["words"]), 4)
         assert sum(why["contributions"]) == pytest.approx(best["score"], abs=1e-5)
+        assert [line.split()[::2] for line in reasons(why)] == [[word, "region"] for word in pair]  # and no box
 
 
 def test_they_are_asked_with_by_their_ids(web: Web) -> None:
