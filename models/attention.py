@@ -1,5 +1,7 @@
 """Pure functions that several models share. Masks are meant: a padded place weighs nothing."""
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -8,14 +10,20 @@ from models.rows import Words
 
 # Added outside the root, as the published code of SCAN and BFAN does: x / (|x| + EPSILON).
 EPSILON = 1e-8
+# exp(-30) squared is still a thousand times what a squared length is clamped to.
+LARGEST_EXPONENT = 30.0
 
 
 def unit(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
     """x / (|x| + 1e-8) along `dim`; a row of zeros stays zero."""
+    return vectors / (length(vectors, dim) + EPSILON)
+
+
+def length(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
+    """|x| along `dim`, which stays with one place."""
     # The root's gradient at zero is infinite, and padding is zero: the clamp keeps it finite
     # without moving any norm that float32 can tell from zero.
-    norm = vectors.square().sum(dim, keepdim=True).clamp_min(1e-30).sqrt()
-    return vectors / (norm + EPSILON)
+    return vectors.square().sum(dim, keepdim=True).clamp_min(1e-30).sqrt()
 
 
 def masked_mean(values: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch D"]:
@@ -30,6 +38,21 @@ def masked_softmax(logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"
     peak = masked.amax(dim, keepdim=True)
     weights = (masked - torch.where(peak.isfinite(), peak, 0)).exp()
     return weights / weights.sum(dim, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+
+
+def weights_up_to_scale(
+    logits: Float[Tensor, "*shape"], bound: float | None, mask: Bool[Tensor, "*#shape"], dim: int
+) -> Float[Tensor, "*shape"]:
+    """Softmax along `dim` without its denominator, for what does not change with a factor of all weights.
+
+    `bound` is how large a logit can be; where exponentials so large could overflow (or it is None) it is a whole
+    softmax. Padded places may weigh something: to vectors of zeros, which they stand for, it makes no difference.
+    """
+    # Such weights are squared and added up in pairs.
+    largest = math.log(torch.finfo(logits.dtype).max) / 2 - math.log(logits.shape[dim])
+    if bound is None or bound > min(largest, LARGEST_EXPONENT):
+        return masked_softmax(logits, mask, dim)
+    return logits.exp()
 
 
 def gram(vectors: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N N"]:
@@ -52,9 +75,10 @@ def cosine(
     query_length: Float[Tensor, "*#shape"],
 ) -> Float[Tensor, "*shape"]:
     """Cosine from an inner product, the attended vector's squared length and the query's length."""
-    # The clamp inside the root keeps its gradient finite and rounding from making a square negative.
-    length = squared_length.clamp_min(1e-30).sqrt() * query_length
-    return inner / length.clamp_min(EPSILON)
+    # The clamp inside the root keeps its gradient finite and rounding from making a square negative. A vector of
+    # zeros has inner products of zero: any clamp of the product gives 0, and this one leaves all others alone.
+    both = squared_length.clamp_min(1e-30).sqrt() * query_length
+    return inner / both.clamp_min(1e-30)
 
 
 def squared_sum_of_regions(

@@ -13,7 +13,6 @@ this answer alone does not depend on it. A lone fragment is thus attended to.
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
@@ -22,11 +21,11 @@ from models.attention import (
     EPSILON,
     cosine,
     gram,
-    masked_softmax,
+    length,
     similarities,
     squared_sum_of_regions,
     squared_sum_of_words,
-    unit,
+    weights_up_to_scale,
 )
 from models.base import Explanation, Reranker
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
@@ -54,16 +53,17 @@ class BfanImages(Rows):
 
 
 def focused(weights: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], focal: Focal, dim: int) -> Tensor:
-    """Attention weights along `dim` without those that do not stand out, adding up to 1 again.
+    """Attention weights along `dim` without those that do not stand out; a factor of all of them changes nothing.
 
     Padded places weigh nothing and are compared with nothing.
     """
+    weights = weights.masked_fill(~mask, 0)
     fixed = weights.detach()  # what is kept is a step: no gradient flows through the choice
     worth = fixed.sqrt() if focal == "prob" else mask.to(fixed.dtype)
-    kept = fixed * worth.sum(dim, keepdim=True) > (fixed * worth).sum(dim, keepdim=True)
-    kept = kept | ~kept.any(dim, keepdim=True)
-    chosen = weights.masked_fill(~kept, 0)
-    return chosen / chosen.sum(dim, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    total, least = worth.sum(dim, keepdim=True), (fixed * worth).sum(dim, keepdim=True)
+    # None stands out where not even the largest does: then all do.
+    least = least.masked_fill(fixed.amax(dim, keepdim=True) * total <= least, -1)
+    return weights.masked_fill(fixed * total <= least, 0)
 
 
 class Bfan(Reranker):
@@ -87,7 +87,8 @@ class Bfan(Reranker):
 
     def explain(self, images: BfanImages, words: Words) -> Explanation:  # type: ignore[override]
         shares, by_words = self._shares(images, words)
-        return Explanation("words attend regions", by_words.permute(2, 0, 3, 1), shares.permute(1, 0, 2))
+        attention = by_words / by_words.sum(1, keepdim=True)
+        return Explanation("words attend regions", attention.permute(2, 0, 3, 1), shares.permute(1, 0, 2))
 
     def _shares(self, images: BfanImages, words: Words) -> tuple[Float[Tensor, "K Q W"], Float[Tensor, "K R Q W"]]:
         """What every word gives to the score: its own relevance and, because a region's relevance
@@ -95,7 +96,7 @@ class Bfan(Reranker):
         raw, vectors = similarities(images.vectors, words)
         word_lengths, region_lengths = vectors.norm(dim=-1), images.vectors.norm(dim=-1)[:, :, None, None]
         real_words, real_regions = words.mask[None, None], images.mask[:, :, None, None]
-        over_words, over_regions = self._normalised(raw, region_lengths * word_lengths)
+        over_words, over_regions = self._logits(raw, region_lengths * word_lengths)
         by_words = self._attention(over_words, real_regions, dim=1)
         by_regions = self._attention(over_regions, real_words, dim=3)
         of_words = cosine((by_words * raw).sum(1), squared_sum_of_regions(by_words, images.gram), word_lengths)
@@ -104,19 +105,20 @@ class Bfan(Reranker):
         num_words, num_regions = words.mask.sum(1).clamp_min(1), images.mask.sum(1).clamp_min(1)
         return of_words / num_words[:, None] + of_regions / num_regions[:, None, None], by_words
 
-    def _normalised(
+    def _logits(
         self, raw: Float[Tensor, "K R Q W"], lengths: Float[Tensor, "K R Q W"]
     ) -> tuple[Float[Tensor, "K R Q W"], Float[Tensor, "K R Q W"]]:
-        """Similarities as words compare regions by, and as regions compare words by."""
+        """What words compare regions by, and what regions compare words by."""
+        times = self.config.lambda_softmax
         if self.config.similarity == "cosine":
-            cosines = raw / lengths.clamp_min(EPSILON)
+            cosines = raw * (times / lengths.clamp_min(EPSILON))
             return cosines, cosines
         clipped = leaky_relu(raw, 0.1)
-        return unit(clipped, 3), unit(clipped, 1)
+        return clipped * (times / (length(clipped, 3) + EPSILON)), clipped * (times / (length(clipped, 1) + EPSILON))
 
     def _attention(
-        self, likeness: Float[Tensor, "K R Q W"], mask: Bool[Tensor, "..."], dim: int
+        self, logits: Float[Tensor, "K R Q W"], mask: Bool[Tensor, "..."], dim: int
     ) -> Float[Tensor, "K R Q W"]:
-        """Focal attention over the real fragments along `dim`."""
-        weights = masked_softmax(self.config.lambda_softmax * likeness, mask, dim)
+        """Focal attention over the real fragments along `dim`, up to a factor of each query's own."""
+        weights = weights_up_to_scale(logits, self.config.lambda_softmax, mask, dim)
         return focused(weights, mask, self.config.focal, dim)

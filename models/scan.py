@@ -2,7 +2,8 @@
 
 Where paper and code differ the code is followed: [x]+ is LeakyReLU(0.1), vectors are taken as normalised,
 LogSumExp is not divided by the number of words. The attended vector is never built: with s = <v_r, e_w>
-and the Gram matrix G of the attended side, cos(query, sum_i a_i source_i) = a.s / (|query| sqrt(a'Ga)).
+and the Gram matrix G of the attended side, cos(query, sum_i a_i source_i) = a.s / (|query| sqrt(a'Ga)). A factor of
+all a_i changes nothing there, so the softmax's denominator is left out.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from models.attention import (
+    EPSILON,
     cosine,
     gram,
+    length,
     masked_softmax,
     similarities,
     squared_sum_of_regions,
     squared_sum_of_words,
-    unit,
+    weights_up_to_scale,
 )
 from models.base import Explanation, Reranker
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
@@ -50,19 +53,18 @@ class ScanImages(Rows):
     mask: Bool[Tensor, "K R"]
 
 
-def normalise(raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], how: Normalisation, dim: int) -> Tensor:
-    """First normalisation of the similarities, along the queries' axis `dim`; padded places hold zero."""
-    match how:
-        case "softmax":
-            return masked_softmax(raw, mask, dim)
-        case "l2norm":
-            return unit(raw, dim)
-        case "clipped_l2norm":
-            return unit(leaky_relu(raw, 0.1), dim)
-        case "clipped":
-            return leaky_relu(raw, 0.1)
-        case "no_norm":
-            return raw
+def logits_of(
+    raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
+) -> tuple[Float[Tensor, "*shape"], float | None]:
+    """Logits of the attention, and how large they can be: similarities normalised along the queries' axis `dim`, whose
+    padded places hold zero, times lambda."""
+    how, times = config.normalisation, config.lambda_softmax
+    if how == "softmax":
+        return times * masked_softmax(raw, mask, dim), times
+    clipped = leaky_relu(raw, 0.1) if how in ("clipped", "clipped_l2norm") else raw
+    if how in ("clipped", "no_norm"):
+        return times * clipped, None
+    return clipped * (times / (length(clipped, dim) + EPSILON)), times
 
 
 def pool(relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int) -> Tensor:
@@ -101,8 +103,10 @@ class Scan(Reranker):
         return pool(relevance, images.mask.unsqueeze(-1), self.config, dim=1).T
 
     def explain(self, images: ScanImages, words: Words) -> Explanation:  # type: ignore[override]
-        relevance, attention = self._attend(images, words)
-        attention = attention.permute(2, 0, 3, 1)
+        relevance, weights = self._attend(images, words)
+        mask, dim = (images.mask[:, :, None, None], 1) if self.config.direction == "t2i" else (words.mask, 3)
+        weights = weights.masked_fill(~mask, 0)
+        attention = (weights / weights.sum(dim, keepdim=True)).permute(2, 0, 3, 1)
         if self.config.direction == "i2t":
             return Explanation("regions attend words", attention)
         counts = words.mask.sum(1)[:, None, None]
@@ -112,15 +116,16 @@ class Scan(Reranker):
         return Explanation("words attend regions", attention, parts)
 
     def _attend(self, images: ScanImages, words: Words) -> tuple[Tensor, Tensor]:
-        """Cosine of every query with what it attends to, [K Q W] or [K R Q]; attention [K R Q W]."""
+        """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each
+        query's own, which no cosine sees."""
         raw, vectors = similarities(images.vectors, words)
         regions_mask = images.mask[:, :, None, None]
         if self.config.direction == "t2i":
-            weights = normalise(raw, words.mask, self.config.normalisation, dim=3)
-            attention = masked_softmax(self.config.lambda_softmax * weights, regions_mask, dim=1)
-            squared = squared_sum_of_regions(attention, images.gram)
-            return cosine((attention * raw).sum(1), squared, vectors.norm(dim=-1)), attention
-        weights = normalise(raw, regions_mask, self.config.normalisation, dim=1)
-        attention = masked_softmax(self.config.lambda_softmax * weights, words.mask, dim=3)
-        squared = squared_sum_of_words(attention, gram(vectors))
-        return cosine((attention * raw).sum(3), squared, images.vectors.norm(dim=-1).unsqueeze(-1)), attention
+            logits, bound = logits_of(raw, words.mask, self.config, dim=3)
+            weights = weights_up_to_scale(logits, bound, regions_mask, dim=1)
+            squared = squared_sum_of_regions(weights, images.gram)
+            return cosine((weights * raw).sum(1), squared, vectors.norm(dim=-1)), weights
+        logits, bound = logits_of(raw, regions_mask, self.config, dim=1)
+        weights = weights_up_to_scale(logits, bound, words.mask, dim=3)
+        squared = squared_sum_of_words(weights, gram(vectors))
+        return cosine((weights * raw).sum(3), squared, images.vectors.norm(dim=-1).unsqueeze(-1)), weights
