@@ -138,6 +138,13 @@ def test_the_program_prints_rows(
     for row in report["rows"]:
         for name in ("us_per_pair", "ratio_to_literal", "ratio_to_floor"):
             assert row[name] > 0
-    measuring.app(arguments, standalone_mode=False)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["model", "scan-t2i-avg", "bfan-prob"]
+
+
+def test_a_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"model": "sman", "us_per_pair": 12345.6, "literal_peak_mb": None}]
+    measuring.print_report({"hardware": {"cpu": "Some CPU", "cores": 2}, "rows": rows})
+    assert capsys.readouterr().out.splitlines() == [
+        "cpu Some CPU, cores 2",
+        "model  us per pair  literal peak mb",
+        "sman   12346        -",
+    ]

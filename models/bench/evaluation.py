@@ -24,7 +24,6 @@ from models.rows import Regions, Words
 
 BATCH = 256  # captions between two looks at the loops
 SAMPLE = 2  # captions of each batch that go through the loops
-FEW = 2  # pictures on which operations are counted
 AUTHORS_BLOCK = 128
 MODELS = ("scan-t2i-lse", "scan-t2i-avg", "scan-i2t-lse", "scan-i2t-avg", "bfan-prob", "bfan-equal")
 
@@ -48,7 +47,8 @@ def evaluation_row(name: str, projected: Regions, words: Words, best: Best) -> d
             turns[form].append(seconds_of(partial(loop, chosen)) * len(batch) / len(chosen))
     pairs = len(projected) * len(words)
     seconds = sum(turns["ours"]) + precomputing
-    floor = best.floor(pairs * matrix_flops(reranker, images[:FEW], words) / (FEW * len(words)))
+    block = images[: reranker.block[0]]  # operations are counted on as many pictures as are scored at once
+    floor = best.floor(pairs * matrix_flops(reranker, block, words) / (len(block) * len(words)))
     return {
         "model": name,
         "candidates": len(projected),

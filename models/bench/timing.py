@@ -42,9 +42,9 @@ def seconds_of(form: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def in_turns(forms: Mapping[str, Callable[[], Any]], rounds: int) -> Turns:
-    """Every form once in each round; one more call of each before does not count."""
-    for form in forms.values():
+def in_turns(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: bool = False) -> Turns:
+    """Every form once in each round; before, unless `warm`, one more call of each that does not count."""
+    for form in forms.values() if not warm else ():
         form()
     turns = [{name: seconds_of(form) for name, form in forms.items()} for _ in range(rounds)]
     return Turns({name: [turn[name] for turn in turns] for name in forms})

@@ -91,7 +91,7 @@ def training_row(name: str, sizes: Sizes, rounds: int, best: Best) -> dict[str, 
         found = step("ours", reranker, batch)
     expected = step("literal", reranker, batch)
     forms = {form: partial(step, form, reranker, batch) for form in FORMS}
-    turns = in_turns({**forms, "encoders": encoders_step(sizes)}, rounds)
+    turns = in_turns({**forms, "encoders": encoders_step(sizes)}, rounds, warm=True)
     ours, literal, encoders = (turns.usual(form) for form in (*FORMS, "encoders"))
     floor = best.floor(float(counter.get_total_flops()))
     return {

@@ -10,6 +10,8 @@ from service.commands.shared import AsJson, print_json, print_table, progress
 
 app = typer.Typer()
 
+FULL_DIGITS = 1000
+
 
 class What(StrEnum):
     """What can be measured."""
@@ -91,11 +93,7 @@ def print_report(report: dict[str, Any]) -> None:
 
 
 def cell(value: Any) -> str:
-    """Three digits of a measured number."""
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float) and value < 1000
-        else f"{value:.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    """Three digits of what was measured; a dash for what could not be."""
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < FULL_DIGITS else f"{value:.0f}"
+    return "-" if value is None else str(value)
