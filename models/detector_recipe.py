@@ -19,6 +19,8 @@ from models.teacher import Lesson
 class DetectorRecipe:
     """How to train; the same recipe, photographs and seed give the same detector."""
 
+    backbone: str = "mobilenet-v2"
+    """One of `models.backbones`."""
     steps: int = 1500
     batch: int = 8
     learning_rate: float = 8e-4

@@ -1,6 +1,5 @@
 """Trains the Faster R-CNN on photographs whose boxes and classes a teacher detector gives."""
 
-import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,6 @@ from torch import nn
 from models.augment import View
 from models.backbones import build_backbone
 from models.coco import COCO_CLASSES
-from models.dataset import read_captions
 from models.detector import DetectorConfig, FasterRcnn, placed, save_detector
 from models.detector_recipe import DetectorRecipe, learning_rate, prefetched
 from models.teacher import Lesson, Teacher, look_at_all, read_lessons
@@ -28,7 +26,6 @@ def train_detector(
     recipe: DetectorRecipe,
     *,
     photographs: Mapping[str, Path],
-    backbone: str = "mobilenet-v2",
     backbone_file: Path,
     teacher_file: Path,
     out: Path,
@@ -46,7 +43,7 @@ def train_detector(
     out.mkdir(parents=True, exist_ok=True)
     lessons = _lessons(photographs, teacher_file, out, threads)
     detector = FasterRcnn(
-        DetectorConfig(labels=COCO_CLASSES, backbone=backbone), build_backbone(backbone, backbone_file)
+        DetectorConfig(labels=COCO_CLASSES, backbone=recipe.backbone), build_backbone(recipe.backbone, backbone_file)
     )
     placed(detector, device)
     detector.backbone.requires_grad_(False)
@@ -142,43 +139,3 @@ def _writer(out: Path) -> Any:
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # in the training extra
 
     return SummaryWriter(out / "tensorboard")
-
-
-def main() -> None:
-    """`python -m models.train_detector`: a recipe's fields and the paths as flags."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--captions", type=Path, required=True, help="JSON lines with image and split")
-    parser.add_argument("--split", default="train")
-    parser.add_argument("--backbone", type=Path, required=True, help="MobileNetV2, safetensors")
-    parser.add_argument("--teacher", type=Path, required=True, help="YOLOX, ONNX")
-    parser.add_argument("--out", type=Path, required=True, help="run folder; a run found there goes on")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--restart", action="store_true", help="ignore a checkpoint in --out")
-    parser.add_argument("--tensorboard", action="store_true")
-    for name, value in asdict(DetectorRecipe()).items():
-        number = type(value[0] if isinstance(value, tuple) else value)
-        nargs = len(value) if isinstance(value, tuple) else None
-        parser.add_argument(f"--{name.replace('_', '-')}", type=number, nargs=nargs, default=value)
-    given = vars(parser.parse_args())
-    folder = given["captions"].parent
-    fields: dict[str, Any] = {
-        name: tuple(given[name]) if isinstance(value, tuple) else given[name]
-        for name, value in asdict(DetectorRecipe()).items()
-    }
-    recipe = DetectorRecipe(**fields)
-    train_detector(
-        recipe,
-        photographs={line.image: folder / line.image for line in read_captions(given["captions"], given["split"])},
-        backbone_file=given["backbone"],
-        teacher_file=given["teacher"],
-        out=given["out"],
-        device=given["device"],
-        threads=given["threads"],
-        resume=not given["restart"],
-        tensorboard=given["tensorboard"],
-    )
-
-
-if __name__ == "__main__":
-    main()

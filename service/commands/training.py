@@ -46,7 +46,7 @@ def extract(
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="`detector`, or a recipe for a matching model.")],
+    recipe: Annotated[str, typer.Argument(help="`backbone`, `detector`, or a recipe for a matching model.")],
     out: Out,
     captions: Captions = None,
     features: Features = None,
@@ -54,7 +54,7 @@ def train(
     start: Annotated[
         Path | None, typer.Option("--from", exists=True, file_okay=False, help="Weights that the recipe starts from.")
     ] = None,
-    backbone: Annotated[Path | None, typer.Option(help="For the detector: MobileNetV2 as safetensors.")] = None,
+    backbone: Annotated[Path | None, typer.Option(help="Its weights, for backbone and detector.")] = None,
     teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
@@ -63,11 +63,16 @@ def train(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train the detector or a model. A run that was stopped goes on where it was."""
-    if recipe == "detector":
-        if backbone is None or teacher is None or captions is None:
-            raise typer.BadParameter("the detector is trained with --captions, --backbone and --teacher")
-        _train_detector(captions, split, backbone, teacher, out, change or [], device)
+    """Train the detector, its backbone or a model. A run that was stopped goes on where it was."""
+    if recipe in ("backbone", "detector"):
+        if backbone is None or captions is None:
+            raise typer.BadParameter(f"the {recipe} is trained with --captions and --backbone")
+        if recipe == "backbone":
+            tune_backbone(captions, (split, dev), backbone, out, change or [], device)
+        elif teacher is None:
+            raise typer.BadParameter("the detector is trained with --teacher")
+        else:
+            _train_detector(captions, split, backbone, teacher, out, change or [], device)
         return
     data = [_captioned(precomp, features, captions, name) for name in (split, dev)]
     _train_matcher(recipe, data, out, change or [], device, start)
@@ -186,6 +191,29 @@ def _train_detector(
         out=out,
         device=device_of(device),
     )
+
+
+def tune_backbone(
+    captions: Path, splits: tuple[str, str], backbone: Path, out: Path, changes: list[str], device: str
+) -> None:
+    """Tune a backbone with a progress bar; ValueError where `out` holds another tuning."""
+    from models.dataset import read_captions  # noqa: PLC0415
+    from models.logs import written  # noqa: PLC0415
+    from models.tune_backbone import Tuning  # noqa: PLC0415
+    from models.tuning_recipe import TuningRecipe  # noqa: PLC0415
+    from service.bootstrap import device_of  # noqa: PLC0415
+
+    train, dev = (read_captions(captions, split) for split in splits)
+    recipe = changed(TuningRecipe(), changes)
+    tuning = Tuning(recipe, captions.parent, train, dev, backbone, out, device_of(device))
+    with written(out) as log, progress() as bars:
+        task = bars.add_task("tuning", total=tuning.total)
+
+        def logged(entry: dict[str, Any]) -> None:
+            bars.update(task, completed=entry["step"])
+            log(entry)
+
+        tuning.run(logged)
 
 
 def _train_matcher(

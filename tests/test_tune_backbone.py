@@ -1,0 +1,107 @@
+"""Tuning of a backbone: what learns, what stays, and that a kill changes nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torchvision.models import mobilenet_v2
+
+from models.backbone import Backbone, read_layers
+from models.backbones import BACKBONES, build_backbone
+from models.dataset import CaptionLine
+from models.tune_backbone import BACKBONE_FILE, Tuning, tile_boxes, tile_regions
+from models.tuning_recipe import TuningRecipe, batches
+
+RECIPE = TuningRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
+COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> list[CaptionLine]:
+    """Photographs of noise around a colour, and the weights they are tuned from."""
+    torch.manual_seed(0)
+    save_file(mobilenet_v2().state_dict(), tmp_path / "published.safetensors")
+    random = np.random.default_rng(0)
+    for colour in COLOURS:
+        noise = random.integers(0, 60, (40, 50, 3), np.uint8)
+        PIL.Image.fromarray(noise + random.integers(0, 190, 3, np.uint8)).save(tmp_path / f"{colour}.png")
+    return [CaptionLine(f"{colour}.png", (f"a {colour} wall", f"all {colour} here")) for colour in COLOURS]
+
+
+def tuning(lines: list[CaptionLine], folder: Path, out: str = "run", recipe: TuningRecipe = RECIPE) -> Tuning:
+    return Tuning(recipe, folder, lines, lines[:4], folder / "published.safetensors", folder / out)
+
+
+def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[CaptionLine], tmp_path: Path) -> None:
+    run = tuning(lines, tmp_path)
+    seen: list[dict[str, object]] = []
+    tuned = run.run(seen.append)
+    before = read_layers(BACKBONES["mobilenet-v2"], tmp_path / "published.safetensors").state_dict()
+    after = run.backbone.features.state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert not {name for name in changed if int(name.split(".")[0]) < 3 or "running" in name}
+    assert [entry["step"] for entry in seen if "pooled" in entry] == [1, 2, 3, 4, 5, 6]
+    assert [entry["step"] for entry in seen if "validation" in entry] == [0, 2, 4, 6]
+    pixels = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        expected = Backbone(BACKBONES["mobilenet-v2"], run.backbone.features)(pixels).stride32
+        saved = build_backbone("mobilenet-v2", tmp_path / "run" / BACKBONE_FILE)
+        scale = expected.abs().max()  # untrained layers give tiny numbers
+        for backbone in (tuned, saved):
+            torch.testing.assert_close(backbone(pixels).stride32 / scale, expected / scale, rtol=0, atol=1e-3)
+
+
+def test_a_killed_tuning_ends_with_the_same_weights(
+    lines: list[CaptionLine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tuning(lines, tmp_path, "whole").run(lambda entry: None)
+
+    def killed(entry: dict[str, object]) -> None:
+        if entry["step"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuning(lines, tmp_path).run(killed)
+    again = tuning(lines, tmp_path)
+    steps: list[object] = []
+    resumed = again.run(lambda entry: steps.append(entry["step"]))
+    assert steps[0] == 4
+    for name, value in whole.features.state_dict().items():
+        assert torch.equal(value, resumed.features.state_dict()[name]), name
+
+
+def test_another_recipe_does_not_go_on(lines: list[CaptionLine], tmp_path: Path) -> None:
+    tuning(lines, tmp_path).run(lambda entry: None)
+    with pytest.raises(ValueError, match="another recipe"):
+        tuning(lines, tmp_path, recipe=TuningRecipe(side=64, batch=4, lead_steps=3, epochs=4)).run(lambda entry: None)
+
+
+def test_every_photograph_comes_once_an_epoch_with_a_caption_of_its_own(
+    lines: list[CaptionLine], tmp_path: Path
+) -> None:
+    plan = list(batches(RECIPE, tmp_path, lines, 0))
+    assert len(plan) == 6
+    for epoch in range(3):
+        rows = np.concatenate([batch.rows for batch in plan[2 * epoch : 2 * epoch + 2]])
+        assert sorted(rows) == list(range(8))
+    for batch in plan:
+        assert batch.pixels.shape == (4, 3, 64, 64)
+        assert all(text in lines[row].captions for row, text in zip(batch.rows, batch.sentences, strict=True))
+    later = list(batches(RECIPE, tmp_path, lines, 3))
+    assert all(torch.equal(a.pixels, b.pixels) for a, b in zip(plan[3:], later, strict=True))
+
+
+def test_tiles_cover_the_picture_and_their_features_are_their_means() -> None:
+    boxes = tile_boxes()
+    assert len(boxes) == 14
+    assert boxes.min() == 0
+    torch.testing.assert_close(boxes.amax(0)[2:], torch.ones(2))
+    maps = torch.arange(8.0).expand(1, 1, 8, 8)  # a ramp from left to right
+    vectors: Tensor = tile_regions(maps).vectors
+    middles = boxes[:, ::2].mean(1) * 8 - 0.5
+    torch.testing.assert_close(vectors[0, 1:, 0], middles[1:], rtol=0, atol=0.3)
