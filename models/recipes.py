@@ -113,7 +113,7 @@ RECIPES = {
     "bfan-equal-flickr8k": flickr8k("bfan-equal"),
     "caan-flickr8k": flickr8k("caan"),
     # D x D products on every fragment of every pair: half the width again is a quarter of the time.
-    "camp-flickr8k": flickr8k("camp", loss="binary", width=256),
+    "camp-flickr8k": flickr8k("camp", loss="binary", reduction="sum", width=256),
     "camp-released-attention-flickr8k": flickr8k("camp-released-attention", loss="binary", width=256),
     "camp-released-flickr8k": flickr8k(
         "camp-released", starts_from="camp-released-attention-flickr8k", warmup_steps=0, loss="binary", width=256

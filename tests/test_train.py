@@ -36,7 +36,10 @@ def synthetic(num: int = 48) -> CaptionedFeatures:
 
 RATES = {"adamw": 5e-3, "sgd": 0.05, "adadelta": 1.0}
 # A network that must find out by itself when two sums agree takes long to, and so does one with a sharp maximum.
-SLOW: dict[str, dict[str, Any]] = {"camp": {"clip": 256.0, "epochs": 48}, "scan-i2t-lse": {"epochs": 24}}
+SLOW: dict[str, dict[str, Any]] = {
+    "camp": {"clip": 256.0, "epochs": 48, "decay_after": ()},
+    "scan-i2t-lse": {"epochs": 24},
+}
 
 
 def small(recipe: Recipe, **changes: Any) -> Recipe:
