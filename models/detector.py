@@ -37,9 +37,11 @@ class DetectorConfig:
     """One of `models.backbones`."""
     num_regions: int = 36
     whole_picture: bool = True
-    feature: FeatureKind = "region"
-    cells: int = 10
+    feature: FeatureKind = "map"
+    cells: int = 4
     """Cells a side to which a region is sampled for its feature."""
+    surroundings: float = 1.0
+    """Over 1: a region's feature is the mean of its box's and that of the box grown by this factor."""
     side: float = 448.0
     """Root of the number of pixels in which boxes are looked for."""
     neck_width: int = 128
@@ -107,8 +109,10 @@ class FasterRcnn(Extractor):
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
         scales = (self._maps(pixels), self._maps(half))
         found = self._find(scales[0], pixels)
-        kind, cells = self.config.feature, self.config.cells
-        features = region_features(self.backbone, kind, cells, scales, found.boxes, found.mask)
+        config = self.config
+        features = region_features(
+            self.backbone, config.feature, config.cells, scales, found.boxes, found.mask, config.surroundings
+        )
         zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
         boxes = found.boxes * found.boxes.new_tensor(zoom)[:, None]
         return Detections(features=features, **{**found.tensors(), "boxes": boxes})

@@ -9,8 +9,6 @@ from torchvision.ops import roi_align
 
 from models.backbone import FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
 
-KNOWN_SIDE = 224  # pixels of the photographs the backbone learned from
-
 FeatureKind = Literal["region", "map"]
 
 
@@ -21,16 +19,41 @@ def region_features(
     scales: tuple[Maps, Maps],
     boxes: Float[Tensor, "K R 4"],
     mask: Bool[Tensor, "K R"],
+    surroundings: float = 1.0,
 ) -> Float[Tensor, "K R 1280"]:
     """Mean features of boxes given in pixels of the first of two scales, of which the second is half as large.
 
     "region" cuts the stride-16 map and runs the last stage on each cut (the papers' C4 detector); "map" runs
     the last stage once and cuts its map. A cut has `cells` cells a side. A box is taken from the scale at which
-    it is nearer to KNOWN_SIDE.
+    it is nearer to the size of a whole picture at the second one, which is what the backbone learned from.
+    With `surroundings` over 1, a region is as much the same box grown by that factor as it is the box.
     """
+    features = _described(backbone, kind, cells, scales, boxes, mask)
+    if surroundings <= 1:
+        return features
+    return (features + _described(backbone, kind, cells, scales, grown(boxes, surroundings, scales[0]), mask)) / 2
+
+
+def grown(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Float[Tensor, "K R 4"]:
+    """Boxes `factor` times as wide and high about the same middle, cut at the picture's border."""
+    height, width = (side * STRIDE for side in maps.stride32.shape[2:])
+    middle, reach = (boxes[..., 2:] + boxes[..., :2]) / 2, (boxes[..., 2:] - boxes[..., :2]) / 2 * factor
+    border = boxes.new_tensor([width, height, width, height])
+    return torch.cat([middle - reach, middle + reach], -1).clamp(min=0).minimum(border)
+
+
+def _described(
+    backbone: Backbone,
+    kind: FeatureKind,
+    cells: int,
+    scales: tuple[Maps, Maps],
+    boxes: Float[Tensor, "K R 4"],
+    mask: Bool[Tensor, "K R"],
+) -> Float[Tensor, "K R 1280"]:
     features = boxes.new_zeros(*mask.shape, FEATURE_DIM)
     sides = (boxes[..., 2:] - boxes[..., :2]).prod(-1).clamp(min=1).sqrt()
-    large = sides > KNOWN_SIDE * 2**0.5
+    height, width = scales[1].stride32.shape[2:]
+    large = sides > STRIDE * (2 * height * width) ** 0.5
     for maps, shrink, here in ((scales[0], 1.0, mask & ~large), (scales[1], 0.5, mask & large)):
         pictures = here.nonzero()[:, :1]
         if len(pictures):

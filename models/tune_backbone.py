@@ -52,7 +52,7 @@ def tile_regions(maps: Float[Tensor, "K F h h"]) -> Regions:
     """Mean features of the tiles of square pictures, of which `maps` are the last maps."""
     boxes = tile_boxes().to(maps.device) * maps.shape[-1]
     cuts: Tensor = roi_align(maps, [boxes] * len(maps), CELLS, 1.0, 2, True)
-    vectors = cuts.mean((2, 3)).unflatten(0, (len(maps), len(boxes)))
+    vectors = cuts.mean((2, 3)).view(len(maps), len(boxes), -1)
     return Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool, device=maps.device))
 
 

@@ -6,7 +6,7 @@ from torchvision.ops import roi_align
 
 from models.backbone import Backbone, Maps
 from models.backbones import build_backbone
-from models.regionfeatures import FeatureKind, region_features
+from models.regionfeatures import FeatureKind, grown, region_features
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +56,15 @@ def test_pictures_without_a_large_or_a_small_region_are_ordinary(backbone: Backb
     for boxes in (whole, whole / 8):
         assert region_features(backbone, "map", 4, scales, boxes, torch.ones(2, 1, dtype=torch.bool)).any()
     assert not region_features(backbone, "map", 4, scales, whole, torch.zeros(2, 1, dtype=torch.bool)).any()
+
+
+@torch.no_grad()
+def test_surroundings_are_the_grown_box_in_equal_parts(backbone: Backbone) -> None:
+    scales = two_scales(backbone)
+    grown_boxes = torch.tensor([[[0.0, 0, 448, 448], [0, 0, 210, 160], [0, 0, 0, 0]]]).expand(2, 3, 4)
+    boxes = torch.tensor([[[0.0, 0, 448, 448], [10, 20, 110, 90], [0, 0, 0, 0]]]).expand(2, 3, 4)
+    torch.testing.assert_close(grown(boxes, 3.0, scales[0])[:, :2], grown_boxes[:, :2])
+    mask = MASK[:1].expand(2, 3)
+    alone, around = (region_features(backbone, "map", 4, scales, each, mask) for each in (boxes, grown_boxes))
+    both = region_features(backbone, "map", 4, scales, boxes, mask, surroundings=3.0)
+    torch.testing.assert_close(both, (alone + around) / 2)
