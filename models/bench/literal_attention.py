@@ -54,8 +54,9 @@ def scan(model: Scan, vectors: Float[Tensor, "K R D"], sentence: Float[Tensor, "
     weights = (config.lambda_softmax * raw.mT.contiguous()).softmax(2)
     relevance = cosine(query, attended(context, weights))
     if config.pooling == "LogSumExp":
-        total: Tensor = (config.lambda_lse * relevance).exp().sum(1).log()
-        return total / config.lambda_lse
+        raised = (config.lambda_lse * relevance).exp()
+        scores: Tensor = raised.sum(1).log() / config.lambda_lse
+        return scores
     pools: dict[str, Callable[[Tensor, int], Tensor]] = {"Max": torch.amax, "Sum": torch.sum, "Mean": torch.mean}
     return pools[config.pooling](relevance, 1)
 
