@@ -213,3 +213,13 @@ def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) ->
     assert status == 1
     assert noted.splitlines()[-1].startswith("regard: ")
     assert "holds features of bottom-up-36, these are of x" in noted
+
+
+@pytest.mark.parametrize("captions", ["a dog", ["a dog", 3], ["a dog", " "], {"a": "dog"}])
+def test_captions_that_are_none_are_refused_with_their_line(regard: Regard, tmp_path: Path, captions: Any) -> None:
+    (tmp_path / "a.tsv").write_text(six("11", 2, seed=1))
+    said = jsonl(tmp_path / "captions.jsonl", {"12": ["fine"], "11": captions})
+    options = ["--data-dir", tmp_path / "data", "--captions", said]
+    status, _, noted = regard("ingest-features", tmp_path / "a.tsv", *options)
+    assert (status, "captions.jsonl:2: expected" in noted) == (1, True)
+    assert not (tmp_path / "data").exists()

@@ -4,13 +4,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.client import Refused, batches
 from service.commands.shared import LOCAL, AsJson, Client, Url, note, print_json, progress
 from service.folders import picture_files
+
+if TYPE_CHECKING:
+    from models.extractor import Extractor
+    from models.featured import Collection
+    from service.settings import Settings
 
 app = typer.Typer()
 
@@ -74,8 +79,6 @@ def ingest_features(
     Writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
     """
     from models.featured import open_collection  # noqa: PLC0415 - PyTorch comes with it
-    from service.bootstrap import detector_of, device_of  # noqa: PLC0415
-    from service.features import ingest_features as taken_in  # noqa: PLC0415
     from service.flags import read_settings  # noqa: PLC0415
 
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
@@ -83,20 +86,30 @@ def ingest_features(
     collection = open_collection(
         sources, split=split, extractor=extractor, num_regions=regions, objects=objects, captions=about
     )
-    sent, unused = Sent(), set(about)
+    finish(take_in(collection, settings, set(about)), as_json)
+
+
+def take_in(collection: "Collection", settings: "Settings", captioned: set[str]) -> Sent:
+    """Write features to the data directory with a progress bar. Locked, ValueError."""
+    from service.bootstrap import detector_of, device_of  # noqa: PLC0415
+    from service.features import ingest_features as batches_taken  # noqa: PLC0415
+
+    def detector() -> "Extractor":
+        return detector_of(settings.detector, device_of(settings.device))
+
+    sent, unused = Sent(), set(captioned)
     with progress() as bars:
         task = bars.add_task("taking in", total=collection.total)
-        for taken in taken_in(
-            collection, settings.data_dir, lambda: detector_of(settings.detector, device_of(settings.device))
-        ):
+        for taken in batches_taken(collection, settings.data_dir, detector):
             bars.advance(task, len(taken.names))
             unused.difference_update(taken.names)
             sent.accepted += taken.accepted
             sent.duplicates += taken.duplicates
             sent.rejected += [vars(one) for one in taken.rejected]
+        bars.update(task, total=bars.tasks[task].completed)
     if unused:
         note(f"{len(unused)} captioned pictures are not among the features, as {min(unused)}")
-    finish(sent, as_json)
+    return sent
 
 
 def send(url: str, paths: Sequence[Path], captions: Path | None = None) -> Sent:
@@ -147,10 +160,17 @@ def read_manifest(path: Path) -> dict[str, Any]:
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             line = json.loads(text)
-            about[line["image"]] = {"captions": line["captions"]}
+            about[line["image"]] = {"captions": sentences(line["captions"])}
         except (ValueError, KeyError, TypeError):
             raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from None
     return about
+
+
+def sentences(captions: Any) -> list[str]:
+    """The captions of a line; TypeError unless it is a list of texts that say something."""
+    if not isinstance(captions, list) or not all(isinstance(one, str) and one.strip() for one in captions):
+        raise TypeError("captions are a list of sentences")
+    return captions
 
 
 def finish(sent: Sent, as_json: bool) -> None:
