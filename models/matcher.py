@@ -74,6 +74,10 @@ class Matcher(nn.Module):
         """Words the model has never seen."""
         return self.vocabulary.unknown(sentence)
 
+    def read_as(self, sentence: str) -> dict[str, str]:
+        """Those words -> what each is scored as: a word near it, or <unk>."""
+        return {word: self.vocabulary.read_as(word) for word in self.unknown_words(sentence)}
+
     @torch.no_grad()
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         """Scores of all pairs."""

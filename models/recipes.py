@@ -17,6 +17,7 @@ class Recipe:
     word_dim: int = 300
     embed_dim: int | None = None  # of stage one; None: the mean-pooled vectors as they are
     least_count: int = 4  # a word must occur this often in the training captions
+    near: float | None = None  # cosine of word vectors from which an unknown word is read as a known one; None: never
     batch: int = 128
     warmup_steps: int = 300  # InfoNCE on the stage-one embeddings, before any hardest negative
     epochs: int = 30

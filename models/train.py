@@ -1,5 +1,7 @@
 """Training of a matcher on extracted features: resumable to the same weights, on CPU or GPU."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
@@ -21,6 +23,7 @@ from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
 from models.recipes import Recipe
 from models.vocabulary import Vocabulary
+from models.word_vectors import start_from
 
 
 @dataclass
@@ -43,11 +46,14 @@ class Training:
         out: Path,
         device: str = "cpu",
         initial: Matcher | None = None,
+        word_vectors: Path | None = None,
     ) -> None:
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)
-        self.matcher = first_matcher(recipe, train, initial).to(device)
+        matcher = first_matcher(recipe, train, initial)
+        self.found_words = found_words(recipe, matcher, word_vectors)
+        self.matcher = matcher.to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
         self.optimizer = optimizer_for(recipe, self.matcher)
         self.steps_an_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
@@ -58,6 +64,10 @@ class Training:
     def run(self, log: Log) -> Matcher:
         """Train to the end of the recipe or until it no longer improves; the best average so far is in `out`/best."""
         self.resume()
+        if self.progress.step == 0 and self.found_words:
+            log(
+                {"step": 0, "steps": self.total_steps, "words": len(self.matcher.vocabulary), "found": self.found_words}
+            )
         for rows, sentences in self._batches_from(self.progress.step):
             if self.progress.stale >= self.recipe.patience:
                 break
@@ -128,13 +138,14 @@ class Training:
         """Everything that the rest of the training depends on, replaced as one file."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
         state |= {"recipe": asdict(self.recipe), "progress": asdict(self.progress)}
+        state["vocabulary"] = fingerprint(self.matcher.vocabulary)
         state |= {"random": torch.get_rng_state(), "gpu_random": torch.cuda.get_rng_state_all()}
         temporary = self.out / "last.pt.partial"
         torch.save(state, temporary)
         temporary.replace(self.out / "last.pt")
 
     def resume(self) -> None:
-        """Go on from `out` where an earlier run of the same recipe left it; ValueError for another recipe's."""
+        """Go on from `out` where an earlier run of the same recipe left it; ValueError for another one's."""
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / "last.pt"
         if not path.is_file():
@@ -142,6 +153,8 @@ class Training:
         state = torch.load(path, weights_only=True, map_location="cpu")
         if Recipe(**state["recipe"]) != self.recipe:
             raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
+        if state.get("vocabulary", fingerprint(self.matcher.vocabulary)) != fingerprint(self.matcher.vocabulary):
+            raise ValueError(f"{self.out} was begun with other captions or word vectors; choose another folder")
         self.progress = Progress(**state["progress"])
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
@@ -165,6 +178,21 @@ def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | N
     for name, weight in matcher.reranker.named_parameters():
         weight.requires_grad_(not recipe.trained or name.startswith(recipe.trained))
     return matcher
+
+
+def found_words(recipe: Recipe, matcher: Matcher, word_vectors: Path | None) -> int:
+    """Start the words from a file's vectors where one is given; how many of them it has."""
+    if word_vectors is not None:
+        return start_from(matcher, word_vectors, recipe.near)
+    if recipe.near is not None and recipe.starts_from is None:
+        raise ValueError("this recipe reads unknown words as near ones: give word vectors, which say what is near")
+    return 0
+
+
+def fingerprint(vocabulary: Vocabulary) -> str:
+    """A digest of words, ids and what is read as what."""
+    told = json.dumps([vocabulary.words, sorted(vocabulary.near.items())])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> Matcher:

@@ -4,7 +4,7 @@ import json
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,12 +12,15 @@ import torch
 from nltk.tokenize import NLTKWordTokenizer
 
 from models.rows import Tokens
+from models.subwords import Spelling
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 
 # The authors lower-case the byte string, so only A to Z change.
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _TOKENIZER = NLTKWordTokenizer()
+
+SPELT_ALIKE = 0.7  # from here on two spellings are taken for one word: docs/words.md
 
 
 def tokenize(sentence: str) -> list[str]:
@@ -30,18 +33,30 @@ def tokenize(sentence: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words in the order of their ids; the first four are <pad> <start> <end> <unk>."""
+    """Words in the order of their ids; the first four are <pad> <start> <end> <unk>.
+
+    `near` names words that have no id and the word that each is read as. Where there are any, a word that is in
+    neither list is read as the one spelt most like it, if that is alike enough. All others are <unk>, and where
+    `near` is empty every word without an id is, as published.
+    """
 
     words: tuple[str, ...]
+    near: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.words[:4] != SPECIALS:
             raise ValueError(f"a vocabulary starts with {' '.join(SPECIALS)}, this one with {self.words[:4]}")
+        if strangers := sorted(set(self.near.values()) - set(self.words)):
+            raise ValueError(f"words are read as others that have no id: {', '.join(strangers[:5])}")
 
     @cached_property
     def ids(self) -> dict[str, int]:
         """Word -> id."""
         return {word: index for index, word in enumerate(self.words)}
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling((*self.words[len(SPECIALS) :], *self.near))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -60,7 +75,7 @@ class Vocabulary:
         ids = stored.get("word2idx") if isinstance(stored, dict) else None
         if not ids:
             raise ValueError(f"{path} holds no word2idx: not a vocabulary in SCAN's layout")
-        return cls.of_ids(ids, str(path))
+        return replace(cls.of_ids(ids, str(path)), near=stored.get("near", {}))
 
     @classmethod
     def of_ids(cls, ids: Mapping[str, int], source: str) -> "Vocabulary":
@@ -71,8 +86,10 @@ class Vocabulary:
         return cls(tuple(by_id[index] for index in range(len(ids))))
 
     def save(self, path: Path) -> None:
-        """Write the authors' JSON layout."""
+        """Write the authors' JSON layout, with `near` where there is any."""
         stored = {"word2idx": self.ids, "idx2word": dict(enumerate(self.words)), "idx": len(self)}
+        if self.near:
+            stored["near"] = dict(self.near)
         path.write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
 
     def marked(self, sentence: str) -> list[str]:
@@ -83,10 +100,21 @@ class Vocabulary:
         """Words of the sentence that this vocabulary lacks, each once, in order."""
         return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))
 
+    def read_as(self, word: str) -> str:
+        """The word whose id stands for this one: itself, a near one, or <unk>."""
+        if word in self.ids:
+            return word
+        if not self.near:
+            return UNKNOWN
+        if word not in self.near:
+            word, alike = self._spelling.nearest(word)
+            if alike < SPELT_ALIKE:
+                return UNKNOWN
+        return self.near.get(word, word)
+
     def encode(self, sentences: Sequence[str]) -> Tokens:
         """Ids padded to the longest sentence."""
-        unknown = self.ids[UNKNOWN]
-        rows = [[self.ids.get(word, unknown) for word in self.marked(sentence)] for sentence in sentences]
+        rows = [[self.ids[self.read_as(word)] for word in self.marked(sentence)] for sentence in sentences]
         lengths = torch.tensor([len(row) for row in rows])
         width = int(lengths.max()) if rows else 0
         ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)

@@ -162,3 +162,27 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
     Training(recipe, data, data, tmp_path, "cpu").run(lambda _: None)
     with pytest.raises(ValueError, match="another recipe"):
         Training(replace(recipe, seed=1), data, data, tmp_path, "cpu").run(lambda _: None)
+
+
+def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
+    data, vectors = synthetic(24), tmp_path / "v.txt"
+    numbers = " ".join(["0.5"] * 16)
+    vectors.write_text(f"{NOUNS[0]} {numbers}\nthing {numbers}\n")
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1, near=0.5)
+    with pytest.raises(ValueError, match="give word vectors"):
+        Training(recipe, data, data, tmp_path / "run")
+    entries: list[dict[str, Any]] = []
+    training = Training(recipe, data, data, tmp_path / "run", word_vectors=vectors)
+    embedded = training.matcher.reranker.get_parameter("sentence_encoder.embed.weight")
+    assert (embedded[training.matcher.vocabulary.ids[NOUNS[0]]] == 0.5).all()
+    training.run(entries.append)
+    assert entries[0] == {
+        "step": 0,
+        "steps": training.total_steps,
+        "words": len(training.matcher.vocabulary),
+        "found": 1,
+    }
+    assert load_matcher(tmp_path / "run" / "best").read_as("thing") == {"thing": NOUNS[0]}
+    vectors.write_text(f"{NOUNS[0]} {numbers}\nanother {numbers}\n")
+    with pytest.raises(ValueError, match="other captions or word vectors"):
+        Training(recipe, data, data, tmp_path / "run", word_vectors=vectors).resume()

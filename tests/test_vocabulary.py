@@ -71,3 +71,29 @@ def test_the_authors_vocabulary_and_ids(data_dir: Path) -> None:
     tokens = vocabulary.encode(captions)
     assert [row[mask].tolist() for row, mask in zip(tokens.ids, tokens.mask, strict=True)] == expected
     assert tokens.ids.dtype == torch.int64
+
+
+def test_near_words_stand_for_unknown_ones_and_misspelt_ones_for_either() -> None:
+    vocabulary = Vocabulary((*SPECIALS, "turquoise", "zebra", "horse"), {"stallion": "horse"})
+    for written, read in (
+        ("zebra", "zebra"),
+        ("stallion", "horse"),
+        ("stalliion", "horse"),
+        ("turqoise", "turquoise"),
+        ("umbrella", "<unk>"),
+    ):
+        assert vocabulary.read_as(written) == read
+        assert vocabulary.encode([written]).ids[0, 1] == vocabulary.ids[read]
+    assert vocabulary.unknown("stallion zebra stalliion") == ["stallion", "stalliion"]
+
+
+def test_without_near_words_what_is_unknown_stays_so() -> None:
+    assert SMALL.read_as("dogs") == "<unk>"
+
+
+def test_near_words_come_back_and_must_have_an_id(tmp_path: Path) -> None:
+    vocabulary = Vocabulary((*SPECIALS, "horse"), {"stallion": "horse"})
+    vocabulary.save(tmp_path / "v.json")
+    assert Vocabulary.load(tmp_path / "v.json") == vocabulary
+    with pytest.raises(ValueError, match="no id: horse"):
+        Vocabulary((*SPECIALS, "dog"), {"stallion": "horse"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from service.commands.shared import AsJson, Detector, Device, print_json, print_table, progress
+from service.commands.shared import AsJson, Detector, Device, note, print_json, print_table, progress
 from service.folders import picture_files
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ def train(
     start: Annotated[
         Path | None, typer.Option("--from", exists=True, file_okay=False, help="Weights that the recipe starts from.")
     ] = None,
+    word_vectors: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Vectors that words start from: GloVe's or word2vec's text."),
+    ] = None,
     backbone: Annotated[Path | None, typer.Option(help="Its weights, for backbone and detector.")] = None,
     teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
@@ -75,7 +79,7 @@ def train(
             _train_detector(captions, split, backbone, teacher, out, change or [], device)
         return
     data = [_captioned(precomp, features, captions, name) for name in (split, dev)]
-    _train_matcher(recipe, data, out, change or [], device, start)
+    _train_matcher(recipe, data, out, change or [], device, start, word_vectors)
 
 
 @app.command()
@@ -217,7 +221,13 @@ def tune_backbone(
 
 
 def _train_matcher(
-    name: str, data: "list[CaptionedFeatures]", out: Path, changes: list[str], device: str, start: Path | None
+    name: str,
+    data: "list[CaptionedFeatures]",
+    out: Path,
+    changes: list[str],
+    device: str,
+    start: Path | None,
+    word_vectors: Path | None,
 ) -> None:
     from models.checkpoint import load_matcher  # noqa: PLC0415
     from models.logs import written  # noqa: PLC0415
@@ -228,7 +238,13 @@ def _train_matcher(
     if name not in RECIPES:
         raise ValueError(f"no recipe is called {name}; there are detector, {', '.join(RECIPES)}")
     initial = load_matcher(start) if start else None
-    training = Training(changed(RECIPES[name], changes), data[0], data[1], out, device_of(device), initial)
+    recipe = changed(RECIPES[name], changes)
+    training = Training(recipe, data[0], data[1], out, device_of(device), initial, word_vectors)
+    if word_vectors is not None:
+        vocabulary = training.matcher.vocabulary
+        note(f"{training.found_words} of {len(vocabulary)} words start from {word_vectors}")
+        if recipe.near is not None:
+            note(f"{len(vocabulary.near)} other words are read as near ones")
     with written(out) as log, progress() as bars:
         task = bars.add_task("training", total=training.total_steps)
 
