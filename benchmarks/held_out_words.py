@@ -11,6 +11,7 @@ import argparse
 import random
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -30,7 +31,7 @@ def main() -> None:
     first, *others = ([" ".join(tokenize(text)) for text in captions_in(path)] for path in given.captions)
     other = [text for texts in others for text in texts]
     counts = Counter(word for text in first for word in text.split())
-    frequent = sorted(word for word, count in counts.items() if count >= 10 and word.isalpha())
+    frequent = sorted(word for word, times in counts.items() if times >= 10 and word.isalpha())
     held = random.Random(0).sample(frequent, 330)
     truth, _ = learn(first + other)
     place = {word: row for row, word in enumerate(truth.words)}
@@ -66,9 +67,9 @@ def main() -> None:
 
 
 def without(captions: Sequence[str], held: Sequence[str]) -> list[str]:
-    """The captions with a place held by a word of no meaning wherever a held word stands."""
-    dropped = set(held)
-    return [" ".join("\N{BULLET}" if word in dropped else word for word in text.split()) for text in captions]
+    """The captions with a word that occurs only once, and so is not learnt, wherever a held word stands."""
+    dropped, once = set(held), count()
+    return [" ".join(f"once{next(once)}" if word in dropped else word for word in text.split()) for text in captions]
 
 
 def report(name: str, judge: Tensor, alike: Tensor, least: float) -> list[tuple[int, float]]:

@@ -104,16 +104,26 @@ class Scan(Reranker):
 
     def explain(self, images: ScanImages, words: Words) -> Explanation:  # type: ignore[override]
         relevance, weights = self._attend(images, words)
-        mask, dim = (images.mask[:, :, None, None], 1) if self.config.direction == "t2i" else (words.mask, 3)
+        by_words = self.config.direction == "t2i"
+        mask, dim = (images.mask[:, :, None, None], 1) if by_words else (words.mask, 3)
         weights = weights.masked_fill(~mask, 0)
         attention = (weights / weights.sum(dim, keepdim=True)).permute(2, 0, 3, 1)
-        if self.config.direction == "i2t":
-            return Explanation("regions attend words", attention)
-        counts = words.mask.sum(1)[:, None, None]
-        shares = {"Mean": 1 / counts, "Sum": torch.ones_like(counts)}
-        share = shares.get(self.config.pooling)
-        parts = None if share is None else relevance.permute(1, 0, 2).masked_fill(~words.mask[:, None], 0) * share
-        return Explanation("words attend regions", attention, parts)
+        kind = "words attend regions" if by_words else "regions attend words"
+        if self.config.pooling not in ("Mean", "Sum"):
+            return Explanation(kind, attention)
+        parts = relevance.masked_fill(~words.mask, 0) if by_words else self._word_parts(images, words, weights)
+        if self.config.pooling == "Mean":
+            queries = words.mask if by_words else images.mask.unsqueeze(-1)
+            parts = parts / queries.sum(1, keepdim=True).clamp_min(1)
+        return Explanation(kind, attention, parts.permute(1, 0, 2))
+
+    def _word_parts(
+        self, images: ScanImages, words: Words, weights: Float[Tensor, "K R Q W"]
+    ) -> Float[Tensor, "K Q W"]:
+        """Each word's part of all regions' relevances <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|), a sum over words."""
+        raw, vectors = similarities(images.vectors, words)
+        squared = squared_sum_of_words(weights, gram(vectors)).unsqueeze(-1)
+        return cosine(weights * raw, squared, images.vectors.norm(dim=-1)[:, :, None, None]).sum(1)
 
     def _attend(self, images: ScanImages, words: Words) -> tuple[Tensor, Tensor]:
         """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each

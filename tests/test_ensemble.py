@@ -94,7 +94,10 @@ def test_members_that_look_in_different_directions_say_no_more_than_is_exact() -
     words, _ = together.encode_sentences(SENTENCES)
     told = together.explain(images, words)
     assert told.attention is None
-    assert told.contributions is None  # of words there are none in the second
+    assert told.contributions is not None  # which both have exactly, whoever attends
+    torch.testing.assert_close(told.contributions.sum(2), together.score(images, words))
+    lse = combined([matcher("scan-t2i-avg", 1), matcher("scan-i2t-lse", 2)])
+    assert lse.explain(lse.encode_regions(pictures())[0], words).contributions is None  # the second has none
 
 
 def test_names_and_digests_tell_ensembles_apart() -> None:

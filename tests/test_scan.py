@@ -73,6 +73,23 @@ def test_equals_the_formula_in_plain_loops(config: ScanConfig, words: int, regio
             assert scores[q, k].item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@given(configs, st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_contributions_add_up_or_are_not_given(config: ScanConfig, words: int, regions: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    mask = torch.tensor(random.random((3, words + 1)) < 0.5) | (torch.arange(words + 1) == 0)
+    real = torch.tensor(random.random((2, regions)) < 0.7) | (torch.arange(regions) == 0)
+    e = Words(torch.tensor(random.normal(size=(3, words + 1, 6))), mask)
+    scan = Scan(config, ENCODERS)
+    images = scan.precompute(Regions(torch.tensor(random.normal(size=(2, regions, 6))), real))
+    contributions = scan.explain(images, e).contributions
+    if config.pooling in ("LogSumExp", "Max"):
+        assert contributions is None
+        return
+    assert contributions is not None
+    torch.testing.assert_close(contributions.sum(2), scan.score(images, e), atol=1e-10, rtol=1e-10)
+    assert not contributions.masked_select(~mask[:, None].expand_as(contributions)).any()
+
+
 @pytest.mark.realdata
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
 @pytest.mark.parametrize("pooling", POOLINGS)

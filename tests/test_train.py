@@ -60,7 +60,6 @@ def small(recipe: Recipe, **changes: Any) -> Recipe:
         "patience": 12,
         "validate_images": 48,
         "mixed_precision": False,
-        "weight_decay": 0.0,
         "feature_dropout": 0.0,
         "word_dropout": 0.0,
         "region_dropout": 0.0,
