@@ -1,6 +1,7 @@
 """The program `regard`: results for people and programs, one line for whatever a user can put right."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -213,8 +214,13 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     changes = ["epochs=1", "warmup_steps=2", "width=8", "word_dim=8", "embed_dim=8", "batch=4", "least_count=1"]
     options = [part for change in changes for part in ("--set", change)]
     given = ["--features", tmp_path / "features", "--captions", captions]
+    status, _, noted = regard("words", captions, "--out", tmp_path / "words.txt", "--dim", "8", "--ask", "reddish")
+    assert (status, "words" in noted) == (0, True)
+    options += ["--word-vectors", tmp_path / "words.txt", "--set", "near=0.4"]
     status, _, noted = regard("train", "scan-t2i-avg-flickr8k", *given, "--out", tmp_path / "run", *options)
     assert status == 0, noted
+    assert "11 of 15 words start from" in noted
+    assert re.search(r"training .* 6/6", noted)  # the bar, at its end
     given = ["--images", folder, "--captions", captions, "--split", "dev", "--model", tmp_path / "run" / "best"]
     status, said, noted = regard("evaluate", *given, "--json")
     assert status == 0, noted

@@ -27,9 +27,9 @@ def matcher() -> Matcher:
 
 def losses(model: Matcher, warming: bool = False, **changes: Any) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
-    regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool))
+    regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool)).to(model.device)
     recipe = Recipe(model="scan-t2i-avg", **changes)
-    return batch_losses(model, regions, model.tokenize(SENTENCES), np.arange(3), recipe, warming)
+    return batch_losses(model, regions, model.tokenize(SENTENCES).to(model.device), np.arange(3), recipe, warming)
 
 
 def test_stage_one_apart_teaches_its_own_layers_alone() -> None:
@@ -58,3 +58,18 @@ def test_all_negatives_cost_at_least_as_much_as_the_hardest() -> None:
 @pytest.mark.parametrize("warming", [True, False])
 def test_the_reranker_waits_while_stage_one_warms_up(warming: bool) -> None:
     assert ("ranking" in losses(matcher(), warming=warming)) is not warming
+
+
+def test_half_precision_is_for_gpus() -> None:
+    model = matcher()
+    assert torch.equal(losses(model, mixed_precision=True)["ranking"], losses(model, mixed_precision=False)["ranking"])
+
+
+@pytest.mark.gpu
+def test_half_precision_covers_the_encoders_and_leaves_scores_and_weights_alone() -> None:
+    model = matcher().to("cuda")
+    half, full = (losses(model, mixed_precision=on)["ranking"] for on in (True, False))
+    assert half.dtype == full.dtype == torch.float32
+    assert half != full
+    torch.testing.assert_close(half, full, rtol=0.05, atol=0.05)
+    assert all(weight.dtype == torch.float32 for weight in model.parameters())

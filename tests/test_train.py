@@ -185,3 +185,36 @@ def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_
     vectors.write_text(f"{NOUNS[0]} {numbers}\nanother {numbers}\n")
     with pytest.raises(ValueError, match="other captions or word vectors"):
         Training(recipe, data, data, tmp_path / "run", word_vectors=vectors).resume()
+
+
+def test_a_training_that_no_longer_improves_stops_and_keeps_the_best(tmp_path: Path) -> None:
+    data, entries = synthetic(24), list[dict[str, Any]]()
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], warmup_steps=0, epochs=9, patience=2, learning_rate=0.0)
+    training = Training(recipe, data, data, tmp_path)
+    training.run(entries.append)
+    validated = [entry["step"] for entry in entries if "validation" in entry]
+    assert validated == [training.steps_an_epoch * epoch for epoch in (1, 2, 3)]  # the best, and two in vain
+    assert training.progress.step == validated[-1] < training.total_steps
+    assert load_matcher(tmp_path / "best").name == "scan-t2i-avg"
+
+
+def test_a_seed_decides_the_weights(tmp_path: Path) -> None:
+    data = synthetic(24)
+    weights = []
+    for turn, seed in enumerate((1, 1, 2)):
+        recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1, word_dropout=0.2, seed=seed)
+        matcher = Training(recipe, data, data, tmp_path / str(turn)).run(lambda _: None)
+        weights.append(torch.cat([weight.flatten() for weight in matcher.parameters()]))
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_gradients_are_no_longer_than_the_recipe_lets_them(tmp_path: Path) -> None:
+    data = synthetic(24)
+    recipe = small(RECIPES["scan-t2i-avg-f30k"], optimizer="sgd", momentum=0.5, learning_rate=1.0, clip=1e-3, epochs=1)
+    training = Training(replace(recipe, warmup_steps=0, decay_after=()), data, data, tmp_path)
+    rows, sentences = next(data.batches(recipe.batch, 0))
+    before = torch.cat([weight.detach().flatten().clone() for weight in training.matcher.parameters()])
+    training._step(rows, sentences)
+    after = torch.cat([weight.detach().flatten() for weight in training.matcher.parameters()])
+    assert float((after - before).norm()) == pytest.approx(1.5e-3, rel=0.01)  # Nesterov's first step adds a half

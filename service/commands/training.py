@@ -1,12 +1,13 @@
 """Make models and measure them: extract, train, evaluate."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from models.recipes import RECIPES, Recipe
 from service.commands.shared import AsJson, Detector, Device, note, print_json, print_table, progress
 from service.folders import picture_files
 
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 R = TypeVar("R")
+
+FIELDS = ", ".join(
+    f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
+)
+TRAINED = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers).
+MODEL is one of {", ".join(sorted({recipe.model for recipe in RECIPES.values()}))}; camp-released-fusion-f30k is a stage
+between two.
+
+A recipe's fields, for --set, with what they are unless the recipe says otherwise: {FIELDS}.
+
+OUT gets the best weights so far (best), all that is needed to go on (last.pt), and the course of it: log.jsonl, and
+tensorboard where that is installed. It stops after `patience` validations without a better sum of recalls."""
 
 Captions = Annotated[
     Path | None,
@@ -44,7 +57,7 @@ def extract(
     extract_all(detector_of(detector, device_of(device)), dict(picture_files([images])), out)
 
 
-@app.command()
+@app.command(epilog=TRAINED)
 def train(
     recipe: Annotated[str, typer.Argument(help="`backbone`, `detector`, or a recipe for a matching model.")],
     out: Out,
@@ -231,7 +244,6 @@ def _train_matcher(
 ) -> None:
     from models.checkpoint import load_matcher  # noqa: PLC0415
     from models.logs import written  # noqa: PLC0415
-    from models.recipes import RECIPES  # noqa: PLC0415
     from models.train import Training  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
