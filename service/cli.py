@@ -6,7 +6,18 @@ import typer
 
 from index.lock import Locked
 from service.client import Refused, Unreachable
-from service.commands import asking, checking, converting, ingesting, looking, measuring, serving, training, words
+from service.commands import (
+    asking,
+    checking,
+    converting,
+    evaluating,
+    ingesting,
+    looking,
+    measuring,
+    serving,
+    training,
+    words,
+)
 
 app = typer.Typer(
     name="regard",
@@ -16,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help, which is faster and can be piped
     help="Search your own pictures by what is in them, and see which region answered which word.",
 )
-for part in (serving, ingesting, asking, looking, checking, training, converting, words, measuring):
+for part in (serving, ingesting, asking, looking, checking, evaluating, training, converting, words, measuring):
     app.registered_commands += part.app.registered_commands
 
 

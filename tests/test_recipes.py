@@ -1,10 +1,14 @@
 """Recipes fit the models they name and each other."""
 
+import re
+from dataclasses import fields
+
 import pytest
 
 from models.encoders import EncoderConfig
-from models.recipes import RECIPES
+from models.recipes import RECIPES, Recipe
 from models.registry import RERANKERS, build
+from tests.files import ROOT
 
 PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}
 
@@ -37,3 +41,13 @@ def test_every_model_has_recipes_for_all_data_sets() -> None:
 def test_a_recipe_goes_on_from_one_with_the_same_vectors(name: str) -> None:
     recipe, earlier = RECIPES[name], RECIPES[str(RECIPES[name].starts_from)]
     assert (recipe.width, recipe.word_dim, recipe.embed_dim) == (earlier.width, earlier.word_dim, earlier.embed_dim)
+
+
+def test_models_and_fields_are_documented() -> None:
+    models, training = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("models.md", "training.md"))
+    for model in RERANKERS:
+        assert f"`{model}`" in models or f"`{model.rpartition('-')[0]}-avg`, `-lse`" in models, model
+    table = training[training.index("| field |") : training.index("## What OUT holds")]
+    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == {
+        field.name for field in fields(Recipe)
+    }
