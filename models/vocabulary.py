@@ -3,9 +3,9 @@
 import json
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import torch
@@ -55,8 +55,9 @@ class Vocabulary:
         return {word: index for index, word in enumerate(self.words)}
 
     @cached_property
-    def _spelling(self) -> Spelling:
-        return Spelling((*self.words[len(SPECIALS) :], *self.near))
+    def _spelt_like(self) -> Callable[[str], tuple[str, float]]:
+        # A training meets the same rare words again and again, at milliseconds each.
+        return lru_cache(1 << 14)(Spelling((*self.words[len(SPECIALS) :], *self.near)).nearest)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -107,7 +108,7 @@ class Vocabulary:
         if not self.near:
             return UNKNOWN
         if word not in self.near:
-            word, alike = self._spelling.nearest(word)
+            word, alike = self._spelt_like(word)
             if alike < SPELT_ALIKE:
                 return UNKNOWN
         return self.near.get(word, word)
