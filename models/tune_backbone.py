@@ -68,8 +68,11 @@ class Tuning:
         backbone_file: Path,
         out: Path,
         device: str = "cpu",
+        initial: Path | None = None,
     ) -> None:
+        """`initial` is the folder of an earlier tuning, from whose end this one begins."""
         self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:VALIDATED], out
+        self.initial = initial
         torch.manual_seed(recipe.seed)
         self.architecture = architecture(recipe.backbone)
         layers = read_layers(self.architecture, backbone_file).to(device)
@@ -91,7 +94,7 @@ class Tuning:
         """Tune to the end of the recipe; the backbone, folded, also as a file in `out`."""
         self.out.mkdir(parents=True, exist_ok=True)
         if not self.resume():
-            self._lead(log)
+            self._begin(log)
             self.save()
         for batch in batches(self.recipe, self.folder, self.train, self.step):
             log({"step": self.step + 1, "steps": self.total, **self._learn(batch)})
@@ -128,7 +131,16 @@ class Tuning:
             nn.utils.clip_grad_norm_(part.parameters(), self.recipe.clip)
         self.optimizer.step()
 
-    def _lead(self, log: Log) -> None:
+    def _begin(self, log: Log) -> None:
+        if self.initial is None:
+            self._lead()
+        else:
+            state = _checkpoint(self.initial)
+            self.backbone.load_state_dict(state["backbone"])
+            self.matcher.load_state_dict(state["matcher"])
+        log({"step": 0, "steps": self.total, "validation": self.validate()})
+
+    def _lead(self) -> None:
         """The encoders learn from the backbone as it is, of whose features there is need of one copy only."""
         data = self._described(self.train)
         optimizer = torch.optim.AdamW(self.matcher.parameters(), weight_decay=self.recipe.weight_decay)
@@ -149,7 +161,6 @@ class Tuning:
                 done += 1
                 if done >= steps:
                     break
-        log({"step": 0, "steps": self.total, "validation": self.validate()})
 
     @torch.no_grad()
     def _described(self, lines: Sequence[CaptionLine]) -> CaptionedFeatures:
@@ -182,7 +193,7 @@ class Tuning:
         """Go on from the checkpoint in `out`, if there is one; ValueError if another recipe made it."""
         if not (self.out / CHECKPOINT_FILE).is_file():
             return False
-        state = torch.load(self.out / CHECKPOINT_FILE, weights_only=True, map_location="cpu")
+        state = _checkpoint(self.out)
         if state["recipe"] != asdict(self.recipe):
             raise ValueError(f"{self.out} holds a tuning by another recipe; choose another folder")
         for name, part in self._parts().items():
@@ -198,3 +209,8 @@ class Tuning:
             "optimizer": self.optimizer,
             "schedule": self.schedule,
         }
+
+
+def _checkpoint(folder: Path) -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(folder / CHECKPOINT_FILE, weights_only=True, map_location="cpu")
+    return state

@@ -1,9 +1,5 @@
-"""Every recipe learns a small synthetic set by heart, and a killed training ends with the same weights."""
+"""Every recipe learns a small synthetic set by heart."""
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -126,33 +122,6 @@ def test_a_training_begun_before_a_recipe_had_a_field_goes_on(tmp_path: Path) ->
     again = Training(recipe, data, data, tmp_path)
     again.resume()
     assert again.progress.step == again.total_steps
-
-
-KILLED = """
-import sys, os, signal
-sys.path[:0] = [{tests!r}]
-from pathlib import Path
-from test_train import RECIPES, Training, small, synthetic
-data = synthetic()
-def log(entry):
-    if entry["step"] == {step}:
-        os.kill(os.getpid(), signal.SIGKILL)
-recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=3, feature_dropout=0.2, save_every=5)
-Training(recipe, data, data, Path({out!r}), "cpu").run(log)
-"""
-
-
-def test_a_training_killed_twice_ends_with_the_same_weights(tmp_path: Path) -> None:
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=3, feature_dropout=0.2, save_every=5)
-    data = synthetic()
-    whole = Training(recipe, data, data, tmp_path / "whole", "cpu").run(lambda _: None)
-    for step in (17, 39):
-        script = KILLED.format(tests=str(Path(__file__).parent), step=step, out=str(tmp_path / "killed"))
-        done = subprocess.run([sys.executable, "-c", script], check=False, env=os.environ)
-        assert done.returncode == -signal.SIGKILL
-    resumed = Training(recipe, data, data, tmp_path / "killed", "cpu").run(lambda _: None)
-    for name, tensor in whole.state_dict().items():
-        torch.testing.assert_close(resumed.state_dict()[name], tensor, atol=0, rtol=0, msg=name)
 
 
 def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:

@@ -75,6 +75,17 @@ def test_a_killed_tuning_ends_with_the_same_weights(
         assert torch.equal(value, resumed.features.state_dict()[name]), name
 
 
+def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], tmp_path: Path) -> None:
+    first = tuning(lines, tmp_path)
+    first.run(lambda entry: None)
+    published = tmp_path / "published.safetensors"
+    second = Tuning(RECIPE, tmp_path, lines, lines[:4], published, tmp_path / "second", initial=tmp_path / "run")
+    seen: list[dict[str, object]] = []
+    second.run(seen.append)
+    assert seen[0] == {"step": 0, "steps": 6, "validation": first.validate()}
+    assert seen[-1] != seen[0]
+
+
 def test_another_recipe_does_not_go_on(lines: list[CaptionLine], tmp_path: Path) -> None:
     tuning(lines, tmp_path).run(lambda entry: None)
     with pytest.raises(ValueError, match="another recipe"):

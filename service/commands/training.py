@@ -1,6 +1,8 @@
 """Models made: train."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -13,6 +15,7 @@ from service.commands.shared import Device, note, progress
 
 if TYPE_CHECKING:
     from models.dataset import CaptionedFeatures
+    from models.logs import Log
 
 app = typer.Typer()
 R = TypeVar("R")
@@ -38,7 +41,8 @@ def train(
     features: Features = None,
     precomp: Precomp = None,
     start: Annotated[
-        Path | None, typer.Option("--from", exists=True, file_okay=False, help="Weights that the recipe starts from.")
+        Path | None,
+        typer.Option("--from", exists=True, file_okay=False, help="Weights that it starts from; an OUT for backbone."),
     ] = None,
     word_vectors: Annotated[
         Path | None,
@@ -58,7 +62,7 @@ def train(
         if backbone is None or captions is None:
             raise typer.BadParameter(f"the {recipe} is trained with --captions and --backbone")
         if recipe == "backbone":
-            tune_backbone(captions, (split, dev), backbone, out, change or [], device)
+            _tune_backbone(captions, (split, dev), backbone, out, change or [], device, start)
         elif teacher is None:
             raise typer.BadParameter("the detector is trained with --teacher")
         else:
@@ -103,27 +107,25 @@ def _train_detector(
     )
 
 
-def tune_backbone(
-    captions: Path, splits: tuple[str, str], backbone: Path, out: Path, changes: list[str], device: str
+def _tune_backbone(
+    captions: Path,
+    splits: tuple[str, str],
+    backbone: Path,
+    out: Path,
+    changes: list[str],
+    device: str,
+    start: Path | None,
 ) -> None:
-    """Tune a backbone with a progress bar; ValueError where `out` holds another tuning."""
     from models.dataset import read_captions  # noqa: PLC0415
-    from models.logs import written  # noqa: PLC0415
     from models.tune_backbone import Tuning  # noqa: PLC0415
     from models.tuning_recipe import TuningRecipe  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     train, dev = (read_captions(captions, split) for split in splits)
     recipe = changed(TuningRecipe(), changes)
-    tuning = Tuning(recipe, captions.parent, train, dev, backbone, out, device_of(device))
-    with written(out) as log, progress() as bars:
-        task = bars.add_task("tuning", total=tuning.total)
-
-        def logged(entry: dict[str, Any]) -> None:
-            bars.update(task, completed=entry["step"])
-            log(entry)
-
-        tuning.run(logged)
+    tuning = Tuning(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
+    with _course(out, tuning.total) as log:
+        tuning.run(log)
 
 
 def _train_matcher(
@@ -136,12 +138,11 @@ def _train_matcher(
     word_vectors: Path | None,
 ) -> None:
     from models.checkpoint import load_matcher  # noqa: PLC0415
-    from models.logs import written  # noqa: PLC0415
     from models.train import Training  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     if name not in RECIPES:
-        raise ValueError(f"no recipe is called {name}; there are detector, {', '.join(RECIPES)}")
+        raise ValueError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")
     initial = load_matcher(start) if start else None
     recipe = changed(RECIPES[name], changes)
     training = Training(recipe, data[0], data[1], out, device_of(device), initial, word_vectors)
@@ -150,11 +151,20 @@ def _train_matcher(
         note(f"{training.found_words} of {len(vocabulary)} words start from {word_vectors}")
         if recipe.near is not None:
             note(f"{len(vocabulary.near)} other words are read as near ones")
+    with _course(out, training.total_steps) as log:
+        training.run(log)
+
+
+@contextmanager
+def _course(out: Path, steps: int) -> "Iterator[Log]":
+    """A log of what happens to files in `out`, with a progress bar."""
+    from models.logs import written  # noqa: PLC0415
+
     with written(out) as log, progress() as bars:
-        task = bars.add_task("training", total=training.total_steps)
+        task = bars.add_task("training", total=steps)
 
         def logged(entry: dict[str, Any]) -> None:
             bars.update(task, completed=entry["step"])
             log(entry)
 
-        training.run(logged)
+        yield logged
