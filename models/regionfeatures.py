@@ -28,28 +28,10 @@ def region_features(
     it is nearer to the size of a whole picture at the second one, which is what the backbone learned from.
     With `surroundings` over 1, a region is as much the same box grown by that factor as it is the box.
     """
-    features = _described(backbone, kind, cells, scales, boxes, mask)
-    if surroundings <= 1:
-        return features
-    return (features + _described(backbone, kind, cells, scales, grown(boxes, surroundings, scales[0]), mask)) / 2
-
-
-def grown(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Float[Tensor, "K R 4"]:
-    """Boxes `factor` times as wide and high about the same middle, cut at the picture's border."""
-    height, width = (side * STRIDE for side in maps.stride32.shape[2:])
-    middle, reach = (boxes[..., 2:] + boxes[..., :2]) / 2, (boxes[..., 2:] - boxes[..., :2]) / 2 * factor
-    border = boxes.new_tensor([width, height, width, height])
-    return torch.cat([middle - reach, middle + reach], -1).clamp(min=0).minimum(border)
-
-
-def _described(
-    backbone: Backbone,
-    kind: FeatureKind,
-    cells: int,
-    scales: tuple[Maps, Maps],
-    boxes: Float[Tensor, "K R 4"],
-    mask: Bool[Tensor, "K R"],
-) -> Float[Tensor, "K R 1280"]:
+    if surroundings > 1:
+        both = torch.cat([boxes, grown(boxes, surroundings, scales[0])], 1)
+        alone, around = region_features(backbone, kind, cells, scales, both, mask.repeat(1, 2)).chunk(2, 1)
+        return (alone + around) / 2
     features = boxes.new_zeros(*mask.shape, FEATURE_DIM)
     sides = (boxes[..., 2:] - boxes[..., :2]).prod(-1).clamp(min=1).sqrt()
     height, width = scales[1].stride32.shape[2:]
@@ -60,6 +42,14 @@ def _described(
             rois = torch.cat([pictures.to(boxes.dtype), boxes[here] * shrink], 1)
             features[here] = _mean_features(backbone, kind, cells, maps, rois)
     return features
+
+
+def grown(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Float[Tensor, "K R 4"]:
+    """Boxes `factor` times as wide and high about the same middle, cut at the picture's border."""
+    height, width = (side * STRIDE for side in maps.stride32.shape[2:])
+    middle, reach = (boxes[..., 2:] + boxes[..., :2]) / 2, (boxes[..., 2:] - boxes[..., :2]) / 2 * factor
+    border = boxes.new_tensor([width, height, width, height])
+    return torch.cat([middle - reach, middle + reach], -1).clamp(min=0).minimum(border)
 
 
 def _mean_features(

@@ -34,7 +34,7 @@ RATES = {"adamw": 5e-3, "sgd": 0.05, "adadelta": 1.0}
 # A network that must find out by itself when two sums agree takes long to, and so does one with a sharp maximum.
 SLOW: dict[str, dict[str, Any]] = {
     "camp": {"clip": 256.0, "epochs": 48, "decay_after": ()},
-    "scan-i2t-lse": {"epochs": 24},
+    "scan-i2t-lse": {"epochs": 48},
 }
 
 
