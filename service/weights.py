@@ -8,7 +8,8 @@ from models.ensemble import combined
 from models.matcher import Matcher
 from service.naming import members_of, served_name
 
-DETECTOR = "detector"  # what lies among the shipped weights and is no model
+DETECTOR = "detector"
+NO_MODELS = (DETECTOR, "backbone")  # what lies among the shipped weights besides
 
 
 class Misconfigured(ValueError):
@@ -53,8 +54,8 @@ def weights_folder(entry: str) -> Path:
         given = Path(entry.partition("=")[2])
     if given.name != entry or given.is_dir():
         return given
-    if entry == DETECTOR or not shipped.is_dir():
-        names = sorted(path.name for path in WEIGHTS.iterdir() if path.name != DETECTOR)
+    if entry in NO_MODELS or not shipped.is_dir():
+        names = sorted(path.name for path in WEIGHTS.iterdir() if path.name not in NO_MODELS)
         raise Misconfigured(
             f"no model called {entry} is shipped (there are {', '.join(names)}), and no such folder exists"
         )
