@@ -5,6 +5,7 @@ the training. What the score depends on is taken over; what is not known here is
 """
 
 import hashlib
+import math
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +56,9 @@ def opened(file: Path) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
         raise Unconvertible(f"{file}: `opt` is a {type(opt).__name__}, not the options of a training")
     if not isinstance(parts, list) or not 2 <= len(parts) <= 3 or not all(isinstance(part, Mapping) for part in parts):
         raise Unconvertible(f"{file}: `model` is not a list of the two encoders' weights and, for CAMP, the fusion's")
+    endless = [str(name) for name, value in options.items() if isinstance(value, float) and not math.isfinite(value)]
+    if endless:
+        raise Unconvertible(f"{file}: the options {', '.join(sorted(endless))} are not finite")
     return parts, options
 
 
@@ -98,6 +102,8 @@ def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
         for name, weight in state.items():
             if not isinstance(weight, Tensor) or not weight.is_floating_point():
                 raise Unconvertible(f"{part}.{name} is not a tensor of floating numbers")
+            if not weight.isfinite().all():
+                raise Unconvertible(f"{part}.{name} holds numbers that are not finite")
             weights[f"{part}.{name.removeprefix('module.')}"] = weight.float()
     scale, direction = weights.pop("img.fc.weight_g", None), weights.pop("img.fc.weight_v", None)
     if scale is not None and direction is not None:

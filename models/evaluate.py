@@ -90,6 +90,11 @@ def evaluate(
 ) -> dict[str, Any]:
     """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, and with
     `fold5` all pairs within five folds."""
+    if data.feature_dim != matcher.encoders.feature_dim:
+        wanted = matcher.encoders.feature_dim
+        raise ValueError(f"{matcher.name} reads features of {wanted} numbers, these have {data.feature_dim}")
+    if not all(data.captions):
+        raise ValueError("every picture to evaluate on needs a caption at least")
     scores, stage_one = all_pairs(matcher, data)
     image_of = data.sentences()[1].to(matcher.device)
     stages = {str(k): two_stage(scores, stage_one, image_of, k) for k in shortlists if k <= len(data)}

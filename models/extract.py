@@ -85,6 +85,9 @@ def begin(source: Source, ids: tuple[str, ...], out: Path) -> int:
             raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
         if tuple((out / IDS_FILE).read_text(encoding="utf-8").splitlines()) != ids:
             raise ValueError(f"{out} was begun with other photographs")
+        held = np.load(out / "features.npy", mmap_mode="r").shape[1]
+        if held != source.num_regions:
+            raise ValueError(f"{out} was begun with room for {held} regions, not {source.num_regions}")
         return int(manifest["done"])
     out.mkdir(parents=True, exist_ok=True)
     for name, (shape, kind) in _layout(source).items():

@@ -22,6 +22,8 @@ def read_lines(path: Path) -> list[str]:
     blank = [number for number, line in enumerate(lines, 1) if not line.strip()]
     if blank:
         raise ValueError(f"{path}:{blank[0]}: an empty line, where every line is a caption")
+    if not lines:
+        raise ValueError(f"{path} is empty, where every line is a caption")
     return [line.strip() for line in lines]
 
 

@@ -1,8 +1,25 @@
 """Named, complete training recipes: everything that decides the weights besides the data."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+POSITIVE = (
+    *("width", "word_dim", "least_count", "batch", "clip", "temperature"),
+    *("patience", "validate_images", "save_every"),
+)
+NOT_NEGATIVE = (
+    "warmup_steps",
+    "epochs",
+    "learning_rate",
+    "momentum",
+    "weight_decay",
+    "margin",
+    "pooled_weight",
+    "seed",
+)
+SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging")  # from 0 to 1, and less than 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +61,19 @@ class Recipe:
     mixed_precision: bool = True  # bfloat16 on a GPU; a CPU computes in float32
     save_every: int = 100  # steps
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """ValueError names a number that no training can go by."""
+        for names, least, most, words in (
+            (POSITIVE, math.ulp(0.0), math.inf, "above 0"),
+            (NOT_NEGATIVE, 0, math.inf, "0 or more"),
+            (SHARES, 0, 1, "0 or more and less than 1"),
+        ):
+            for name in names:
+                if not least <= getattr(self, name) < most:
+                    raise ValueError(f"{name} must be {words}, not {getattr(self, name)}")
+        if self.decay_after and min(self.decay_after) < 1:
+            raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
 
 
 def published(model: str, **changes: Any) -> Recipe:

@@ -44,7 +44,7 @@ def score_all(
     """
     matcher = load_matcher(weights, device)
     arrays = np.load(features, mmap_mode="r")
-    if arrays.ndim != 3 or arrays.shape[2] != matcher.encoders.feature_dim:
+    if arrays.ndim != 3 or not arrays.shape[1] or arrays.shape[2] != matcher.encoders.feature_dim:
         expected = f"(pictures, regions, {matcher.encoders.feature_dim})"
         raise ValueError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")
     sentences = read_lines(captions)
@@ -53,6 +53,9 @@ def score_all(
     scores = np.empty((len(arrays), len(sentences)))
     for tile in tiles(len(arrays), BATCH):
         vectors = torch.from_numpy(arrays[tile].astype(np.float32))
+        bad = (~vectors.isfinite().flatten(1).all(1)).nonzero()
+        if len(bad):
+            raise ValueError(f"{features}: picture {tile.start + int(bad[0])} holds numbers that are not finite")
         regions = Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool)).to(device)
         images = exact.precompute(matcher.reranker.project(regions).to(dtype=torch.float64))
         for chosen, words in texts:

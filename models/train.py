@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from models.matcher import Matcher
 from models.objective import batch_losses
 from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
-from models.recipes import Recipe
+from models.recipes import RECIPES, Recipe
 from models.vocabulary import Vocabulary
 from models.word_vectors import start_from
 
@@ -77,6 +78,9 @@ class Training:
                 self._validate(log)
             if self._epoch_ends() or self.progress.step % self.recipe.save_every == 0:
                 self.save()
+        if self.progress.best_rsum < 0:  # no epoch has ended
+            self._validate(log)
+            self.save()
         return self.averaged()
 
     def averaged(self) -> Matcher:
@@ -107,6 +111,11 @@ class Training:
         total = losses["pooled"] * self.recipe.pooled_weight
         if "ranking" in losses:
             total = total + losses["ranking"]
+        if not total.isfinite():
+            raise ValueError(
+                f"the loss of step {self.progress.step + 1} is {float(total.detach())}: the learning_rate is too"
+                f" high, or features hold numbers that are not finite, among pictures {sorted(rows.tolist())}"
+            )
         total.backward()  # type: ignore[no-untyped-call]
         clip(self.recipe, self.matcher)
         self.optimizer.step()
@@ -150,7 +159,10 @@ class Training:
         path = self.out / "last.pt"
         if not path.is_file():
             return
-        state = torch.load(path, weights_only=True, map_location="cpu")
+        try:
+            state = torch.load(path, weights_only=True, map_location="cpu")
+        except (RuntimeError, EOFError, UnpicklingError) as problem:
+            raise ValueError(f"{path} is damaged: move it away to begin anew, {self.out / 'best'} stays") from problem
         if Recipe(**state["recipe"]) != self.recipe:
             raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
         if state.get("vocabulary", fingerprint(self.matcher.vocabulary)) != fingerprint(self.matcher.vocabulary):
@@ -170,6 +182,8 @@ def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | N
     """
     if (recipe.starts_from is None) != (initial is None):
         raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
+    if initial and recipe.starts_from in RECIPES and initial.name != RECIPES[recipe.starts_from].model:
+        raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
     matcher = fresh_matcher(recipe, train, initial.vocabulary if initial else None)
     if initial:
         surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys

@@ -113,7 +113,7 @@ def _record(place: str, line: bytes) -> Record:
         if not len(labels) == len(confidence) == num:
             raise ValueError("objects differ in number from boxes")
     except ValueError as problem:
-        raise ValueError(f"{place}: {problem}") from problem
+        raise ValueError(f"{place}: {problem}; the file is damaged or cut off") from problem
     return Record(values[0].decode("utf-8"), boxes, features, labels, confidence, "objects_id" in held, size)
 
 

@@ -82,7 +82,7 @@ class Vocabulary:
     def of_ids(cls, ids: Mapping[str, int], source: str) -> "Vocabulary":
         """Words by their ids; ValueError names the source where these are not 0, 1, 2, ..."""
         by_id = {index: word for word, index in ids.items()}
-        if sorted(by_id) != list(range(len(ids))):
+        if not all(isinstance(index, int) for index in by_id) or sorted(by_id) != list(range(len(ids))):
             raise ValueError(f"{source}: the ids of a vocabulary must be 0, 1, 2, ... without a gap")
         return cls(tuple(by_id[index] for index in range(len(ids))))
 

@@ -155,6 +155,11 @@ def test_stage_one_is_the_mean_vectors_as_they_are(tmp_path: Path) -> None:
         (lambda model, opt: opt.update(vocab_size=9), "vocab_size is 9, the vocabulary has 8 words"),
         (lambda model, opt: opt.update(margin2=0.3, beta="x"), "unknown options beta='x', margin2=0.3"),
         (lambda model, opt: opt.pop("embed_size"), "option embed_size is None, not of type int"),
+        (lambda model, opt: opt.update(lambda_softmax=float("nan")), "the options lambda_softmax are not finite"),
+        (
+            lambda model, opt: model[0]["fc.weight"].fill_(torch.nan),
+            r"img\.fc\.weight holds numbers that are not finite",
+        ),
         (lambda model, opt: model.clear(), "`model` is not a list of the two encoders"),
     ],
 )

@@ -1,5 +1,7 @@
 """The report against a slow definition of two-stage search."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -98,3 +100,12 @@ def test_five_folds_are_reported_beside_the_whole() -> None:
     assert "fold5" not in evaluate(matcher(), pictures(10), shortlists=(5,))
     with pytest.raises(ValueError, match="12 pictures do not make 5 equal folds"):
         evaluate(matcher(), pictures(12), shortlists=(5,), fold5=True)
+
+
+def test_what_cannot_be_evaluated_is_refused() -> None:
+    wide = np.ones((2, 3, 7), np.float16)
+    with pytest.raises(ValueError, match="reads features of 6 numbers, these have 7"):
+        evaluate(matcher(), CaptionedFeatures.whole(wide, np.ones((2, 3), bool), [["a dog"]] * 2, "x"))
+    silent = replace(pictures(2), captions=[["a dog"], []])
+    with pytest.raises(ValueError, match="needs a caption"):
+        evaluate(matcher(), silent)

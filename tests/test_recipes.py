@@ -1,13 +1,17 @@
 """Recipes fit the models they name and each other."""
 
+import math
 import re
 from dataclasses import fields
 
 import pytest
 
+from models.detector_recipe import DetectorRecipe
 from models.encoders import EncoderConfig
-from models.recipes import RECIPES, Recipe
+from models.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
 from models.registry import RERANKERS, build
+from models.tuning_recipe import TuningRecipe
+from service.commands.training import changed
 from tests.files import ROOT
 
 PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}
@@ -51,3 +55,36 @@ def test_models_and_fields_are_documented() -> None:
     assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == {
         field.name for field in fields(Recipe)
     }
+
+
+@pytest.mark.parametrize("name", [*POSITIVE, *NOT_NEGATIVE, *SHARES])
+def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
+    fractional = isinstance(getattr(Recipe(model="scan-t2i-avg"), name), float)
+    for value in [-1.0, math.nan, math.inf] if fractional else [-1]:
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            Recipe(model="scan-t2i-avg", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("loss=foo", "loss: Input should be 'hinge' or 'binary'"),
+        ("width=abc", "width: Input should be a valid integer"),
+        ("width=1.5", "width: Input should be a valid integer"),
+        ("batch=0", "batch must be above 0, not 0"),
+        ("word_dropout=1", "word_dropout must be 0 or more and less than 1"),
+        ("decay_after=[-3]", "decay_after names epochs from 1 on"),
+        ("steps=3", "with a name among model"),
+        ("width", "write name=value"),
+    ],
+)
+def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        changed(RECIPES["scan-t2i-avg-flickr8k"], [change])
+
+
+def test_changes_are_taken_as_what_they_stand_for() -> None:
+    recipe = changed(RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"])
+    assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
+    assert changed(TuningRecipe(), ["rate=1e-4"]) == TuningRecipe(rate=1e-4)
+    assert changed(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)

@@ -55,3 +55,20 @@ def test_features_of_another_width_are_refused(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text("a dog\n")
     with pytest.raises(ValueError, match=r"shape \(2, 3, 7\).*\(pictures, regions, 6\)"):
         score_all(tmp_path, tmp_path / "f.npy", tmp_path / "c.txt")
+
+
+def test_what_cannot_be_scored_is_refused_by_name(tmp_path: Path) -> None:
+    weights(tmp_path / "w")
+    features = np.ones((5, 3, 6), np.float32)
+    features[3, 1, 2] = np.nan
+    np.save(tmp_path / "nan.npy", features)
+    np.save(tmp_path / "none.npy", np.ones((5, 0, 6), np.float32))
+    (tmp_path / "c.txt").write_text("a dog\n")
+    (tmp_path / "empty.txt").write_text("")
+    for array, captions, message in (
+        ("nan.npy", "c.txt", "picture 3 holds numbers that are not finite"),
+        ("none.npy", "c.txt", r"has shape \(5, 0, 6\)"),
+        ("nan.npy", "empty.txt", "is empty, where every line is a caption"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            score_all(tmp_path / "w", tmp_path / array, tmp_path / captions)

@@ -187,3 +187,37 @@ def test_gradients_are_no_longer_than_the_recipe_lets_them(tmp_path: Path) -> No
     training._step(rows, sentences)
     after = torch.cat([weight.detach().flatten() for weight in training.matcher.parameters()])
     assert float((after - before).norm()) == pytest.approx(1.5e-3, rel=0.01)  # Nesterov's first step adds a half
+
+
+def test_the_weights_of_another_model_are_no_start(tmp_path: Path) -> None:
+    data = synthetic(24)
+    scan = Training(small(RECIPES["scan-t2i-avg-f30k"]), data, data, tmp_path).matcher
+    with pytest.raises(ValueError, match="starts from camp-released-attention-f30k, and these are weights of scan"):
+        Training(small(RECIPES["camp-released-fusion-f30k"]), data, data, tmp_path, initial=scan)
+
+
+def test_a_training_without_an_epoch_leaves_its_weights(tmp_path: Path) -> None:
+    data = synthetic(24)
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=0, warmup_steps=1)
+    matcher = Training(recipe, data, data, tmp_path).run(lambda _: None)
+    assert load_matcher(tmp_path / "best").name == matcher.name
+
+
+def test_numbers_that_are_not_finite_stop_a_training(tmp_path: Path) -> None:
+    data = synthetic(24)
+    data.features[5, 0, 0] = np.nan
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=0)
+    with pytest.raises(ValueError, match=r"the loss of step 1 is nan.*among pictures \[0, 1, 2, 3, 4, 5"):
+        Training(recipe, data, data, tmp_path).run(lambda _: None)
+    assert not (tmp_path / "best").exists()
+
+
+def test_a_damaged_training_says_so(tmp_path: Path) -> None:
+    data = synthetic(24)
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    Training(recipe, data, data, tmp_path).run(lambda _: None)
+    saved = (tmp_path / "last.pt").read_bytes()
+    for damaged in (b"", saved[:500], saved[: len(saved) // 2]):
+        (tmp_path / "last.pt").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"last\.pt is damaged"):
+            Training(recipe, data, data, tmp_path).run(lambda _: None)

@@ -107,3 +107,10 @@ def test_a_file_that_is_something_else_is_refused_by_its_line(lines: str, messag
     (tmp_path / "a.tsv").write_text(lines)
     with pytest.raises(ValueError, match=message):
         list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "out"))
+
+
+def test_a_folder_begun_with_room_for_others_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(six("a", 3))
+    list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "out", num_regions=4))
+    with pytest.raises(ValueError, match="was begun with room for 4 regions, not 5"):
+        list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "out", num_regions=5))

@@ -97,3 +97,8 @@ def test_near_words_come_back_and_must_have_an_id(tmp_path: Path) -> None:
     assert Vocabulary.load(tmp_path / "v.json") == vocabulary
     with pytest.raises(ValueError, match="no id: horse"):
         Vocabulary((*SPECIALS, "dog"), {"stallion": "horse"})
+
+
+def test_ids_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be 0, 1, 2"):
+        Vocabulary.of_ids({"a": 0, "b": "1"}, "here")  # type: ignore[dict-item]

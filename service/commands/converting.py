@@ -52,6 +52,8 @@ def score(
     from models.score import score_all  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
+    if not out.parent.is_dir():
+        raise ValueError(f"there is no folder {out.parent} to write {out.name} to")
     with progress() as bars:
         task = bars.add_task("scoring", total=len(np.load(features, mmap_mode="r")))
         scores = score_all(

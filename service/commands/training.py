@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -73,7 +73,9 @@ def train(
 
 
 def changed(recipe: R, changes: list[str]) -> R:
-    """The recipe with fields replaced by name=value; ValueError names one that it has not."""
+    """The recipe with fields replaced by name=value; ValueError names one that it has not, or a value that is none."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+
     fields = asdict(recipe)  # type: ignore[call-overload]
     values: dict[str, Any] = {}
     for change in changes:
@@ -84,8 +86,12 @@ def changed(recipe: R, changes: list[str]) -> R:
             value = json.loads(text)
         except ValueError:
             value = text
-        values[name] = tuple(value) if isinstance(value, list) else value
-    return replace(recipe, **values)  # type: ignore[type-var]
+        values[name] = value
+    try:
+        return TypeAdapter(type(recipe)).validate_python(fields | values)
+    except ValidationError as problem:
+        wrong = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}".lstrip(": ") for error in problem.errors()]
+        raise ValueError(f"--set: {'; '.join(wrong)}") from None
 
 
 def _train_detector(
