@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -159,10 +159,9 @@ class Training:
         path = self.out / "last.pt"
         if not path.is_file():
             return
-        try:
-            state = torch.load(path, weights_only=True, map_location="cpu")
-        except (RuntimeError, EOFError, UnpicklingError) as problem:
-            raise ValueError(f"{path} is damaged: move it away to begin anew, {self.out / 'best'} stays") from problem
+        if not is_zipfile(path):  # whose directory is at its end
+            raise ValueError(f"{path} is damaged: move it away to begin anew, {self.out / 'best'} stays")
+        state = torch.load(path, weights_only=True, map_location="cpu")
         if Recipe(**state["recipe"]) != self.recipe:
             raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
         if state.get("vocabulary", fingerprint(self.matcher.vocabulary)) != fingerprint(self.matcher.vocabulary):
