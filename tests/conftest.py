@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.regard import Regard
 from tests.servers import RedisServer, free_port
 
 TEST_DATA = "REGARD_TEST_DATA"
@@ -113,3 +115,21 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 def a_free_port() -> int:
     """A port on the loopback address that nobody listens on just now."""
     return free_port()
+
+
+@pytest.fixture
+def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Regard:
+    """Runs the program in this process: exit status, standard output, standard error."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+        status = 0
+        from service.cli import main  # noqa: PLC0415 - many tests need no command
+
+        try:
+            main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return status, *capsys.readouterr()
+
+    return run

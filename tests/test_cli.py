@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +13,15 @@ import pytest
 import service.bootstrap
 from index.lock import WriterLock
 from service.bootstrap import Loaded
-from service.cli import main
 from service.commands import checking
 from service.flags import flag_of
 from service.settings import Settings
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.files import ROOT
 from tests.library import two_coloured
+from tests.regard import Regard
 from tests.running import running
 from tests.servers import RedisServer, free_port
-
-Regard = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Regard:
-    """Runs the program in this process: exit status, standard output, standard error."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
-        status = 0
-        try:
-            main()
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-        return status, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from index.lock import Locked, WriterLock
 from models.featured import Collection, Featured, open_collection
-from service.cli import main
 from service.settings import Settings
 from tests.api import Web
 from tests.fakes import FakeExtractor
@@ -22,6 +20,7 @@ from tests.featured import THEIRS, arrays, built, jsonl, scan_layout, state, tak
 from tests.files import ROOT
 from tests.library import two_coloured
 from tests.pictures import encoded
+from tests.regard import Regard
 from tests.test_tsv import six
 from tests.worker_store import Store, noise
 
@@ -169,25 +168,6 @@ def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path: Path) -> 
     for slot in (0, 100, 239):
         np.testing.assert_array_equal(web.services.regions.found(slot).features, features[slot].astype(np.float16))
     web.close()
-
-
-Regard = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Regard:
-    """Runs the program in this process: exit status, standard output, standard error."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
-        status = 0
-        try:
-            main()
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-        return status, *capsys.readouterr()
-
-    return run
 
 
 def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) -> None:
