@@ -86,6 +86,26 @@ class CaptionedFeatures:
         """The first `num` pictures, or all where there are fewer."""
         return replace(self, captions=self.captions[:num], rows=self.rows[:num])
 
+    def fewer(self, regions: int) -> "CaptionedFeatures":
+        """Only the first regions of every picture; the shipped detector's first is the whole picture, then the surest.
+
+        They go by a digest of their own, so that no model learns from them and is then served all regions.
+        """
+        held = self.features.shape[1]
+        if not 1 <= regions <= held:
+            raise ValueError(f"pictures have {held} regions, of which {regions} cannot be kept")
+        digest = f"{self.extractor_digest}-first-{regions}"
+        kept = slice(None), slice(regions)
+        return replace(self, features=self.features[kept], mask=self.mask[kept], extractor_digest=digest)
+
+    def asking(self, num: int) -> "CaptionedFeatures":
+        """The same pictures with the first `num` captions alone."""
+        before = np.cumsum([0, *map(len, self.captions)])
+        return replace(
+            self,
+            captions=[own[: max(num - int(start), 0)] for own, start in zip(self.captions, before, strict=False)],
+        )
+
     def sentences(self) -> tuple[list[str], Int64[Tensor, " Q"]]:
         """All captions in the pictures' order, and the picture of each."""
         image_of = [row for row, captions in enumerate(self.captions) for _ in captions]

@@ -1,63 +1,102 @@
 """Evaluation by the field's protocol: all pairs, and the two stages as they are served."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.base import score_in_blocks, tiles
+from models.bootstrap import described, intervals
 from models.dataset import CaptionedFeatures
 from models.matcher import Matcher
-from models.metrics import Recalls, Shortlists, image_to_text_ranks, rsum, text_to_image_ranks
+from models.metrics import Recalls, Shortlists, image_to_text_ranks, places_of_best, rsum, text_to_image_ranks
+from models.rows import Rows
 from models.score import encoded_sentences
 
 SHORTLISTS = (10, 50, 100, 200, 500)
+HELD = 2048  # pictures that are held encoded at once: 36 regions of SCAN at width 512 take 160 MB
+RANKS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
+BOTH_WAYS = tuple(RANKS)
+ONE_WAY = ("text_to_image",)
 
 
 @torch.no_grad()
 def all_pairs(
-    matcher: Matcher, data: CaptionedFeatures, batch: int = 256
+    matcher: Matcher, data: CaptionedFeatures, batch: int = 256, held: int = HELD
 ) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
     """Scores of every caption with every picture, by the reranker and by stage one.
 
-    Pictures are held encoded; captions pass by in batches, so that 25 000 of them need no more memory than their rows.
+    Encoded are `held` pictures and a batch of captions at a time, however many there are of both.
     """
     matcher.eval()
-    encoded = [matcher.encode_regions(data.regions(rows)) for rows in tiles(len(data), batch)]
-    images = matcher.reranker.images_type.cat([part for part, _ in encoded])
-    image_embeddings = torch.cat([embeddings for _, embeddings in encoded])
     sentences, _ = data.sentences()
     scores, stage_one = torch.empty(2, len(sentences), len(data), device=matcher.device)
-    for chosen, words, embeddings in encoded_sentences(matcher, sentences, batch):
-        scores[chosen] = score_in_blocks(matcher.reranker, images, words)
-        stage_one[chosen] = embeddings @ image_embeddings.T
+    for tile in tiles(len(data), held):
+        images, image_embeddings = encoded_pictures(matcher, data, tile, batch)
+        for chosen, words, embeddings in encoded_sentences(matcher, sentences, batch):
+            scores[chosen, tile] = score_in_blocks(matcher.reranker, images, words)
+            stage_one[chosen, tile] = embeddings @ image_embeddings.T
     return scores, stage_one
 
 
+def encoded_pictures(
+    matcher: Matcher, data: CaptionedFeatures, chosen: slice, batch: int
+) -> tuple[Rows, Float[Tensor, "K E"]]:
+    """Some of the pictures as the reranker reads them, and their stage-one embeddings."""
+    starts = range(chosen.start, chosen.stop, batch)
+    parts = [matcher.encode_regions(data.regions(slice(at, min(at + batch, chosen.stop)))) for at in starts]
+    images = matcher.reranker.images_type.cat([rows for rows, _ in parts])
+    return images, torch.cat([embeddings for _, embeddings in parts])
+
+
+def ranks_of(
+    scores: Float[Tensor, "Q K"],
+    image_of: Int64[Tensor, " Q"],
+    shortlists: Shortlists | None = None,
+    ways: Sequence[str] = BOTH_WAYS,
+) -> dict[str, np.ndarray]:
+    """Rank of the right answer to every question of each way of asking."""
+    return {way: RANKS[way](scores, image_of, shortlists) for way in ways}
+
+
+def figures(ranks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Recalls of each way of asking and, where there are both, their sum; for JSON."""
+    found = {way: Recalls.of(each) for way, each in ranks.items()}
+    total = {"rsum": rsum(*found.values())} if len(found) > 1 else {}
+    return {way: each.as_dict() for way, each in found.items()} | total
+
+
 def recalls(
-    scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
+    scores: Float[Tensor, "Q K"],
+    image_of: Int64[Tensor, " Q"],
+    shortlists: Shortlists | None = None,
+    ways: Sequence[str] = BOTH_WAYS,
 ) -> dict[str, Any]:
-    """Recalls both ways and their sum, for JSON."""
-    forward = Recalls.of(text_to_image_ranks(scores, image_of, shortlists))
-    backward = Recalls.of(image_to_text_ranks(scores, image_of, shortlists))
+    """The same with what they could have been on other pictures, as `interval`."""
+    ranks = ranks_of(scores, image_of, shortlists, ways)
+    asked = {"text_to_image": image_of.cpu().numpy(), "image_to_text": np.arange(scores.shape[1])}
+    return {**figures(ranks), "interval": intervals(ranks, asked)}
+
+
+def shortlisting(
+    scores: Float[Tensor, "Q K"],
+    stage_one: Float[Tensor, "Q K"],
+    image_of: Int64[Tensor, " Q"],
+    lengths: Sequence[int],
+    ways: Sequence[str] = BOTH_WAYS,
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What shortlists keep, in percent: `shortlist_recall`, of how many questions a right answer; `top10_kept`, how
+    much of the ten answers that come first among all."""
+    right = ranks_of(stage_one, image_of, None, ways)
+    turned = {way: (scores, stage_one) if way == "text_to_image" else (scores.T, stage_one.T) for way in ways}
+    best = {way: places_of_best(*both) for way, both in turned.items()}
     return {
-        "text_to_image": forward.as_dict(),
-        "image_to_text": backward.as_dict(),
-        "rsum": rsum(forward, backward),
+        name: {str(k): {way: 100 * float((places[way] < k).mean()) for way in ways} for k in lengths}
+        for name, places in (("shortlist_recall", right), ("top10_kept", best))
     }
-
-
-def two_stage(
-    scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], k: int
-) -> tuple[dict[str, Any], dict[str, float]]:
-    """Recalls when only a shortlist of k is reranked, and how often the shortlist holds a right answer, in percent."""
-    held = {
-        "text_to_image": 100 * float((text_to_image_ranks(stage_one, image_of) < k).mean()),
-        "image_to_text": 100 * float((image_to_text_ranks(stage_one, image_of) < k).mean()),
-    }
-    return recalls(scores, image_of, Shortlists(stage_one, k)), held
 
 
 def folded(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], folds: int = 5) -> dict[str, Any]:
@@ -71,7 +110,8 @@ def folded(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], folds: i
     parts = []
     for fold in range(folds):
         mine = image_of // size == fold
-        parts.append(recalls(scores[mine, fold * size : (fold + 1) * size], image_of[mine] - fold * size))
+        own = scores[mine, fold * size : (fold + 1) * size]
+        parts.append(figures(ranks_of(own, image_of[mine] - fold * size)))
     return averaged(parts)
 
 
@@ -90,22 +130,48 @@ def evaluate(
 ) -> dict[str, Any]:
     """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, and with
     `fold5` all pairs within five folds."""
+    if not all(data.captions):
+        raise ValueError("every picture to evaluate on needs a caption at least")
+    pairs = checked_pairs(matcher, data)
+    report = judged(matcher, *pairs, data.sentences()[1], shortlists, BOTH_WAYS)
+    return report | ({"fold5": folded(pairs[0], data.sentences()[1].to(matcher.device))} if fold5 else {})
+
+
+def evaluate_gallery(
+    matcher: Matcher, data: CaptionedFeatures, shortlists: Sequence[int] = SHORTLISTS
+) -> dict[str, Any]:
+    """The same of sentences asked among all pictures of `data`, of which some have no caption and only stand there."""
+    pairs = checked_pairs(matcher, data)
+    return judged(matcher, *pairs, data.sentences()[1], shortlists, ONE_WAY)
+
+
+def checked_pairs(matcher: Matcher, data: CaptionedFeatures) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
+    """`all_pairs`; ValueError for features that the model cannot read."""
     if data.feature_dim != matcher.encoders.feature_dim:
         wanted = matcher.encoders.feature_dim
         raise ValueError(f"{matcher.name} reads features of {wanted} numbers, these have {data.feature_dim}")
-    if not all(data.captions):
-        raise ValueError("every picture to evaluate on needs a caption at least")
-    scores, stage_one = all_pairs(matcher, data)
-    image_of = data.sentences()[1].to(matcher.device)
-    stages = {str(k): two_stage(scores, stage_one, image_of, k) for k in shortlists if k <= len(data)}
+    return all_pairs(matcher, data)
+
+
+def judged(
+    matcher: Matcher,
+    scores: Float[Tensor, "Q K"],
+    stage_one: Float[Tensor, "Q K"],
+    image_of: Int64[Tensor, " Q"],
+    shortlists: Sequence[int],
+    ways: Sequence[str],
+) -> dict[str, Any]:
+    """The report on all pairs of one model."""
+    image_of = image_of.to(scores.device)
+    lengths = [k for k in shortlists if k <= scores.shape[1]]
     return {
         "model": matcher.name,
         "digest": matcher.digest,
-        "images": len(data),
+        "images": scores.shape[1],
         "captions": len(image_of),
-        "exhaustive": recalls(scores, image_of),
-        **({"fold5": folded(scores, image_of)} if fold5 else {}),
-        "stage_one": recalls(stage_one, image_of),
-        "two_stage": {k: both for k, (both, _) in stages.items()},
-        "shortlist_recall": {k: held for k, (_, held) in stages.items()},
+        "intervals": described(),
+        "exhaustive": recalls(scores, image_of, ways=ways),
+        "stage_one": recalls(stage_one, image_of, ways=ways),
+        "two_stage": {str(k): recalls(scores, image_of, Shortlists(stage_one, k), ways) for k in lengths},
+        **shortlisting(scores, stage_one, image_of, lengths, ways),
     }

@@ -83,6 +83,21 @@ def shortlisted(scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], l
     return kept.scatter(1, chosen, scores.gather(1, chosen))
 
 
+def places_of_best(
+    scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], best: int = 10
+) -> "Int64[np.ndarray, 'N B']":
+    """Rank by stage one of each row's `best` highest scores; a shortlist of k keeps those below k. Ties as above."""
+    best = min(best, scores.shape[1])
+    places = np.empty((len(scores), best), dtype=np.int64)
+    for start in range(0, len(scores), BLOCK):
+        rows = slice(start, start + BLOCK)
+        block = stage_one[rows]
+        chosen = scores[rows].nan_to_num(nan=-torch.inf).topk(best, dim=1).indices
+        for column, own in enumerate(block.gather(1, chosen).T):
+            places[rows, column] = (block >= own[:, None]).sum(1).cpu().numpy() - 1
+    return places
+
+
 def rsum(text_to_image: Recalls, image_to_text: Recalls) -> float:
     """Sum of the six recalls."""
     return sum(r.r1 + r.r5 + r.r10 for r in (text_to_image, image_to_text))

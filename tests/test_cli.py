@@ -210,6 +210,12 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     assert (report["images"], report["captions"]) == (8, 16)
     assert 0 <= report["exhaustive"]["text_to_image"]["r10"] <= 100
     assert "every pair" in regard("evaluate", *given, "--features", tmp_path / "features")[1]
+    among = ["--gallery", "train", "--first", "2", "--questions", "3", "--json"]
+    status, said, noted = regard("evaluate", *given, *among)
+    assert status == 0, noted
+    assert [json.loads(said)[name] for name in ("images", "captions")] == [8, 3]
+    assert "--gallery" in regard("evaluate", *given, "--questions", "3")[2]
+    assert regard("evaluate", *given, "--regions", "1")[0] == 0
     status, _, noted = regard("train", "scan-t2i-avg-flickr8k", *given[2:4], "--features", tmp_path / "features",
                               "--out", tmp_path / "run", "--set", "speed=9")  # fmt: skip
     assert (status, "write name=value" in noted) == (1, True)

@@ -43,6 +43,25 @@ def test_sentences_know_their_picture() -> None:
     assert image_of.tolist() == [0, 0, 1]
 
 
+def test_the_first_captions_are_those_of_the_first_pictures() -> None:
+    data = pictures([2, 0, 3, 1])
+    assert data.asking(3).sentences()[0] == data.sentences()[0][:3]
+    assert (len(data.asking(3)), data.asking(9)) == (4, data)
+
+
+def test_the_first_regions_are_kept_under_another_name() -> None:
+    features = np.arange(24, dtype=np.float16).reshape(2, 4, 3)
+    mask = np.array([[True, True, False, False], [True] * 4])
+    data = CaptionedFeatures.whole(features, mask, [["a"], ["b"]], "d")
+    fewer = data.fewer(3)
+    assert np.array_equal(fewer.regions([1]).vectors, features[1:, :3])
+    assert fewer.regions([0]).mask.tolist() == [[True, True, False]]
+    assert fewer.extractor_digest == "d-first-3"
+    for count in (0, 5):
+        with pytest.raises(ValueError, match=f"have 4 regions, of which {count} cannot"):
+            data.fewer(count)
+
+
 def test_arrays_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="differ in number"):
         CaptionedFeatures.whole(np.zeros((2, 1, 1)), np.ones((2, 1), bool), [["a"]], "d")

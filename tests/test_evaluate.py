@@ -10,9 +10,9 @@ from models.checkpoint import new_matcher
 from models.dataset import CaptionedFeatures
 from models.encoders import EncoderConfig
 from models.ensemble import combined
-from models.evaluate import all_pairs, evaluate, folded, recalls, two_stage
+from models.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
 from models.matcher import Matcher
-from models.metrics import Recalls, shortlisted
+from models.metrics import Recalls, Shortlists, shortlisted
 from models.pooled import PooledConfig
 from models.vocabulary import SPECIALS, Vocabulary
 
@@ -44,14 +44,21 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     scores = torch.randn(20, 10, generator=generator)
     stage_one = scores + torch.randn(20, 10, generator=generator)
     image_of = torch.arange(10).repeat_interleave(2)
-    found, held = two_stage(scores, stage_one, image_of, k=3)
-    positions, within = [], 0
+    found = recalls(scores, image_of, Shortlists(stage_one, 3))
+    kept = shortlisting(scores, stage_one, image_of, [3])
+    positions, within, of_best = [], 0, []
     for q in range(20):
         shortlist = sorted(range(10), key=lambda k: -stage_one[q, k].item())[:3]
         within += image_of[q].item() in shortlist
         order = sorted(shortlist, key=lambda k: -scores[q, k].item())
         positions.append(order.index(image_of[q].item()) if image_of[q].item() in order else 9)
-    assert held["text_to_image"] == pytest.approx(100 * within / 20)
+    for k in range(10):
+        best = sorted(range(20), key=lambda q: -scores[q, k].item())[:10]
+        shortlist = sorted(range(20), key=lambda q: -stage_one[q, k].item())[:3]
+        of_best.append(len(set(best) & set(shortlist)) / 10)
+    assert kept["shortlist_recall"]["3"]["text_to_image"] == pytest.approx(100 * within / 20)
+    assert kept["top10_kept"]["3"]["text_to_image"] == pytest.approx(30)  # three of all ten pictures
+    assert kept["top10_kept"]["3"]["image_to_text"] == pytest.approx(100 * np.mean(of_best))
     assert found["text_to_image"] == Recalls.of(np.array(positions)).as_dict()
 
 
@@ -59,7 +66,10 @@ def test_a_shortlist_of_everything_changes_nothing() -> None:
     report = evaluate(matcher(), pictures(12), shortlists=(5, 12, 50))
     assert list(report["two_stage"]) == ["5", "12"]
     assert report["shortlist_recall"]["12"]["text_to_image"] == 100
+    assert report["top10_kept"]["12"]["text_to_image"] == 100 > report["top10_kept"]["5"]["text_to_image"]
     assert report["two_stage"]["12"]["text_to_image"] == report["exhaustive"]["text_to_image"]
+    low, high = report["two_stage"]["12"]["interval"]["rsum"]
+    assert low <= report["exhaustive"]["rsum"] <= high
     assert (report["images"], report["captions"]) == (12, 24)
 
 
@@ -71,6 +81,27 @@ def test_every_caption_is_scored_with_every_picture() -> None:
     words, embeddings = model.encode_sentences(data.sentences()[0])
     torch.testing.assert_close(scores, model.score(images, words))
     torch.testing.assert_close(stage_one, embeddings @ image_embeddings.T)
+
+
+def test_how_many_pictures_are_held_does_not_show() -> None:
+    model, data = matcher(), pictures(7)
+    whole, parts = all_pairs(model, data), all_pairs(model, data, batch=2, held=3)
+    for one, other in zip(whole, parts, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_pictures_without_captions_stand_in_a_gallery() -> None:
+    model, data = matcher(), pictures(12)
+    asked = replace(data, captions=[*data.captions[:4], *([()] * 8)])
+    report = evaluate_gallery(model, asked, shortlists=(5, 12))
+    scores, stage_one = all_pairs(model, data)
+    image_of = torch.arange(4).repeat_interleave(2)
+    assert (report["images"], report["captions"]) == (12, 8)
+    assert report["exhaustive"] == recalls(scores[:8], image_of, ways=("text_to_image",))
+    assert list(report["two_stage"]["5"]) == ["text_to_image", "interval"]
+    kept = shortlisting(scores[:8], stage_one[:8], image_of, (5, 12), ("text_to_image",))
+    assert {name: report[name] for name in kept} == kept
+    assert evaluate_gallery(model, asked.asking(3), shortlists=())["captions"] == 3
 
 
 def test_an_ensemble_scores_the_mean_of_its_members() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from models import metrics
-from models.metrics import Recalls, Shortlists, image_to_text_ranks, rsum, text_to_image_ranks
+from models.metrics import Recalls, Shortlists, image_to_text_ranks, places_of_best, rsum, text_to_image_ranks
 
 matrices = arrays(np.float32, (6, 3), elements=st.integers(-3, 3).map(float))
 IMAGE_OF = torch.tensor([0, 0, 1, 1, 2, 2])
@@ -61,6 +61,12 @@ def test_what_no_shortlist_holds_stands_last() -> None:
     stage_one = torch.tensor([[0.0, 2.0, 1.0], [0.0, 2.0, 1.0], [0.0, 2.0, 1.0]])
     ranks = text_to_image_ranks(scores, torch.tensor([0, 1, 2]), Shortlists(stage_one, 2))
     assert ranks.tolist() == [2, 1, 1]
+
+
+def test_the_best_are_placed_by_stage_one_and_ties_count_against() -> None:
+    scores = torch.tensor([[5.0, 4.0, 3.0, float("nan")]])
+    assert places_of_best(scores, torch.tensor([[1.0, 2.0, 9.0, 2.0]]), best=2).tolist() == [[3, 2]]
+    assert places_of_best(scores, torch.zeros(1, 4)).tolist() == [[3] * 4]
 
 
 def test_an_infinite_score_is_no_number_but_counts() -> None:

@@ -1,5 +1,6 @@
 """Features of pictures, and models measured on them: extract, evaluate."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,14 @@ from service.commands.shared import AsJson, Detector, Device, print_json, print_
 from service.folders import picture_files
 
 if TYPE_CHECKING:
-    from models.dataset import CaptionedFeatures
+    from models.dataset import CaptionedFeatures, CaptionLine
     from models.extractor import Extractor
+    from models.matcher import Matcher
 
 app = typer.Typer()
+
+SIDES = {"text_to_image": "text", "image_to_text": "picture"}
+RECALLS = ("r1", "r5", "r10")
 
 Captions = Annotated[
     Path | None,
@@ -25,6 +30,11 @@ Features = Annotated[
 Precomp = Annotated[
     Path | None,
     typer.Option("--precomp", exists=True, file_okay=False, help="Features and captions in SCAN's layout instead."),
+]
+
+KeptRegions = Annotated[
+    int | None,
+    typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: the whole picture alone."),
 ]
 
 
@@ -51,6 +61,13 @@ def evaluate(
     split: Annotated[str | None, typer.Option(help="Split of the captions; all if not given.")] = None,
     features: Features = None,
     precomp: Precomp = None,
+    first: Annotated[int | None, typer.Option(min=1, help="Only that many pictures of the split, the first.")] = None,
+    gallery: Annotated[
+        list[str] | None,
+        typer.Option(help="Split whose pictures stand beside those asked for, repeatable: sentence to picture alone."),
+    ] = None,
+    questions: Annotated[int | None, typer.Option(min=1, help="With --gallery: only the first captions.")] = None,
+    regions: KeptRegions = None,
     fold5: Annotated[bool, typer.Option("--fold5", help="Also the mean of five folds of the pictures.")] = False,
     detector: Detector = None,
     device: Device = "auto",
@@ -60,52 +77,88 @@ def evaluate(
     import tempfile  # noqa: PLC0415
 
     from models.evaluate import evaluate as measured  # noqa: PLC0415
+    from models.evaluate import evaluate_gallery  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
     from service.weights import load_model  # noqa: PLC0415
 
-    place = device_of(device)
+    if gallery and (precomp or fold5):
+        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5")
+    if questions and not gallery:
+        raise typer.BadParameter("--questions goes with --gallery")
+    chosen, place = Chosen(split, tuple(gallery or ()), first, regions), device_of(device)
     matcher = load_model(model, place)
     with tempfile.TemporaryDirectory() as folder:
         if precomp is None and features is None:
-            features = _extracted(images, captions, split, detector, place, Path(folder))
-        data = captioned(precomp, features, captions, split)
-        if data.extractor_digest != matcher.extractor_digest:
-            raise ValueError(
-                f"{model} reads features of detector {matcher.extractor_digest}, these are of {data.extractor_digest}"
-            )
-        report = measured(matcher, data, fold5=fold5)
+            features = _extracted(images, captions, chosen, detector, place, Path(folder))
+        data = captioned(precomp, features, captions, chosen)
+        check_reads(matcher, data, regions)
+        if gallery:
+            report = evaluate_gallery(matcher, data.asking(questions) if questions else data)
+        else:
+            report = measured(matcher, data, fold5=fold5)
     if as_json:
         print_json(report)
     else:
         print_report(report)
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What of a captions file and of its pictures' features is looked at."""
+
+    split: str | None = None
+    gallery: tuple[str, ...] = ()
+    """Splits whose pictures come after, without their captions."""
+    first: int | None = None
+    """Pictures of the split."""
+    regions: int | None = None
+    """Of each picture."""
+
+    def lines(self, captions: Path) -> "list[CaptionLine]":
+        """The pictures: those with captions, then the others of the gallery."""
+        from models.dataset import read_captions  # noqa: PLC0415
+
+        asked = read_captions(captions, self.split)[: self.first]
+        others = [line for split in self.gallery for line in read_captions(captions, split)]
+        names = {line.image for line in asked}
+        return asked + [replace(line, captions=()) for line in others if line.image not in names]
+
+
 def captioned(
-    precomp: Path | None, features: Path | None, captions: Path | None, split: str | None
+    precomp: Path | None, features: Path | None, captions: Path | None, chosen: Chosen
 ) -> "CaptionedFeatures":
-    """Captioned pictures of a split: of a folder in SCAN's layout, or of extracted features and a captions file."""
-    from models.dataset import CaptionedFeatures, read_captions  # noqa: PLC0415
+    """Captioned pictures: of a folder in SCAN's layout, or of extracted features and a captions file."""
+    from models.dataset import CaptionedFeatures  # noqa: PLC0415
     from models.extract import open_features  # noqa: PLC0415
     from models.layouts import read_precomp  # noqa: PLC0415
 
     if precomp is not None:
-        return read_precomp(precomp, split or "test")
-    if features is None or captions is None:
+        data = read_precomp(precomp, chosen.split or "test")
+        data = data.first(chosen.first) if chosen.first else data
+    elif features is None or captions is None:
         raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
-    return CaptionedFeatures.join(open_features(features), read_captions(captions, split))
+    else:
+        data = CaptionedFeatures.join(open_features(features), chosen.lines(captions))
+    return data.fewer(chosen.regions) if chosen.regions else data
+
+
+def check_reads(matcher: "Matcher", data: "CaptionedFeatures", regions: int | None) -> None:
+    """ValueError unless the model learnt from this detector's features: from as many of them, or from all."""
+    made = data.extractor_digest
+    if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
+        raise ValueError(f"{matcher.name} reads features of detector {matcher.extractor_digest}, these are of {made}")
 
 
 def _extracted(
-    images: Path | None, captions: Path | None, split: str | None, detector: Path | None, device: str, out: Path
+    images: Path | None, captions: Path | None, chosen: Chosen, detector: Path | None, device: str, out: Path
 ) -> Path:
     """The folder `out`, with features of the captioned pictures."""
-    from models.dataset import read_captions  # noqa: PLC0415
     from models.layouts import read_pictures  # noqa: PLC0415
     from service.bootstrap import detector_of  # noqa: PLC0415
 
     if images is None or captions is None:
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
-    extract_all(detector_of(detector, device), read_pictures(images, read_captions(captions, split)), out)
+    extract_all(detector_of(detector, device), read_pictures(images, chosen.lines(captions)), out)
     return out
 
 
@@ -122,22 +175,36 @@ def extract_all(extractor: "Extractor", photographs: dict[str, Path], out: Path)
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """Recalls in percent, a line for each way of searching."""
+    """Recalls in percent, a line for each way of searching, and what shortlists keep."""
     ways = {"every pair": report["exhaustive"]} | {f"shortlist {k}": r for k, r in report["two_stage"].items()}
     if "fold5" in report:
         ways["in five folds"] = report["fold5"]
     print(
         f"{report['model']}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent"
     )
-    rows = [
-        [
-            way,
-            *(
-                f"{recalls[side][name]:.1f}"
-                for side in ("text_to_image", "image_to_text")
-                for name in ("r1", "r5", "r10")
-            ),
-        ]
-        for way, recalls in ways.items()
+    sides = [side for side in SIDES if side in report["exhaustive"]]
+    heads = [head for side in sides for head in (f"{SIDES[side]}: 1", "5", "10")] + ["sum"] * (
+        "rsum" in ways["every pair"]
+    )
+    rows = [row for way, found in ways.items() for row in recall_rows(way, found, sides)]
+    print_table("", *heads, rows=rows)
+    kept = [
+        [k, *(f"{report[what][k][side]:.1f}" for side in sides for what in ("shortlist_recall", "top10_kept"))]
+        for k in report["shortlist_recall"]
     ]
-    print_table("", "text: 1", "5", "10", "picture: 1", "5", "10", rows=rows)
+    heads = [head for side in sides for head in (f"{SIDES[side]}: a right one", "of the best 10")]
+    print("\nwhat a shortlist holds of it, in percent")
+    print_table("", *heads, rows=kept)
+
+
+def recall_rows(way: str, found: dict[str, Any], sides: list[str]) -> list[list[str]]:
+    """A line of recalls and, where it is known, one of how far they could be off."""
+    rows = [[way, *(f"{value:.1f}" for value in values_of(found, sides))]]
+    if "interval" in found:
+        rows.append(["", *(f"{low:.1f}-{high:.1f}" for low, high in values_of(found["interval"], sides))])
+    return rows
+
+
+def values_of(found: dict[str, Any], sides: list[str]) -> list[Any]:
+    """Recalls, or their intervals, in the order of a line."""
+    return [found[side][name] for side in sides for name in RECALLS] + ([found["rsum"]] if "rsum" in found else [])

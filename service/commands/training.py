@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from models.recipes import RECIPES, Recipe
-from service.commands.evaluating import Captions, Features, Out, Precomp, captioned
+from service.commands.evaluating import Captions, Chosen, Features, KeptRegions, Out, Precomp, captioned
 from service.commands.shared import Device, note, progress
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def train(
     teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
+    regions: KeptRegions = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Change the recipe: name=value, repeatable.")
     ] = None,
@@ -68,7 +69,7 @@ def train(
         else:
             _train_detector(captions, split, backbone, teacher, out, change or [], device)
         return
-    data = [captioned(precomp, features, captions, name) for name in (split, dev)]
+    data = [captioned(precomp, features, captions, Chosen(name, regions=regions)) for name in (split, dev)]
     _train_matcher(recipe, data, out, change or [], device, start, word_vectors)
 
 
@@ -143,13 +144,13 @@ def _train_matcher(
     start: Path | None,
     word_vectors: Path | None,
 ) -> None:
-    from models.checkpoint import load_matcher  # noqa: PLC0415
+    from models.checkpoint import load_plain  # noqa: PLC0415
     from models.train import Training  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     if name not in RECIPES:
         raise ValueError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")
-    initial = load_matcher(start) if start else None
+    initial = load_plain(start) if start else None
     recipe = changed(RECIPES[name], changes)
     training = Training(recipe, data[0], data[1], out, device_of(device), initial, word_vectors)
     if word_vectors is not None:
