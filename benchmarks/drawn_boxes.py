@@ -1,0 +1,113 @@
+"""What the detector finds in photographs, drawn: on each photograph, and without it as SVG, which may be published.
+
+python -m benchmarks.drawn_boxes photographs drawn --most 12
+"""
+
+import argparse
+import colorsys
+import html
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
+import PIL.ImageOps
+
+from models.extractor import PICTURE
+from service.bootstrap import detector_of
+from service.commands.looking import found_in_file
+from service.folders import picture_files
+from service.results import Box, Region
+
+SVG_SIDE = 480  # of the longer side
+LETTERS = 1 / 40  # height of a letter, as a share of the longer side
+GREY = "#e8e8e8"
+LETTER_WIDTH = 0.6  # of its height, about; for the plate behind a label
+
+
+class Drawn(NamedTuple):
+    """One box, what is written at it, and its colour as #rrggbb."""
+
+    box: Box
+    words: str
+    colour: str
+
+
+def drawings(regions: Sequence[Region], most: int) -> list[Drawn]:
+    """The surest regions besides the whole picture, the least sure first so that the others lie on top."""
+    things = [region for region in regions if region.label != PICTURE and region.box is not None]
+    surest = sorted(things, key=lambda region: -(region.confidence or 0))[:most]
+    return [
+        Drawn(region.box, f"{region.label} {region.confidence or 0:.2f}", colour_of(region.label or ""))
+        for region in reversed(surest)
+        if region.box is not None
+    ]
+
+
+def colour_of(label: str) -> str:
+    """A dark colour, always the same for a label."""
+    red, green, blue = colorsys.hsv_to_rgb(zlib.crc32(label.encode()) % 360 / 360, 0.9, 0.65)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+def on_photograph(path: Path, drawn: Sequence[Drawn]) -> PIL.Image.Image:
+    """The photograph, upright, with boxes in its own pixels."""
+    with PIL.Image.open(path) as opened:
+        picture = PIL.ImageOps.exif_transpose(opened).convert("RGB")
+    height = max(10.0, max(picture.size) * LETTERS)
+    font = PIL.ImageFont.load_default(height)
+    pen = PIL.ImageDraw.Draw(picture)
+    for box, words, colour in drawn:
+        pen.rectangle(box, outline=colour, width=max(2, round(height / 8)))
+        plate = pen.textbbox(box[:2], words, font=font)
+        pen.rectangle(plate, fill=colour)
+        pen.text(box[:2], words, fill="white", font=font)
+    return picture
+
+
+def as_svg(size: tuple[int, int], drawn: Sequence[Drawn]) -> str:
+    """Boxes and labels alone on grey, for a photograph of `size` (width, height)."""
+    scale = SVG_SIDE / max(size)
+    width, height = (round(side * scale) for side in size)
+    letters = SVG_SIDE * LETTERS
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        f' font-family="sans-serif" font-size="{letters:g}">',
+        f'<rect width="{width}" height="{height}" fill="{GREY}"/>',
+    ]
+    for box, words, colour in drawn:
+        left, top, right, bottom = (edge * scale for edge in box)
+        place = f'x="{left:.1f}" y="{top:.1f}"'
+        lines += [
+            f'<rect {place} width="{right - left:.1f}" height="{bottom - top:.1f}" fill="none" stroke="{colour}"/>',
+            f'<rect {place} width="{len(words) * letters * LETTER_WIDTH:.1f}" height="{letters * 1.3:.1f}"'
+            f' fill="{colour}"/>',
+            f'<text x="{left + 2:.1f}" y="{top + letters:.1f}" fill="white">{html.escape(words)}</text>',
+        ]
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def main() -> None:
+    """Writes NAME.jpg and NAME.svg for every photograph."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--detector", type=Path, help="the shipped one if not given")
+    parser.add_argument("--most", type=int, default=12, help="boxes a photograph, the surest")
+    given = parser.parse_args()
+    detector = detector_of(given.detector, "cpu")
+    for name, path in picture_files([given.folder]):
+        found, size = found_in_file(detector, path)
+        drawn = drawings(found.regions, given.most)
+        file = given.out / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        on_photograph(path, drawn).save(file.with_suffix(".jpg"), quality=90)
+        file.with_suffix(".svg").write_text(as_svg(size, drawn), encoding="utf-8")
+        print(f"{name}: {', '.join(each.words for each in reversed(drawn))}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The tables of docs/quality.md, in Markdown, from reports of `regard evaluate --json`.
+
+python -m benchmarks.quality_table scan.json "whole picture=whole.json" both.json
+
+A report goes by its model's name, or by what stands before the =. Those of a --gallery have a direction less.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+DIRECTIONS = {"text_to_image": "sentence to picture", "image_to_text": "picture to sentence"}
+SHOWN = ("50", "100", "200")  # two-stage searches in the first table
+
+
+def table(*columns: str, rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def figures(found: dict[str, Any], direction: str) -> str:
+    """Recalls at 1, 5, 10 of one direction; a dash where it was not asked."""
+    return " ".join(f"{found[direction][name]:.1f}" for name in ("r1", "r5", "r10")) if direction in found else "-"
+
+
+def total(found: dict[str, Any]) -> str:
+    """rsum with its interval, or R@1's where one direction alone was asked."""
+    if "rsum" in found:
+        value, (low, high) = found["rsum"], found["interval"]["rsum"]
+        return f"{value:.1f} ({low:.1f} to {high:.1f})"
+    low, high = found["interval"]["text_to_image"]["r1"]
+    return f"R@1 {low:.1f} to {high:.1f}"
+
+
+def searches(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    """A row for every model and way of searching."""
+    for name, report in reports.items():
+        stages = {f"shortlist of {k}": report["two_stage"][k] for k in SHOWN if k in report["two_stage"]}
+        ways = {"every pair": report["exhaustive"], **stages, "stage one alone": report["stage_one"]}
+        for way, found in ways.items():
+            yield [name, way, *(figures(found, direction) for direction in DIRECTIONS), total(found)]
+
+
+def shortlists(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    """A row for every model, direction and what is counted; a column for every length of any report."""
+    lengths = all_lengths(reports)
+    for name, report in reports.items():
+        for direction, words in DIRECTIONS.items():
+            if direction not in report["exhaustive"]:
+                continue
+            for counted, what in (("shortlist_recall", "a right one"), ("top10_kept", "of the first ten")):
+                kept = report[counted]
+                cells = [f"{kept[k][direction]:.1f}" if k in kept else "-" for k in lengths]
+                yield [name, words, what, *cells]
+
+
+def all_lengths(reports: dict[str, dict[str, Any]]) -> list[str]:
+    """Lengths of shortlists, the shortest first."""
+    return sorted({k for report in reports.values() for k in report["top10_kept"]}, key=int)
+
+
+def named(given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Name -> report of FILE or NAME=FILE arguments. ValueError for two reports of one name."""
+    reports: dict[str, dict[str, Any]] = {}
+    for argument in given:
+        name, _, file = ("", "", argument) if Path(argument).is_file() else argument.partition("=")
+        report = json.loads(Path(file).read_text(encoding="utf-8"))
+        name = name or f"`{report['model']}`"
+        if name in reports:
+            raise ValueError(f"two reports are called {name}: write NAME=FILE")
+        reports[name] = report
+    return reports
+
+
+def main() -> None:
+    """Prints both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("reports", nargs="+", metavar="[NAME=]FILE")
+    reports = named(parser.parse_args().reports)
+    ways = [f"{words} R@1, 5, 10" for words in DIRECTIONS.values()]
+    one = next(iter(reports.values()))["intervals"]
+    print(table("model", "", *ways, f"rsum ({one['percent']} %)", rows=list(searches(reports))))
+    print(f"\nIntervals: {one['resamples']} bootstrap samples of the {one['of']}, seed {one['seed']}.\n")
+    print(table("model", "", "held, of", *all_lengths(reports), rows=list(shortlists(reports))))
+
+
+if __name__ == "__main__":
+    main()
