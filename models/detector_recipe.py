@@ -36,6 +36,10 @@ class DetectorRecipe:
     least_crop: float = 0.6
     save_every: int = 100
     seed: int = 0
+    side: float = 448.0
+    """Of the pictures that it will look at: `DetectorConfig.side`."""
+    surroundings: float = 1.0
+    """Of what its regions will be made: `DetectorConfig.surroundings`."""
 
 
 def learning_rate(recipe: DetectorRecipe, step: int) -> float:

@@ -43,7 +43,10 @@ def train_detector(
     out.mkdir(parents=True, exist_ok=True)
     lessons = _lessons(photographs, teacher_file, out, threads)
     detector = FasterRcnn(
-        DetectorConfig(labels=COCO_CLASSES, backbone=recipe.backbone), build_backbone(recipe.backbone, backbone_file)
+        DetectorConfig(
+            labels=COCO_CLASSES, backbone=recipe.backbone, side=recipe.side, surroundings=recipe.surroundings
+        ),
+        build_backbone(recipe.backbone, backbone_file),
     )
     placed(detector, device)
     detector.backbone.requires_grad_(False)
