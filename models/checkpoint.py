@@ -11,13 +11,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from models.calibration import Calibration
 from models.encoders import EncoderConfig
+from models.hubs import HubCorrected
 from models.matcher import Matcher
 from models.pooled import Pooled, PooledConfig
 from models.registry import build
 from models.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parent / "weights"
+CALIBRATION = "calibration.json"  # optional; part of the digest where it is there
 FORMAT = 1
 
 
@@ -86,12 +89,64 @@ def save_matcher(
         "pooled": asdict(matcher.pooled.config),
         "extractor": matcher.extractor_digest,
     }
+    (folder / CALIBRATION).unlink(missing_ok=True)  # of other weights
     return write_folder(folder, config, matcher.state_dict(), ("vocabulary.json",), dtype)
 
 
+def save_calibration(folder: Path, calibration: Calibration) -> str:
+    """Add the calibration of the weights in `folder`, or replace it; their new digest.
+
+    Where this is cut short the folder is as it was, or loading it says that the digest is another.
+    """
+    _replace(folder / CALIBRATION, json.dumps(calibration.as_dict(), indent=1, ensure_ascii=False) + "\n")
+    digest = digest_of(folder, ("config.json", "model.safetensors", *_extra(folder)))
+    _replace(folder / "digest", digest + "\n")
+    return digest
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+def _extra(folder: Path) -> tuple[str, ...]:
+    return ("vocabulary.json", CALIBRATION) if (folder / CALIBRATION).is_file() else ("vocabulary.json",)
+
+
 def load_matcher(folder: Path, device: torch.device | str = "cpu") -> Matcher:
-    """A matcher ready to score; BadCheckpoint or UnknownModel where it cannot be one."""
-    config, state, digest = read_folder(folder, ("vocabulary.json",))
+    """A matcher ready to score, calibrated where the folder says how. BadCheckpoint or UnknownModel where it cannot
+    be one."""
+    matcher = load_plain(folder, device)
+    if not (folder / CALIBRATION).is_file():
+        return matcher
+    try:
+        stored = json.loads((folder / CALIBRATION).read_text(encoding="utf-8"))
+        return calibrated(matcher, Calibration.of_dict(stored))
+    except ValueError as fault:
+        raise BadCheckpoint(f"{folder / CALIBRATION}: {fault}") from fault
+
+
+def calibrated(matcher: Matcher, calibration: Calibration) -> Matcher:
+    """The same matcher with its hubs corrected, and its scores' meaning beside them."""
+    reranker, hubs = matcher.reranker, calibration.hubs
+    if hubs is not None:
+        reranker = HubCorrected(reranker, matcher.tokenize(hubs.bank).to(matcher.device), hubs)
+    return Matcher(
+        matcher.name,
+        matcher.encoders,
+        reranker,
+        matcher.pooled,
+        matcher.vocabulary,
+        matcher.extractor_digest,
+        matcher.digest,
+        calibration,
+    ).eval()
+
+
+def load_plain(folder: Path, device: torch.device | str = "cpu") -> Matcher:
+    """The trained matcher itself, without any calibration of it; otherwise as `load_matcher`."""
+    config, state, digest = read_folder(folder, _extra(folder))
     matcher = new_matcher(
         config["model"],
         EncoderConfig(**config["encoders"]),

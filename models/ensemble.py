@@ -1,5 +1,9 @@
 """Ensembles `a+b`: the mean of raw scores of models of one family, as the papers report them.
 
+Scores of several families have several scales. Where all members are calibrated, the mean is that of the evidence that
+their scores are (calibration.py). That is a mean of log odds: it stands for the mean of the members' probabilities, but
+goes on telling apart what all of them are sure of, and knows nothing of the gallery's size.
+
 An ensemble is one matcher like any other. Its vectors are the members' vectors on end, its encoded pictures hold
 the members' fields numbered, and stage one is the first member's: so nothing else knows of ensembles.
 """
@@ -14,7 +18,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.base import Explanation, Reranker
+from models.base import Explanation, Reranker, raised
+from models.calibration import AS_IT_IS, Calibration, Evidence
 from models.matcher import Matcher
 from models.pooled import Pooled
 from models.rows import Regions, Rows, Words
@@ -28,6 +33,7 @@ class EnsembleConfig:
 
     region_widths: tuple[int, ...]
     word_widths: tuple[int, ...]
+    evidence: tuple[Evidence, ...] | None = None  # of the members' scores; None: the mean is that of the scores
 
 
 class OnEnd(nn.Module):
@@ -63,15 +69,24 @@ class Ensemble(Reranker):
         )
 
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
-        scores = [member.score(*own) for member, own in self._shared_out(images, words)]
+        scores = [
+            line.slope * member.score(*own) + line.intercept
+            for line, (member, own) in zip(self._lines(), self._shared_out(images, words), strict=True)
+        ]
         return torch.stack(scores).mean(0)
 
     def explain(self, images: Rows, words: Words) -> Explanation:
         """What all members can say, averaged; only contributions where they look in different directions."""
-        told = [member.explain(*own) for member, own in self._shared_out(images, words)]
+        told = [
+            on_line(member.explain(*own), line, words)
+            for line, (member, own) in zip(self._lines(), self._shared_out(images, words), strict=True)
+        ]
         alike = len({one.kind for one in told}) == 1
         said = [name for name in names(Explanation) if name == "contributions" or (alike and name != "kind")]
         return Explanation(told[0].kind, **{name: mean([getattr(one, name) for one in told]) for name in said})
+
+    def _lines(self) -> Sequence[Evidence]:
+        return self.config.evidence or [AS_IT_IS] * len(self.members)
 
     def _each(self) -> Iterator[Reranker]:
         for member in self.members:
@@ -83,6 +98,14 @@ class Ensemble(Reranker):
         for n, (member, own) in enumerate(zip(self._each(), split(words, self.config.word_widths), strict=True)):
             tensors = {name: getattr(images, numbered(name, n)) for name in names(member.images_type)}
             yield member, (member.images_type(**tensors), own)
+
+
+def on_line(told: Explanation, line: Evidence, words: Words) -> Explanation:
+    """The same told of a score that was put on a line."""
+    if told.contributions is None or line == AS_IT_IS:
+        return told
+    steep = replace(told, contributions=line.slope * told.contributions)
+    return raised(steep, told.contributions.new_full((told.contributions.shape[1],), line.intercept), words)
 
 
 def names(of: type) -> list[str]:
@@ -116,13 +139,20 @@ def combined(matchers: Sequence[Matcher]) -> Matcher:
         return first
     together = "+".join(matcher.name for matcher in matchers)
     for what, distinct in (
-        ("of different families, whose scores have different scales", {family(m.name) for m in matchers}),
         ("trained on features of different detectors", {m.extractor_digest for m in matchers}),
         ("trained with different vocabularies", {m.vocabulary.words for m in matchers}),
     ):
         if len(distinct) > 1:
             raise ValueError(f"{together} is no ensemble: its members are {what}")
+    families = {family(matcher.name) for matcher in matchers}
+    known = [matcher.calibration for matcher in matchers if matcher.calibration is not None]
+    if len(families) > 1 and len(known) < len(matchers):
+        raise ValueError(
+            f"{together} is no ensemble: its members are of different families, whose scores have different scales, and"
+            " not all are calibrated (`regard calibrate`)"
+        )
     config = EnsembleConfig(
+        evidence=tuple(one.text for one in known) if len(families) > 1 else None,
         region_widths=tuple(matcher.pooled.config.picture_width for matcher in matchers),
         word_widths=tuple(matcher.pooled.config.width for matcher in matchers),
     )
@@ -134,7 +164,27 @@ def combined(matchers: Sequence[Matcher]) -> Matcher:
         first.vocabulary,
         first.extractor_digest,
         hashlib.sha256("+".join(matcher.digest for matcher in matchers).encode()).hexdigest()[:16],
+        calibration_of(known, across=len(families) > 1) if len(known) == len(matchers) else None,
     ).eval()
+
+
+def calibration_of(members: Sequence[Calibration], across: bool) -> Calibration:
+    """What an ensemble's scores mean, as far as its members' calibrations tell.
+
+    `across` families the score is evidence of pictures already. Captions are then judged by the members' own ratio of
+    the two. Members agree less than perfectly, so the truth is somewhat steeper.
+    """
+    text, image = (mean_line([getattr(one, side) for one in members]) for side in ("text", "image"))
+    if not across:
+        return Calibration(text=text, image=image)
+    # image evidence = a' s + c', and s = (text evidence - c) / a
+    slope = image.slope / text.slope
+    return Calibration(text=AS_IT_IS, image=Evidence(slope, image.intercept - slope * text.intercept))
+
+
+def mean_line(lines: Sequence[Evidence]) -> Evidence:
+    """Line of mean slope and mean intercept."""
+    return Evidence(sum(line.slope for line in lines) / len(lines), sum(line.intercept for line in lines) / len(lines))
 
 
 def family(name: str) -> str:

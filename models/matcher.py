@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.base import Explanation, Reranker
+from models.calibration import Calibration
 from models.encoders import EncoderConfig
 from models.pooled import Pooled
 from models.rows import Regions, Rows, Tokens, Words
@@ -26,9 +27,12 @@ class Matcher(nn.Module):
         vocabulary: Vocabulary,
         extractor_digest: str,
         digest: str = "",
+        calibration: Calibration | None = None,
     ) -> None:
+        """`calibration` says what the reranker's scores mean, where that is known."""
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
+        self.calibration = calibration
         self.encoders, self.vocabulary = encoders, vocabulary
         self.reranker, self.pooled = reranker, pooled
 

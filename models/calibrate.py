@@ -1,0 +1,182 @@
+"""A matcher's calibration, found from captioned pictures: fitted on some of them, judged by the others."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from models.base import tiles
+from models.calibration import (
+    AS_IT_IS,
+    Calibration,
+    Evidence,
+    Numbers,
+    calibration_error,
+    fit,
+    reliability,
+    surprise,
+)
+from models.checkpoint import calibrated
+from models.dataset import CaptionedFeatures
+from models.evaluate import all_pairs, recalls
+from models.hubs import HubCorrected, Hubs
+from models.matcher import Matcher
+
+SHOWN = 10  # answers of a question that somebody looks at
+SMALLEST = 50  # pictures in a gallery to fit on
+SMALL = 100  # and in one to be judged by, beside all pictures
+BATCH = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How to calibrate: the hubs' correction (share 0: none), and the share of pictures kept for judging."""
+
+    share: float = 0.5
+    best: int = 25
+    bank: int = 400
+    held_out: float = 0.5
+    seed: int = 0
+
+    def hubs(self, sentences: Sequence[str]) -> Hubs | None:
+        """With a bank drawn from `sentences`; ValueError where these are too few."""
+        if self.share == 0:
+            return None
+        if len(sentences) < self.bank:
+            raise ValueError(f"the bank is to have {self.bank} sentences, and there are {len(sentences)}")
+        chosen = np.random.default_rng(self.seed).choice(len(sentences), self.bank, replace=False)
+        return Hubs(share=self.share, best=self.best, bank=tuple(sentences[place] for place in sorted(chosen)))
+
+    def halves(self, pictures: int) -> tuple[Int64[Tensor, " F"], Int64[Tensor, " H"]]:
+        """Pictures to fit on and pictures to judge by; ValueError where either are too few."""
+        order = torch.from_numpy(np.random.default_rng(self.seed).permutation(pictures))
+        kept = round(pictures * self.held_out)
+        if min(kept, pictures - kept) < SMALLEST:
+            raise ValueError(
+                f"{pictures - kept} pictures to fit on and {kept} to judge by: both must be {SMALLEST} at least"
+            )
+        return order[kept:].sort().values, order[:kept].sort().values
+
+
+class Pairs(NamedTuple):
+    """Scores of all sentences with all pictures, and the picture that each sentence belongs to."""
+
+    scores: Float[Tensor, "Q K"]
+    image_of: Int64[Tensor, " Q"]
+
+    def among(self, gallery: Int64[Tensor, " G"]) -> "Pairs":
+        """Those of some pictures and their own sentences, the pictures numbered anew."""
+        own = self.image_of[:, None] == gallery
+        mine = own.any(1)
+        return Pairs(self.scores[mine][:, gallery], own[mine].int().argmax(1))
+
+
+class Answers(NamedTuple):
+    """What was shown for many questions."""
+
+    scores: Numbers
+    surprises: Numbers
+    right: npt.NDArray[np.bool_]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Answers"]) -> "Answers":
+        """Those of several galleries as one."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def answers(pairs: Pairs, direction: str) -> Answers:
+    """The best of every question in one gallery: pictures for sentences (`text`), or sentences for pictures."""
+    pictures = torch.arange(pairs.scores.shape[1])
+    num_right = 1.0 if direction == "text" else len(pairs.image_of) / len(pictures)
+    if direction == "text":
+        scores, asked, owners = pairs.scores, pairs.image_of, pictures
+    else:
+        scores, asked, owners = pairs.scores.T, pictures, pairs.image_of
+    best = scores.topk(min(SHOWN, scores.shape[1]), dim=1)
+    right = owners[best.indices] == asked[:, None]
+    against = surprise(scores.shape[1], num_right)
+    flat = best.values.double().flatten().numpy()
+    return Answers(flat, np.full(len(flat), against), right.flatten().numpy())
+
+
+def galleries(pictures: Int64[Tensor, " N"], size: int, seed: int) -> list[Int64[Tensor, " G"]]:
+    """Pictures dealt into as many whole galleries of `size` as there are."""
+    order = torch.from_numpy(np.random.default_rng([seed, size]).permutation(len(pictures)))
+    return [pictures[order[start : start + size]] for start in range(0, len(pictures) - size + 1, size)]
+
+
+def shown(pairs: Pairs, pictures: Int64[Tensor, " N"], size: int, direction: str, seed: int) -> Answers:
+    """Answers in all galleries of one size."""
+    return Answers.joined([answers(pairs.among(part), direction) for part in galleries(pictures, size, seed)])
+
+
+def sizes(largest: int) -> list[int]:
+    """Of galleries to fit on: doubling from the smallest, and all pictures at once."""
+    doubling = [SMALLEST * 2**n for n in range(32) if SMALLEST * 2**n < largest]
+    return [*doubling, largest]
+
+
+def fitted(pairs: Pairs, pictures: Int64[Tensor, " N"], direction: str, seed: int) -> Evidence:
+    """The line that speaks truest of the answers in galleries of many sizes."""
+    return fit(*Answers.joined([shown(pairs, pictures, size, direction, seed) for size in sizes(len(pictures))]))
+
+
+def judged(
+    evidence: Evidence, pairs: Pairs, pictures: Int64[Tensor, " N"], direction: str, seed: int
+) -> dict[str, Any]:
+    """Calibration error and reliability by size of the gallery, for JSON."""
+    report = {}
+    for size in sorted({len(pictures), min(SMALL, len(pictures))}):
+        found = shown(pairs, pictures, size, direction, seed)
+        predicted = evidence.probability(found.scores, found.surprises)
+        report[str(size)] = {
+            "error": calibration_error(predicted, found.right),
+            "answers": len(predicted),
+            "reliability": reliability(predicted, found.right),
+        }
+    return report
+
+
+@torch.no_grad()
+def hubness(matcher: Matcher, data: CaptionedFeatures) -> Float[Tensor, " K"]:
+    """What the matcher takes off each picture's scores."""
+    assert isinstance(matcher.reranker, HubCorrected)
+    encoded = [matcher.encode_regions(data.regions(rows))[0] for rows in tiles(len(data), BATCH)]
+    return torch.cat([rows.tensors()["hubness"] for rows in encoded])
+
+
+def calibrate(
+    matcher: Matcher, data: CaptionedFeatures, sentences: Sequence[str], plan: Plan
+) -> tuple[Calibration, dict[str, Any]]:
+    """The calibration of a matcher without one, and a report for JSON; `sentences` are those the bank is drawn from.
+
+    ValueError where there is too little to go by, Uncalibratable where the scores do not tell right from wrong.
+    """
+    hubs, (own, others) = plan.hubs(sentences), plan.halves(len(data))
+    scores, image_of = all_pairs(matcher, data)[0].cpu(), data.sentences()[1]
+    before = pairs = Pairs(scores, image_of)
+    calibration = Calibration(text=AS_IT_IS, image=AS_IT_IS, hubs=hubs)
+    if hubs is not None:
+        pairs = Pairs(scores - hubness(calibrated(matcher, calibration), data).cpu(), image_of)
+    lines = {direction: fitted(pairs, own, direction, plan.seed) for direction in ("text", "image")}
+    about = {"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed}
+    report = {
+        "model": matcher.name,
+        "pictures": {"fitted": len(own), "held_out": len(others)},
+        "hubs": hubs and {"share": hubs.share, "best": hubs.best, "bank": len(hubs.bank)},
+        "rsum": {
+            half: {
+                "without_hubs_corrected": recalls(*before.among(chosen))["rsum"],
+                "as_served": recalls(*pairs.among(chosen))["rsum"],
+            }
+            for half, chosen in (("fitted", own), ("held_out", others))
+        },
+        **{name: asdict(line) for name, line in lines.items()},
+        "held_out": {name: judged(line, pairs, others, name, plan.seed) for name, line in lines.items()},
+    }
+    return replace(calibration, text=lines["text"], image=lines["image"], fitted=about), report
