@@ -6,7 +6,6 @@ python -m benchmarks.drawn_boxes photographs drawn --most 12
 import argparse
 import colorsys
 import html
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from service.results import Box, Region
 
 SVG_SIDE = 480  # of the longer side
 LETTERS = 1 / 40  # height of a letter, as a share of the longer side
+GOLDEN = 0.618034  # turns of the colour circle from one label to the next
 GREY = "#e8e8e8"
 LETTER_WIDTH = 0.6  # of its height, about; for the plate behind a label
 
@@ -36,20 +36,20 @@ class Drawn(NamedTuple):
     colour: str
 
 
-def drawings(regions: Sequence[Region], most: int) -> list[Drawn]:
+def drawings(regions: Sequence[Region], labels: Sequence[str], most: int, least: float) -> list[Drawn]:
     """The surest regions besides the whole picture, the least sure first so that the others lie on top."""
-    things = [region for region in regions if region.label != PICTURE and region.box is not None]
-    surest = sorted(things, key=lambda region: -(region.confidence or 0))[:most]
+    things = [(region.confidence or 0.0, region) for region in regions if region.label != PICTURE]
+    surest = sorted((each for each in things if each[0] >= least), key=lambda each: each[0])[-most:]
     return [
-        Drawn(region.box, f"{region.label} {region.confidence or 0:.2f}", colour_of(region.label or ""))
-        for region in reversed(surest)
+        Drawn(region.box, f"{region.label} {confidence:.2f}", colour_of(labels.index(region.label)))
+        for confidence, region in surest
         if region.box is not None
     ]
 
 
-def colour_of(label: str) -> str:
-    """A dark colour, always the same for a label."""
-    red, green, blue = colorsys.hsv_to_rgb(zlib.crc32(label.encode()) % 360 / 360, 0.9, 0.65)
+def colour_of(number: int) -> str:
+    """A dark colour for a label's number; those near each other differ most."""
+    red, green, blue = colorsys.hsv_to_rgb(number * GOLDEN % 1, 0.9, 0.65)
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
@@ -97,11 +97,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--detector", type=Path, help="the shipped one if not given")
     parser.add_argument("--most", type=int, default=12, help="boxes a photograph, the surest")
+    parser.add_argument("--least", type=float, default=0.1, help="confidence from which a box is drawn")
     given = parser.parse_args()
     detector = detector_of(given.detector, "cpu")
     for name, path in picture_files([given.folder]):
         found, size = found_in_file(detector, path)
-        drawn = drawings(found.regions, given.most)
+        drawn = drawings(found.regions, detector.labels, given.most, given.least)
         file = given.out / name
         file.parent.mkdir(parents=True, exist_ok=True)
         on_photograph(path, drawn).save(file.with_suffix(".jpg"), quality=90)

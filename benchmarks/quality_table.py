@@ -2,6 +2,8 @@
 
 python -m benchmarks.quality_table scan.json "whole picture=whole.json" both.json
 
+python -m benchmarks.quality_table --line first-200.json    the line that tests/test_quality.py reproduces
+
 A report goes by its model's name, or by what stands before the =. Those of a --gallery have a direction less.
 """
 
@@ -33,6 +35,14 @@ def total(found: dict[str, Any]) -> str:
         return f"{value:.1f} ({low:.1f} to {high:.1f})"
     low, high = found["interval"]["text_to_image"]["r1"]
     return f"R@1 {low:.1f} to {high:.1f}"
+
+
+def line(report: dict[str, Any]) -> str:
+    """All pairs of one report in one line."""
+    found = report["exhaustive"]
+    ways = [f"{words} {figures(found, direction)}" for direction, words in DIRECTIONS.items()]
+    all_of_it = ", ".join([*ways, f"rsum {found['rsum']:.1f}"])
+    return f"The first {report['images']} dev photographs, `{report['model']}`: {all_of_it}"
 
 
 def searches(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
@@ -79,7 +89,12 @@ def main() -> None:
     """Prints both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", nargs="+", metavar="[NAME=]FILE")
-    reports = named(parser.parse_args().reports)
+    parser.add_argument("--line", action="store_true", help="one line a report instead of tables")
+    given = parser.parse_args()
+    reports = named(given.reports)
+    if given.line:
+        print("\n".join(map(line, reports.values())))
+        return
     ways = [f"{words} R@1, 5, 10" for words in DIRECTIONS.values()]
     one = next(iter(reports.values()))["intervals"]
     print(table("model", "", *ways, f"rsum ({one['percent']} %)", rows=list(searches(reports))))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.commands.shared import AsJson, Detector, Device, print_json, print_table, progress
+from service.flags import read_settings
 from service.folders import picture_files
 
 if TYPE_CHECKING:
@@ -56,8 +57,11 @@ def evaluate(
     images: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of pictures.")] = None,
     captions: Captions = None,
     model: Annotated[
-        str, typer.Option(help="A shipped model, the folder of one, or several with + between: their mean.")
-    ] = "scan-t2i-avg",
+        str | None,
+        typer.Option(
+            help="A shipped model, the folder of one, or several with + between: their mean; the default if not given."
+        ),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Split of the captions; all if not given.")] = None,
     features: Features = None,
     precomp: Precomp = None,
@@ -86,7 +90,7 @@ def evaluate(
     if questions and not gallery:
         raise typer.BadParameter("--questions goes with --gallery")
     chosen, place = Chosen(split, tuple(gallery or ()), first, regions), device_of(device)
-    matcher = load_model(model, place)
+    matcher = load_model(model or read_settings({}).models[0], place)
     with tempfile.TemporaryDirectory() as folder:
         if precomp is None and features is None:
             features = _extracted(images, captions, chosen, detector, place, Path(folder))
