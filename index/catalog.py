@@ -186,6 +186,12 @@ class Catalog:
         with self._database.reading() as db:
             return ~mask_of(db.execute(sql), next_caption_slot(db))
 
+    def captions_each(self) -> float:
+        """Captions that a picture with captions has, on average; 1 where there are none."""
+        with self._database.reading() as db:
+            captions, pictures = db.execute("SELECT count(*), count(DISTINCT image) FROM captions").fetchone()
+            return captions / pictures if pictures else 1.0
+
     def matching(self, condition: Filter) -> Mask:
         """[num_slots] True where the picture is visible and passes the filter."""
         where, values = condition.sql()

@@ -58,14 +58,18 @@ class ViewWriter:
     ) -> None:
         """Open or create, and cut back what does not check; ViewMismatch for another digest, extractor, layout.
 
-        `layout`: field -> shape of one image's record; fields named in `bools` are stored as bool, others fp16.
+        `layout`: field -> shape of one image's record; fields named in `bools` are stored as bool, single numbers
+        as fp32 (scores that differ by less than fp16 tells apart would be compared by them), others as fp16.
         """
         wanted = Manifest(
             digest=digest,
             extractor=extractor,
             embed_dim=embed_dim,
             word_dim=word_dim,
-            layout={name: (tuple(shape), "|b1" if name in bools else "<f2") for name, shape in layout.items()},
+            layout={
+                name: (tuple(shape), "|b1" if name in bools else "<f2" if shape else "<f4")
+                for name, shape in layout.items()
+            },
         )
         make_folder(folder)
         remove_strays(folder)

@@ -84,7 +84,7 @@ def _picture_hit(rank: int, hit: Hit) -> PictureHit:
         rank=rank,
         image_id=image.image_id,
         score=hit.score,
-        probability=None,
+        probability=hit.probability,
         shortlist_rank=hit.shortlist_rank,
         url=image_url(image),
         thumbnail_url=thumbnail_url(image),
@@ -110,7 +110,7 @@ def _caption_hit(rank: int, one: CaptionFound) -> CaptionHit:
         text=one.caption.text,
         image_id=one.caption.image_id,
         score=one.score,
-        probability=None,
+        probability=one.probability,
         shortlist_rank=one.shortlist_rank,
         **_reasons(one.explained),
     )

@@ -117,6 +117,12 @@ class SearchAsked(Asked):
     model: str | None = Field(None, max_length=200, description="A model of GET /models; null for the default.")
     explain: bool = Field(False, description="Add which region answered which word.")
     min_score: float | None = Field(None, description="Leave out results whose raw score is lower.")
+    min_probability: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Leave out results that are less probable; refused where the model has no calibration.",
+    )
 
     @field_validator("shortlist")
     @classmethod
@@ -139,9 +145,6 @@ class TextAsked(SearchAsked):
     )
 
     query: Query
-    min_probability: float | None = Field(
-        None, ge=0, le=1, description="On the calibrated score; refused while a model has no calibration."
-    )
     sort: Literal["relevance", "date"] = Field(
         "relevance", description="`date`: the best k, then newest first; undated pictures last."
     )
@@ -177,6 +180,9 @@ class ImageAsked(SearchAsked):
     )
     min_score: Annotated[float | None, WrapValidator(_blank_is_none)] = Field(
         None, description="Leave out results whose raw score is lower."
+    )
+    min_probability: Annotated[float | None, WrapValidator(_blank_is_none)] = Field(
+        None, ge=0, le=1, description="Leave out captions that are less probable; not for pictures like a picture."
     )
     filter: Annotated[FilterAsked | None, WrapValidator(_filter_text)] = Field(
         None, description="The filter of POST /search/text as JSON text."

@@ -88,8 +88,9 @@ class KeptView:
 
 
 def _stored(tensor: Tensor) -> npt.NDArray[Any]:
-    """As a view keeps it: fp16, or bool as it is."""
-    array: npt.NDArray[Any] = (tensor.half() if tensor.is_floating_point() else tensor).cpu().numpy()
+    """As a view keeps it: vectors in fp16, one number a row in fp32, bool as it is."""
+    single = tensor.dim() == 1
+    array: npt.NDArray[Any] = (tensor.half() if tensor.is_floating_point() and not single else tensor).cpu().numpy()
     return array
 
 

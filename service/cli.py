@@ -8,6 +8,7 @@ from index.lock import Locked
 from service.client import Refused, Unreachable
 from service.commands import (
     asking,
+    calibrating,
     checking,
     converting,
     evaluating,
@@ -27,7 +28,19 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help, which is faster and can be piped
     help="Search your own pictures by what is in them, and see which region answered which word.",
 )
-for part in (serving, ingesting, asking, looking, checking, evaluating, training, converting, words, measuring):
+for part in (
+    serving,
+    ingesting,
+    asking,
+    looking,
+    checking,
+    evaluating,
+    calibrating,
+    training,
+    converting,
+    words,
+    measuring,
+):
     app.registered_commands += part.app.registered_commands
 
 

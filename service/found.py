@@ -32,7 +32,10 @@ class PictureHit(Answer):
     rank: int = Field(description="Place in this list, from 1.")
     image_id: str
     score: float = Field(description="Raw score of the model; for pictures like a picture, a cosine.")
-    probability: float | None = Field(description="Null while the model has no calibration.")
+    probability: float | None = Field(
+        description="That this is the picture described, given that one is; null without a calibration, and for"
+        " pictures like a picture."
+    )
     shortlist_rank: int = Field(description="Place that stage one gave it, from 1.")
     url: str | None = Field(description="Null where features alone were taken in: there is no picture to show.")
     thumbnail_url: str | None
@@ -53,7 +56,9 @@ class CaptionHit(Answer):
     text: str
     image_id: str = Field(description="The picture it was given with.")
     score: float
-    probability: float | None
+    probability: float | None = Field(
+        description="That this caption was given with the picture, given that some were; null without a calibration."
+    )
     shortlist_rank: int
     explanation: ExplanationAnswer | None = Field(None, description="Only when asked for.")
 
@@ -82,6 +87,10 @@ class SearchAnswer(Answer):
     shortlist: int
     index_version: str = Field(description="Changes whenever what can be found changes.")
     cached: bool
+    left_out: int = Field(
+        description="How many candidates of the shortlist min_score or min_probability left out. With no results and"
+        " some left out, nothing matches well enough; with none left out there was nothing to find."
+    )
 
 
 class TextAnswer(SearchAnswer):

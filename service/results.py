@@ -19,6 +19,7 @@ class Question:
     model: str | None = None
     explain: bool = False
     min_score: float | None = None
+    min_probability: float | None = None  # asks nothing of what has no probability
     filter: Filter | None = None
 
 
@@ -77,6 +78,7 @@ class Hit:
     image: Image
     score: float
     shortlist_rank: int
+    probability: float | None = None
     explained: Explained | None = None
 
 
@@ -87,12 +89,14 @@ class CaptionFound:
     caption: Caption
     score: float
     shortlist_rank: int
+    probability: float | None = None
     explained: Explained | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Best first. `milliseconds`: stage -> time spent; `unknown_words` is empty when a picture asked."""
+    """Best first. `left_out`: how many of the shortlist scored below what was asked for. `milliseconds`: stage -> time
+    spent; `unknown_words` is empty when a picture asked."""
 
     model: str
     digest: str
@@ -100,4 +104,5 @@ class Outcome:
     hits: Sequence[Hit] = ()
     captions: Sequence[CaptionFound] = ()
     unknown_words: Sequence[str] = ()
+    left_out: int = 0
     milliseconds: dict[str, float] = field(default_factory=dict)

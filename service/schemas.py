@@ -134,6 +134,7 @@ class ModelListed(Answer):
     name: str
     digest: str
     default: bool
+    calibrated: bool = Field(description="Whether its answers carry a probability.")
     state: Literal["ready", "building", "not built"]
     pictures: int
     captions: int

@@ -1,31 +1,25 @@
 """Two-stage search: a shortlist by embeddings, reranked by a cross-attention model. No web in here."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import PIL.Image
 import torch
 
 from index.catalog import Catalog
 from index.entries import Caption, Image
-from index.shortlist import Shortlist
 from index.view import View
-from models.base import tiles
 from models.extractor import Extractor
 from models.rows import Regions
+from service.candidates import Candidates, Mask
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.regions import Found, StoredRegions, found_in
 from service.rerank import explain_captions, explain_pictures, score_captions, score_pictures
 from service.results import CaptionFound, Hit, ImageQuestion, Outcome, Question, TextQuestion
 from service.served import Models, Served
-
-T = TypeVar("T")
-Mask = npt.NDArray[np.bool_]
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
 TYPICAL_WORDS = 14
@@ -53,6 +47,7 @@ class Search:
         self._regions = regions
         self._models = models
         self._extractor = extractor
+        self._captions_each = (-1, 1.0)
 
     def cost(self, shortlist: int, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
         """What a query costs the accelerator: candidates x regions x words, and finding regions."""
@@ -119,10 +114,11 @@ class Search:
         if view is None:
             return outcome
         with watch.stage("shortlist"):
-            rows, _ = _shortlist(view.images, embedding, question.shortlist, self._pictures(question))
+            shortlist = Candidates.shortlisted(view.images, embedding, question.shortlist, self._pictures(question))
         with watch.stage("rerank"):
-            scores = score_pictures(matcher, view, rows, words)
-            hits = self._hits(question, rows, scores)
+            scores = score_pictures(matcher, view, shortlist.rows, words)
+            found = shortlist.scored(scores, matcher.calibration.text if matcher.calibration else None)
+            hits, left_out = self._hits(question, found)
             if question.sort == "date":
                 hits.sort(key=_newest_first)
             if question.explain:
@@ -130,7 +126,7 @@ class Search:
                 seen = [self._regions.seen(slot) for slot in slots]
                 reasons = explain_pictures(matcher, view, slots, words, matcher.words(question.text), seen)
                 hits = [replace(hit, explained=why) for hit, why in zip(hits, reasons, strict=True)]
-        return replace(outcome, hits=hits)
+        return replace(outcome, hits=hits, left_out=left_out)
 
     def image(self, question: ImageQuestion, asked: Found, slot: int | None = None) -> Outcome:
         """Captions for a picture, or pictures like it; `slot` is its own where it is a stored one."""
@@ -145,17 +141,20 @@ class Search:
                 allowed = self._pictures(question).copy()
                 if slot is not None and slot < len(allowed):
                     allowed[slot] = False
-                rows, cosines = _shortlist(view.images, embedding, question.shortlist, allowed)
-            return replace(outcome, hits=self._hits(question, rows, cosines))
+                alike = Candidates.shortlisted(view.images, embedding, question.shortlist, allowed)
+            hits, left_out = self._hits(question, alike)
+            return replace(outcome, hits=hits, left_out=left_out)
         with watch.stage("shortlist"):
-            rows, _ = _shortlist(view.captions, embedding, question.shortlist, self._captions(question))
+            shortlist = Candidates.shortlisted(view.captions, embedding, question.shortlist, self._captions(question))
         with watch.stage("rerank"):
-            scores = score_captions(matcher, view, rows, images)
-            found = self._captions_found(question, rows, scores)
+            scores = score_captions(matcher, view, shortlist.rows, images)
+            evidence = matcher.calibration.image if matcher.calibration else None
+            candidates = shortlist.scored(scores, evidence, self._captions_a_picture() if evidence else 1.0)
+            found, left_out = self._captions_found(question, candidates)
             if question.explain:
                 reasons = explain_captions(matcher, view, [one.caption for one in found], images, asked)
                 found = [replace(one, explained=why) for one, why in zip(found, reasons, strict=True)]
-        return replace(outcome, captions=found)
+        return replace(outcome, captions=found, left_out=left_out)
 
     def _begin(self, question: Question) -> tuple[Served, View | None, Outcome, Stopwatch]:
         served, view = self._models.searchable(question.model, self._catalog)
@@ -181,46 +180,38 @@ class Search:
             return self._catalog.matching_captions(question.filter)
         return self._catalog.visible_captions()
 
-    def _hits(self, question: Question, rows: Sequence[int], scores: npt.NDArray[np.float32]) -> list[Hit]:
-        best = _best(question, rows, scores, self._catalog.images_at)
-        return [Hit(image=image, score=float(scores[n]), shortlist_rank=n + 1) for n, image in best]
+    def _captions_a_picture(self) -> float:
+        """How many captions a captioned picture has; counted anew when the catalog has changed."""
+        version = self._catalog.version()
+        if self._captions_each[0] != version:
+            self._captions_each = version, self._catalog.captions_each()
+        return self._captions_each[1]
 
-    def _captions_found(
-        self, question: Question, rows: Sequence[int], scores: npt.NDArray[np.float32]
-    ) -> list[CaptionFound]:
-        best = _best(question, rows, scores, self._captions_at)
-        return [CaptionFound(caption=caption, score=float(scores[n]), shortlist_rank=n + 1) for n, caption in best]
+    def _hits(self, question: Question, found: Candidates) -> tuple[list[Hit], int]:
+        """The pictures to answer with, and how many the question's limits left out."""
+        order = found.passing(question)
+        hits = [
+            Hit(image=image, score=float(found.scores[n]), probability=found.probability(n), shortlist_rank=n + 1)
+            for n, image in found.best(order, question.k, self._catalog.images_at)
+        ]
+        return hits, len(found.rows) - len(order)
+
+    def _captions_found(self, question: Question, found: Candidates) -> tuple[list[CaptionFound], int]:
+        """The captions to answer with, likewise."""
+        order = found.passing(question)
+        captions = [
+            CaptionFound(
+                caption=caption,
+                score=float(found.scores[n]),
+                probability=found.probability(n),
+                shortlist_rank=n + 1,
+            )
+            for n, caption in found.best(order, question.k, self._captions_at)
+        ]
+        return captions, len(found.rows) - len(order)
 
     def _captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
         return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
-
-
-def _shortlist(
-    shortlist: Shortlist, embedding: torch.Tensor, k: int, allowed: Mask
-) -> tuple[list[int], npt.NDArray[np.float32]]:
-    """Candidate rows and their cosines, best first."""
-    cosines, rows = shortlist.search(embedding.float().cpu().numpy(), k, allowed)
-    found = int((rows[0] >= 0).sum())
-    return rows[0, :found].tolist(), cosines[0, :found]
-
-
-def _best(
-    question: Question,
-    rows: Sequence[int],
-    scores: npt.NDArray[np.float32],
-    fetch: Callable[[Sequence[int]], Sequence[T | None]],
-) -> list[tuple[int, T]]:
-    """(place in the shortlist, what is there now) of the k best; what vanished meanwhile makes room for the next."""
-    order = [int(n) for n in np.argsort(-scores, kind="stable")]
-    if question.min_score is not None:
-        order = [n for n in order if scores[n] >= question.min_score]
-    best: list[tuple[int, T]] = []
-    for part in tiles(len(order), question.k):
-        things = fetch([rows[n] for n in order[part]])
-        best += [(n, thing) for n, thing in zip(order[part], things, strict=True) if thing is not None]
-        if len(best) >= question.k:
-            break
-    return best[: question.k]
 
 
 def _slots(hits: Sequence[Hit]) -> list[int]:

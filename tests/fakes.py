@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.base import Explanation
+from models.calibration import Calibration
 from models.extractor import PICTURE, Detections, Extractor
 from models.rows import Regions, Rows, Tokens, Words
 
@@ -93,6 +94,7 @@ class FakeMatcher(nn.Module):
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
         self.device = torch.device("cpu")
+        self.calibration: Calibration | None = None
 
     def encode_regions(self, regions: Regions) -> tuple[FakeImages, Tensor]:
         vectors = _unit_colours(regions.vectors.float()[..., 12:15]) * regions.mask.unsqueeze(-1)

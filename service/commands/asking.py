@@ -28,6 +28,9 @@ def search(
     shortlist: Shortlist = 100,
     model: Model = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out results that score lower.")] = None,
+    min_probability: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Leave out results that are less probable.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
     url: Url = LOCAL,
     as_json: AsJson = False,
@@ -40,12 +43,13 @@ def search(
             shortlist=max(k, shortlist),
             model=model,
             min_score=min_score,
+            min_probability=min_probability,
             explain=explain,
         )
     if as_json:
         print_json(answer)
         return
-    print_hits(answer.results, url)
+    print_hits(answer.results, url, answer.left_out)
     if answer.unknown_words:
         print(f"unknown words: {', '.join(answer.unknown_words)}")
 
@@ -69,7 +73,12 @@ def similar(
     print_hits([hit for hit in answer.results if isinstance(hit, PictureHit)], url)
     found = [hit for hit in answer.results if isinstance(hit, CaptionHit)]
     if found:
-        print_table("rank", "score", "caption", rows=[[str(hit.rank), f"{hit.score:.3f}", hit.text] for hit in found])
+        print_table(
+            "rank",
+            "score",
+            "caption",
+            rows=[[str(hit.rank), f"{hit.score:.3f}", likely(hit) + hit.text] for hit in found],
+        )
 
 
 @app.command()
@@ -93,15 +102,20 @@ def models(url: Url = LOCAL, as_json: AsJson = False) -> None:
     print_table("model", "state", "pictures", "missing", "digest", rows=rows)
 
 
-def print_hits(hits: list[PictureHit], url: str) -> None:
+def print_hits(hits: list[PictureHit], url: str, left_out: int = 0) -> None:
     """Pictures found, and what each word looked at where that was asked for."""
     if not hits:
-        print("nothing found")
+        print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
     for hit in hits:
         place = hit.image_id if hit.url is None else f"{url.rstrip('/')}{hit.url}"
-        print(f"{hit.rank:3}  {hit.score:7.3f}  {hit.filename}  {place}")
+        print(f"{hit.rank:3}  {hit.score:7.3f}  {likely(hit)}{hit.filename}  {place}")
         for line in reasons(hit.explanation.model_dump() if hit.explanation else {}):
             print(f"       {line}")
+
+
+def likely(hit: PictureHit | CaptionHit) -> str:
+    """How probable a result is, where its model can say."""
+    return "" if hit.probability is None else f"{hit.probability:4.0%} likely  "
 
 
 def reasons(explanation: dict[str, Any]) -> list[str]:

@@ -38,6 +38,7 @@ _SEARCH = {
     "shortlist": 100,
     "index_version": "17-8-2",
     "cached": False,
+    "left_out": 0,
 }
 _TIMES = {"encode": 2.1, "shortlist": 0.4, "rerank": 6.3, "total": 9.6}
 _FAILURE = {"image_id": IMAGE, "filename": "cut.jpg", "reason": "The file ends in the middle.", "attempts": 1}
@@ -45,6 +46,7 @@ _MODEL = {
     "name": "scan-t2i-avg",
     "digest": "4b1f0c6f0f6a1d52",
     "default": True,
+    "calibrated": True,
     "state": "ready",
     "pictures": 8,
     "captions": 2,
@@ -57,7 +59,7 @@ _CAPTION_HIT = {
     "text": "a dog on a beach",
     "image_id": IMAGE,
     "score": 0.312,
-    "probability": None,
+    "probability": 0.64,
     "shortlist_rank": 1,
 }
 
@@ -70,7 +72,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             {
                 "rank": 1,
                 "score": 0.271,
-                "probability": None,
+                "probability": 0.71,
                 "shortlist_rank": 3,
                 **_PLACE,
                 **_ABOUT,

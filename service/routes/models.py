@@ -40,6 +40,7 @@ def listed(services: Services, served: Served) -> ModelListed:
         name=served.name,
         digest=served.matcher.digest,
         default=served is services.models.default,
+        calibrated=served.matcher.calibration is not None,
         state=state.state,
         pictures=state.pictures,
         captions=state.captions,

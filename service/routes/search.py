@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from service.answering import caption_hits, filter_of, picture_hits
-from service.asked import ImageAsked, TextAsked
+from service.asked import ImageAsked, SearchAsked, TextAsked
 from service.bootstrap import Services
 from service.cache import cache_key
 from service.decode import DecodeFailed
@@ -48,10 +48,7 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
 )
 async def search_text(asked: TextAsked, request: Request, services: Using) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
-    if asked.min_probability is not None:
-        raise InvalidRequest.field(
-            "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
-        )
+    refuse_improbable(asked, services)
     question = TextQuestion(
         text=asked.query,
         k=asked.k,
@@ -59,6 +56,7 @@ async def search_text(asked: TextAsked, request: Request, services: Using) -> Re
         model=asked.model,
         explain=asked.explain,
         min_score=asked.min_score,
+        min_probability=asked.min_probability,
         sort=asked.sort,
         filter=filter_of(asked.filter),
     )
@@ -108,6 +106,7 @@ async def search_image(request: Request, services: Using) -> Response:
     )
     async with uploaded(request, services, limits) as form:
         asked, picture = image_asked(form)
+        refuse_improbable(asked, services)
         question = ImageQuestion(
             target=asked.target,
             k=asked.k,
@@ -115,6 +114,7 @@ async def search_image(request: Request, services: Using) -> Response:
             model=asked.model,
             explain=asked.explain,
             min_score=asked.min_score,
+            min_probability=asked.min_probability,
             filter=filter_of(asked.filter),
         )
 
@@ -152,6 +152,10 @@ def image_asked(form: Form) -> tuple[ImageAsked, SpooledFile | None]:
         raise invalid(fault.errors()) from fault
     if asked.explain and asked.target == "images":
         raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
+    if asked.min_probability is not None and asked.target == "images":
+        raise InvalidRequest.field(
+            "min_probability", "pictures like a picture go by cosine, which is no probability; use min_score"
+        )
     wrong = [file.field for file in form.files if file.field != "image"]
     if wrong:
         raise InvalidRequest.field(wrong[0], "is not a field of this request; the picture goes into `image`")
@@ -163,6 +167,14 @@ def image_asked(form: Form) -> tuple[ImageAsked, SpooledFile | None]:
     if picture.problem is not None:
         raise TooLarge(picture.problem)
     return asked, picture
+
+
+def refuse_improbable(asked: SearchAsked, services: Services) -> None:
+    """InvalidRequest where probabilities are asked of a model that has none."""
+    if asked.min_probability is not None and services.models.named(asked.model).matcher.calibration is None:
+        raise InvalidRequest.field(
+            "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
+        )
 
 
 async def answered(
@@ -191,6 +203,7 @@ async def answered(
         "shortlist": question.shortlist,
         "index_version": outcome.index_version,
         "cached": False,
+        "left_out": outcome.left_out,
     }
 
     def written() -> bytes:

@@ -1,0 +1,75 @@
+"""What a model's scores mean, found and kept beside its weights: calibrate."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.commands.evaluating import Captions, Chosen, Features, Precomp, captioned
+from service.commands.shared import AsJson, Device, note, print_json, print_table
+
+app = typer.Typer()
+
+
+@app.command()
+def calibrate(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of a model.")],
+    features: Features = None,
+    captions: Captions = None,
+    precomp: Precomp = None,
+    split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
+    bank_split: Annotated[str, typer.Option(help="Split whose captions make the bank against hubs.")] = "train",
+    bank: Annotated[int, typer.Option(min=1, help="How many sentences the bank has.")] = 400,
+    best: Annotated[int, typer.Option(min=1, help="How many of their highest scores a picture is judged by.")] = 25,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="How much of their mean is taken off its scores; 0 corrects no hubs.")
+    ] = 0.5,
+    held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
+    seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
+    from models.calibrate import Plan  # noqa: PLC0415 - PyTorch comes with it
+    from models.calibrate import calibrate as found  # noqa: PLC0415
+    from models.checkpoint import load_plain, save_calibration  # noqa: PLC0415
+    from models.dataset import read_captions  # noqa: PLC0415
+    from service.bootstrap import device_of  # noqa: PLC0415
+
+    plan = Plan(share=share, best=best, bank=bank, held_out=held_out, seed=seed)
+    matcher = load_plain(folder, device_of(device))
+    data = captioned(precomp, features, captions, Chosen(split))
+    matcher_reads = matcher.extractor_digest
+    if data.extractor_digest != matcher_reads:
+        raise ValueError(f"{folder} reads features of detector {matcher_reads}, these are of {data.extractor_digest}")
+    if share and captions is None:
+        raise typer.BadParameter("give --captions, whose sentences make the bank; or --share 0")
+    lines = read_captions(captions, bank_split) if share and captions else []
+    calibration, report = found(matcher, data, [text for line in lines for text in line.captions], plan)
+    report["digest"] = save_calibration(folder, calibration)
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report)
+        note(f"calibration.json is in {folder}; views of it are built anew")
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """Recall with and without hubs, then what was predicted for pictures not fitted on, and what was so."""
+    fitted, kept = report["pictures"]["fitted"], report["pictures"]["held_out"]
+    print(f"{report['model']} {report['digest']}: fitted on {fitted} pictures, judged by {kept} others")
+    rows = [[half, *(f"{value:.1f}" for value in sums.values())] for half, sums in report["rsum"].items()]
+    print_table("rsum", "hubs left in", "as served", rows=rows)
+    for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
+        for size, found in report["held_out"][direction].items():
+            print(f"\n{what}, {size} pictures: calibration error {found['error']:.3f} of {found['answers']} answers")
+            print_table(
+                "from",
+                "predicted",
+                "observed",
+                "answers",
+                rows=[
+                    [f"{row['from']:.1f}", f"{row['predicted']:.3f}", f"{row['observed']:.3f}", str(row["count"])]
+                    for row in found["reliability"]
+                ],
+            )
