@@ -5,19 +5,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.base import tiles
 from models.calibration import (
-    AS_IT_IS,
+    Answers,
     Calibration,
     Evidence,
-    Numbers,
     calibration_error,
     fit,
+    leads,
     reliability,
     surprise,
 )
@@ -76,19 +75,6 @@ class Pairs(NamedTuple):
         return Pairs(self.scores[mine][:, gallery], own[mine].int().argmax(1))
 
 
-class Answers(NamedTuple):
-    """What was shown for many questions."""
-
-    scores: Numbers
-    surprises: Numbers
-    right: npt.NDArray[np.bool_]
-
-    @classmethod
-    def joined(cls, parts: Sequence["Answers"]) -> "Answers":
-        """Those of several galleries as one."""
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
 def answers(pairs: Pairs, direction: str) -> Answers:
     """The best of every question in one gallery: pictures for sentences (`text`), or sentences for pictures."""
     pictures = torch.arange(pairs.scores.shape[1])
@@ -98,10 +84,9 @@ def answers(pairs: Pairs, direction: str) -> Answers:
     else:
         scores, asked, owners = pairs.scores.T, pictures, pairs.image_of
     best = scores.topk(min(SHOWN, scores.shape[1]), dim=1)
-    right = owners[best.indices] == asked[:, None]
-    against = surprise(scores.shape[1], num_right)
-    flat = best.values.double().flatten().numpy()
-    return Answers(flat, np.full(len(flat), against), right.flatten().numpy())
+    values, right = best.values.double().numpy(), (owners[best.indices] == asked[:, None]).flatten().numpy()
+    against = np.full(len(right), surprise(scores.shape[1], num_right))
+    return Answers(values.flatten(), leads(values).flatten(), against, right)
 
 
 def galleries(pictures: Int64[Tensor, " N"], size: int, seed: int) -> list[Int64[Tensor, " G"]]:
@@ -122,8 +107,8 @@ def sizes(largest: int) -> list[int]:
 
 
 def fitted(pairs: Pairs, pictures: Int64[Tensor, " N"], direction: str, seed: int) -> Evidence:
-    """The line that speaks truest of the answers in galleries of many sizes."""
-    return fit(*Answers.joined([shown(pairs, pictures, size, direction, seed) for size in sizes(len(pictures))]))
+    """What speaks truest of the answers in galleries of many sizes."""
+    return fit(Answers.joined([shown(pairs, pictures, size, direction, seed) for size in sizes(len(pictures))]))
 
 
 def judged(
@@ -133,7 +118,7 @@ def judged(
     report = {}
     for size in sorted({len(pictures), min(SMALL, len(pictures))}):
         found = shown(pairs, pictures, size, direction, seed)
-        predicted = evidence.probability(found.scores, found.surprises)
+        predicted = evidence.probability(found.scores, found.leads, found.surprises)
         report[str(size)] = {
             "error": calibration_error(predicted, found.right),
             "answers": len(predicted),
@@ -160,7 +145,7 @@ def calibrate(
     hubs, (own, others) = plan.hubs(sentences), plan.halves(len(data))
     scores, image_of = all_pairs(matcher, data)[0].cpu(), data.sentences()[1]
     before = pairs = Pairs(scores, image_of)
-    calibration = Calibration(text=AS_IT_IS, image=AS_IT_IS, hubs=hubs)
+    calibration = Calibration(text=Evidence(1.0, 0.0), image=Evidence(1.0, 0.0), hubs=hubs)
     if hubs is not None:
         pairs = Pairs(scores - hubness(calibrated(matcher, calibration), data).cpu(), image_of)
     lines = {direction: fitted(pairs, own, direction, plan.seed) for direction in ("text", "image")}

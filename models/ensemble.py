@@ -1,8 +1,9 @@
 """Ensembles `a+b`: the mean of raw scores of models of one family, as the papers report them.
 
 Scores of several families have several scales. Where all members are calibrated, the mean is that of the evidence that
-their scores are (calibration.py). That is a mean of log odds: it stands for the mean of the members' probabilities, but
-goes on telling apart what all of them are sure of, and knows nothing of the gallery's size.
+their scores are: a point of score counts as much as it changes the model's log odds (calibration.py). That mean stands
+for the mean of the members' probabilities, but goes on telling apart what all of them are sure of, and knows nothing of
+the gallery's size.
 
 An ensemble is one matcher like any other. Its vectors are the members' vectors on end, its encoded pictures hold
 the members' fields numbered, and stage one is the first member's: so nothing else knows of ensembles.
@@ -11,7 +12,7 @@ the members' fields numbered, and stage one is the first member's: so nothing el
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, make_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from models.base import Explanation, Reranker, raised
-from models.calibration import AS_IT_IS, Calibration, Evidence
+from models.calibration import Calibration, Evidence
 from models.matcher import Matcher
 from models.pooled import Pooled
 from models.rows import Regions, Rows, Words
@@ -33,7 +34,14 @@ class EnsembleConfig:
 
     region_widths: tuple[int, ...]
     word_widths: tuple[int, ...]
-    evidence: tuple[Evidence, ...] | None = None  # of the members' scores; None: the mean is that of the scores
+    lines: tuple["Line", ...] | None = None  # on which the scores are averaged; None: as they are
+
+
+class Line(NamedTuple):
+    """What is made of a score before it is averaged: factor x score + shift."""
+
+    factor: float = 1.0
+    shift: float = 0.0
 
 
 class OnEnd(nn.Module):
@@ -70,7 +78,7 @@ class Ensemble(Reranker):
 
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         scores = [
-            line.slope * member.score(*own) + line.intercept
+            line.factor * member.score(*own) + line.shift
             for line, (member, own) in zip(self._lines(), self._shared_out(images, words), strict=True)
         ]
         return torch.stack(scores).mean(0)
@@ -85,8 +93,8 @@ class Ensemble(Reranker):
         said = [name for name in names(Explanation) if name == "contributions" or (alike and name != "kind")]
         return Explanation(told[0].kind, **{name: mean([getattr(one, name) for one in told]) for name in said})
 
-    def _lines(self) -> Sequence[Evidence]:
-        return self.config.evidence or [AS_IT_IS] * len(self.members)
+    def _lines(self) -> Sequence[Line]:
+        return self.config.lines or [Line()] * len(self.members)
 
     def _each(self) -> Iterator[Reranker]:
         for member in self.members:
@@ -100,12 +108,12 @@ class Ensemble(Reranker):
             yield member, (member.images_type(**tensors), own)
 
 
-def on_line(told: Explanation, line: Evidence, words: Words) -> Explanation:
+def on_line(told: Explanation, line: Line, words: Words) -> Explanation:
     """The same told of a score that was put on a line."""
-    if told.contributions is None or line == AS_IT_IS:
+    if told.contributions is None or line == Line():
         return told
-    steep = replace(told, contributions=line.slope * told.contributions)
-    return raised(steep, told.contributions.new_full((told.contributions.shape[1],), line.intercept), words)
+    steep = replace(told, contributions=line.factor * told.contributions)
+    return raised(steep, told.contributions.new_full((told.contributions.shape[1],), line.shift), words)
 
 
 def names(of: type) -> list[str]:
@@ -151,8 +159,9 @@ def combined(matchers: Sequence[Matcher]) -> Matcher:
             f"{together} is no ensemble: its members are of different families, whose scores have different scales, and"
             " not all are calibrated (`regard calibrate`)"
         )
+    lines = [Line(one.text.slope + one.text.lead, one.text.intercept) if len(families) > 1 else Line() for one in known]
     config = EnsembleConfig(
-        evidence=tuple(one.text for one in known) if len(families) > 1 else None,
+        lines=tuple(lines) if len(families) > 1 else None,
         region_widths=tuple(matcher.pooled.config.picture_width for matcher in matchers),
         word_widths=tuple(matcher.pooled.config.width for matcher in matchers),
     )
@@ -164,27 +173,19 @@ def combined(matchers: Sequence[Matcher]) -> Matcher:
         first.vocabulary,
         first.extractor_digest,
         hashlib.sha256("+".join(matcher.digest for matcher in matchers).encode()).hexdigest()[:16],
-        calibration_of(known, across=len(families) > 1) if len(known) == len(matchers) else None,
+        calibration_of(known, lines) if len(known) == len(matchers) else None,
     ).eval()
 
 
-def calibration_of(members: Sequence[Calibration], across: bool) -> Calibration:
-    """What an ensemble's scores mean, as far as its members' calibrations tell.
+def calibration_of(members: Sequence[Calibration], lines: Sequence[Line]) -> Calibration:
+    """What an ensemble's scores mean, as far as its members' calibrations tell: the mean of what each says.
 
-    `across` families the score is evidence of pictures already. Captions are then judged by the members' own ratio of
-    the two. Members agree less than perfectly, so the truth is somewhat steeper.
+    Members do not err together, so the truth is somewhat steeper.
     """
-    text, image = (mean_line([getattr(one, side) for one in members]) for side in ("text", "image"))
-    if not across:
-        return Calibration(text=text, image=image)
-    # image evidence = a' s + c', and s = (text evidence - c) / a
-    slope = image.slope / text.slope
-    return Calibration(text=AS_IT_IS, image=Evidence(slope, image.intercept - slope * text.intercept))
-
-
-def mean_line(lines: Sequence[Evidence]) -> Evidence:
-    """Line of mean slope and mean intercept."""
-    return Evidence(sum(line.slope for line in lines) / len(lines), sum(line.intercept for line in lines) / len(lines))
+    return Calibration(
+        text=Evidence.mean([one.text.rescaled(*line) for one, line in zip(members, lines, strict=True)]),
+        image=Evidence.mean([one.image.rescaled(*line) for one, line in zip(members, lines, strict=True)]),
+    )
 
 
 def family(name: str) -> str:

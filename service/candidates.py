@@ -10,7 +10,7 @@ import torch
 
 from index.shortlist import Shortlist
 from models.base import tiles
-from models.calibration import Evidence, surprise
+from models.calibration import Evidence, leads, surprise
 from service.results import Question
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Candidates:
         if evidence is None or not self.rows:
             return replace(self, scores=scores)
         against = surprise(self.searched, num_right)
-        return replace(self, scores=scores, probabilities=evidence.probability(scores, against))
+        return replace(self, scores=scores, probabilities=evidence.probability(scores, leads(scores), against))
 
     def probability(self, place: int) -> float | None:
         """Of the candidate in this place of the shortlist."""

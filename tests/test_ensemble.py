@@ -1,12 +1,16 @@
 """Ensembles: the mean of their members, and a matcher like any other."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from models.base import score_in_blocks, score_pairs
-from models.checkpoint import new_matcher
+from models.calibration import Calibration, Evidence
+from models.checkpoint import calibrated, new_matcher
 from models.encoders import EncoderConfig
 from models.ensemble import combined
+from models.hubs import Hubs
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.rows import Regions
@@ -100,6 +104,40 @@ def test_members_that_look_in_different_directions_say_no_more_than_is_exact() -
     assert lse.explain(lse.encode_regions(pictures())[0], words).contributions is None  # the second has none
 
 
+def calibration(slope: float, intercept: float, lead: float = 0.0) -> Calibration:
+    return Calibration(text=Evidence(slope, intercept, lead), image=Evidence(2 * slope, intercept - 1))
+
+
+def test_calibrated_members_of_several_families_are_averaged_by_what_their_scores_mean() -> None:
+    """The mean of the log odds, and a picture's probability is near that of members who agree."""
+    hubs = Hubs(share=0.5, best=1, bank=("a dog", "two men"))
+    scan = calibrated(matcher("scan-t2i-avg", 1), replace(calibration(20.0, -3.0, 5.0), hubs=hubs))
+    caan = calibrated(matcher("caan", 2, 8), calibration(4.0, 1.0))
+    together = combined([scan, caan])
+    images, _ = together.encode_regions(pictures())
+    words, _ = together.encode_sentences(SENTENCES)
+    own = [one.score(one.encode_regions(pictures())[0], one.encode_sentences(SENTENCES)[0]) for one in (scan, caan)]
+    scores = together.score(images, words)
+    torch.testing.assert_close(scores, ((25 * own[0] - 3) + (4 * own[1] + 1)) / 2, atol=1e-4, rtol=1e-4)
+    told = together.explain(images, words)
+    assert told.contributions is not None
+    torch.testing.assert_close(told.contributions.sum(2), scores, atol=1e-4, rtol=1e-4)
+    assert together.calibration is not None
+    assert together.calibration.text.slope + together.calibration.text.lead == pytest.approx(1)
+
+
+@pytest.mark.parametrize("names", [("scan-t2i-avg", "caan"), ("scan-t2i-avg", "scan-i2t-avg")])
+def test_an_ensemble_of_a_model_with_itself_is_as_sure_as_the_model(names: tuple[str, str]) -> None:
+    same = calibration(20.0, -3.0, 5.0)
+    first, second = (calibrated(matcher(name, 1), same) for name in names)
+    together = combined([first, second]).calibration
+    factor, shift = (25, -3) if "caan" in names else (1, 0)
+    assert together is not None
+    for side in ("text", "image"):
+        found = getattr(together, side).probability(factor * 0.3 + shift, factor * 0.1, 2.0)
+        assert float(found) == pytest.approx(float(getattr(same, side).probability(0.3, 0.1, 2.0)))
+
+
 def test_names_and_digests_tell_ensembles_apart() -> None:
     one, other = matcher("scan-t2i-avg", 1), matcher("scan-i2t-avg", 2)
     together = combined([one, other])
@@ -111,7 +149,7 @@ def test_names_and_digests_tell_ensembles_apart() -> None:
 
 def test_members_that_do_not_go_together_are_refused() -> None:
     one = matcher("scan-t2i-avg", 1)
-    with pytest.raises(ValueError, match=r"^scan-t2i-avg\+caan .*different families"):
+    with pytest.raises(ValueError, match=r"^scan-t2i-avg\+caan .*different families.* not all are calibrated"):
         combined([one, matcher("caan", 2)])
     with pytest.raises(ValueError, match="different vocabularies"):
         combined([one, matcher("scan-i2t-avg", 2, vocabulary=("a", "cat"))])
