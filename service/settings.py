@@ -39,12 +39,12 @@ class Settings(BaseSettings):
         description="Folder of the detector's weights; if not set the shipped one, none for features made elsewhere.",
     )
     models: Names = Field(
-        ("scan-t2i-avg",),
+        ("bfan-equal",),
         min_length=1,
         description="Models to load, with commas between, the first is the default: shipped names, folders of weights"
         " (also as NAME=FOLDER), or several with + between for the mean of their scores.",
     )
-    views: Names = Field((), description="Names of models that pictures are encoded for; the default's if not set.")
+    views: Names = Field((), description="Names of models that pictures are encoded for; all loaded ones if not set.")
 
     max_file_bytes: int = Field(32 * MB, ge=1, description="Largest picture file taken, in bytes.")
     max_body_bytes: int = Field(512 * MB, ge=1, description="Largest request body taken, in bytes.")
@@ -100,4 +100,4 @@ class Settings(BaseSettings):
     @property
     def built_views(self) -> tuple[str, ...]:
         """Names of the models that a view is kept for."""
-        return tuple(served_name(entry) for entry in self.views or self.models[:1])
+        return tuple(served_name(entry) for entry in self.views or self.models)

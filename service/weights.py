@@ -9,7 +9,6 @@ from models.matcher import Matcher
 from service.naming import members_of, served_name
 
 DETECTOR = "detector"
-NO_MODELS = (DETECTOR, "backbone")  # what lies among the shipped weights besides
 
 
 class Misconfigured(ValueError):
@@ -54,8 +53,8 @@ def weights_folder(entry: str) -> Path:
         given = Path(entry.partition("=")[2])
     if given.name != entry or given.is_dir():
         return given
-    if entry in NO_MODELS or not shipped.is_dir():
-        names = sorted(path.name for path in WEIGHTS.iterdir() if path.name not in NO_MODELS)
+    if entry == DETECTOR or not shipped.is_dir():
+        names = sorted(path.name for path in WEIGHTS.iterdir() if path.name != DETECTOR)
         raise Misconfigured(
             f"no model called {entry} is shipped (there are {', '.join(names)}), and no such folder exists"
         )

@@ -1,6 +1,5 @@
 """Backbones against the unfolded networks they come from."""
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from torchvision.models import mobilenet_v2
 
 from models.backbone import Backbone, read_layers
 from models.backbones import BACKBONES, build_backbone
-from models.checkpoint import WEIGHTS
 
 
 @pytest.fixture(params=sorted(BACKBONES))
@@ -103,17 +101,6 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         build_backbone("efficientnet-lite2", file)
     with pytest.raises(ValueError, match="there are mobilenet-v2"):
         build_backbone("resnet-9")
-
-
-@torch.no_grad()
-def test_the_shipped_backbone_is_read() -> None:
-    file = WEIGHTS / "backbone" / "model.safetensors"
-    backbone, other = build_backbone("efficientnet-lite2", file), build_backbone("efficientnet-lite2")
-    pixels = backbone.normalised(torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8))
-    vectors = backbone.widen(backbone(pixels).stride32).mean((2, 3))
-    assert vectors.isfinite().all()
-    assert vectors.mean() > 100 * other.widen(other(pixels).stride32).mean()
-    assert hashlib.sha256(file.read_bytes()).hexdigest()[:32] == (file.parent / "digest").read_text().strip()
 
 
 @pytest.mark.realdata

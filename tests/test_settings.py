@@ -31,7 +31,7 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_MODELS", "scan-t2i-avg, /models/mine ,scan-t2i-lse")
     settings = Settings()
     assert settings.models == ("scan-t2i-avg", "/models/mine", "scan-t2i-lse")
-    assert settings.built_views == ("scan-t2i-avg",)
+    assert settings.built_views == ("scan-t2i-avg", "mine", "scan-t2i-lse")
     assert Settings(views=("scan-t2i-lse",)).built_views == ("scan-t2i-lse",)
 
 
