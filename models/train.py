@@ -148,6 +148,7 @@ class Training:
         state = {name: part.state_dict() for name, part in self._parts().items()}
         state |= {"recipe": asdict(self.recipe), "progress": asdict(self.progress)}
         state["vocabulary"] = fingerprint(self.matcher.vocabulary)
+        state["features"] = self.data.extractor_digest
         state |= {"random": torch.get_rng_state(), "gpu_random": torch.cuda.get_rng_state_all()}
         temporary = self.out / "last.pt.partial"
         torch.save(state, temporary)
@@ -166,6 +167,8 @@ class Training:
             raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
         if state.get("vocabulary", fingerprint(self.matcher.vocabulary)) != fingerprint(self.matcher.vocabulary):
             raise ValueError(f"{self.out} was begun with other captions or word vectors; choose another folder")
+        if state.get("features", self.data.extractor_digest) != self.data.extractor_digest:
+            raise ValueError(f"{self.out} was begun on other features, of {state['features']}; choose another folder")
         self.progress = Progress(**state["progress"])
         for name, part in self._parts().items():
             part.load_state_dict(state[name])

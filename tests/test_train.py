@@ -130,6 +130,9 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
     Training(recipe, data, data, tmp_path, "cpu").run(lambda _: None)
     with pytest.raises(ValueError, match="another recipe"):
         Training(replace(recipe, seed=1), data, data, tmp_path, "cpu").run(lambda _: None)
+    other = replace(data, extractor_digest="another")
+    with pytest.raises(ValueError, match="begun on other features, of synthetic"):
+        Training(recipe, other, other, tmp_path, "cpu").run(lambda _: None)
 
 
 def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
