@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from models.calibration import Calibration, Evidence
 from service.found import TextAnswer
+from service.schemas import ModelsAnswer
 from tests.api import Api, checked, problem
 from tests.fakes import FakeMatcher
 from tests.held import held
@@ -68,6 +70,22 @@ def test_an_explanation_comes_when_asked_for(api: Api) -> None:
         assert all(0 <= x1 < x2 <= hit["width"] for x1, _, x2, _ in (region["box"] for region in why["regions"]))
 
 
+def test_a_calibrated_model_says_how_likely_and_when_nothing_is(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    meaning = Calibration(text=Evidence(8.0, -2.0), image=Evidence(6.0, -1.0))
+    (served,) = api.services.models
+    monkeypatch.setattr(served.matcher, "calibration", meaning)
+    monkeypatch.setattr(served.matcher, "digest", "calibrated")
+    (listed,) = checked(api.get("/models"), 200, ModelsAnswer)["models"]
+    assert listed["calibrated"] is True
+    answer = checked(api.text("red and blue", k=3), 200, TextAnswer)
+    likely = [hit["probability"] for hit in answer["results"]]
+    assert likely == sorted(likely, reverse=True)
+    assert all(0 < one < 1 for one in likely)
+    assert answer["left_out"] == 0
+    none = checked(api.text("red and blue", k=3, min_probability=0.999), 200, TextAnswer)
+    assert (none["results"], none["left_out"]) == ([], 64)
+
+
 def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
     wanted = {"tags": {"left": ["red", "blue"], "number": {"gte": 5}}, "taken_at": {"lte": "2023-11-14T22:13:20Z"}}
     answer = checked(api.text("red", k=50, sort="date", filter=wanted), 200, TextAnswer)
@@ -77,7 +95,7 @@ def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
     assert None not in times
     assert times == sorted(times, reverse=True)
     high = checked(api.text("red", min_score=99), 200, TextAnswer)
-    assert high["results"] == []
+    assert (high["results"], high["left_out"]) == ([], 64)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +112,7 @@ def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
         ({"query": "x", "shortlst": 100}, "shortlst", "is not a field"),
         ({"query": "x", "sort": "size"}, "sort", "'relevance' or 'date'"),
         ({"query": "x", "min_probability": 0.5}, "min_probability", "no calibration"),
+        ({"query": "x", "min_probability": 1.5}, "min_probability", "less than or equal to 1"),
         ({"query": "x", "filter": {"tags": {"a": {}}}}, "filter.tags.a", "a range such as"),
         ({"query": "x", "filter": {"tags": {"a": True}}}, "filter.tags.a", "give a string, a number"),
         ({"query": "x", "filter": {"tags": {"a": {"gte": 1, "lte": "b"}}}}, "filter", "range"),

@@ -52,7 +52,7 @@ def test_help_lists_the_commands_and_loads_no_model() -> None:
     assert "heavy: []" in ran.stdout
     words = {line.split()[0] for line in ran.stdout.splitlines() if line.startswith("  ") and line.strip()}
     assert words >= {"serve", "worker", "ingest", "search", "similar", "explain", "models", "doctor"}
-    assert words >= {"detect", "train", "extract", "evaluate"}
+    assert words >= {"detect", "train", "extract", "evaluate", "calibrate"}
 
 
 @pytest.mark.parametrize(("command", "left_out"), [("serve", set()), ("worker", {"role", "host", "port"})])
@@ -80,6 +80,8 @@ def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) 
     assert "red.png" in lines[0]
     assert lines[1].split()[0] == "red"
     assert lines[-1] == "unknown words: sheep"
+    status, said, _ = regard("search", "red", "--url", url, "--min-score", 99)
+    assert said == "nothing matches well enough: 3 candidates left out\n"
     status, said, _ = regard("similar", folder / "blue.png", "--url", url, "--json", "-k", 1)
     assert json.loads(said)["results"][0]["filename"] == "blue.png"
     status, said, _ = regard("similar", folder / "blue.png", "--captions", "--url", url)

@@ -1,5 +1,6 @@
 """Two-stage search over a real catalog, slab and view: equal to plain loops, filtered, explained, never half."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.filters import Filter
+from models.calibration import Calibration, Evidence
 from models.rows import Words
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.results import ImageQuestion, Outcome, TextQuestion
@@ -120,6 +122,42 @@ def test_captions_are_filtered_by_their_pictures(full: Library) -> None:
     outcome = full.search.image(question, picture, slot)
     assert len(outcome.captions) == 16
     assert {full.catalog.image(one.caption.image_id).tags["left"] for one in outcome.captions} == {"red"}  # type: ignore[union-attr]
+
+
+def test_probabilities_are_of_the_gallery_that_was_searched(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the formula in plain numbers, with and without a filter."""
+    meaning = Calibration(text=Evidence(8.0, -2.0, 3.0, 0.5), image=Evidence(6.0, -1.0, 2.0, 0.8))
+    monkeypatch.setattr(full.matcher, "calibration", meaning)
+    for filtered, searched in ((None, 64), (Filter(tags={"left": "red"}), 8)):
+        outcome = full.search.text(TextQuestion(text="red and blue", k=64, shortlist=64, filter=filtered))
+        scores = [hit.score for hit in outcome.hits]
+        for n, hit in enumerate(outcome.hits):
+            ahead = hit.score - max(scores[:n] + scores[n + 1 :])
+            logit = 8 * hit.score - 2 + 3 * ahead - 0.5 * math.log(searched - 1)
+            assert hit.probability == pytest.approx(1 / (1 + math.exp(-logit)))
+    picture, slot = full.search.stored(image_id_of("green and magenta"))
+    found = full.search.image(ImageQuestion(k=100, shortlist=128), picture, slot).captions
+    scores = [one.score for one in found]
+    for n, one in enumerate(found):
+        ahead = one.score - max(scores[:n] + scores[n + 1 :])
+        logit = 6 * one.score - 1 + 2 * ahead - 0.8 * math.log((128 - 2) / 2)  # every picture has two captions
+        assert one.probability == pytest.approx(1 / (1 + math.exp(-logit)))
+    alike = full.search.image(ImageQuestion(target="images"), picture, slot)
+    assert {hit.probability for hit in alike.hits} == {None}
+
+
+def test_what_is_not_probable_enough_is_left_out_and_counted(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    meaning = Calibration(text=Evidence(8.0, -2.0, 3.0, 0.5), image=Evidence(6.0, -1.0))
+    monkeypatch.setattr(full.matcher, "calibration", meaning)
+    everything = full.search.text(TextQuestion(text="red and blue", k=64, shortlist=64))
+    assert everything.left_out == 0
+    least = sorted(hit.probability or 0 for hit in everything.hits)[-5]
+    some = full.search.text(TextQuestion(text="red and blue", k=64, shortlist=64, min_probability=least))
+    assert found(some) == found(everything)[: len(some.hits)]
+    assert len(some.hits) + some.left_out == 64
+    assert 5 <= len(some.hits) < 64
+    none = full.search.text(TextQuestion(text="red and blue", shortlist=64, min_probability=1.0))
+    assert (none.hits, none.left_out) == ([], 64)
 
 
 def test_a_stored_picture_is_not_like_itself_but_an_uploaded_copy_is(full: Library) -> None:

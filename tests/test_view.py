@@ -67,7 +67,7 @@ def test_there_is_nothing_to_read_before_a_writer_came(tmp_path: Path) -> None:
         View.open(tmp_path / "none")
 
 
-@pytest.mark.parametrize(("file", "row_bytes"), [("images", 192), ("image_embeddings", 128)])
+@pytest.mark.parametrize(("file", "row_bytes"), [("images", 256), ("image_embeddings", 128)])
 @pytest.mark.parametrize("damage", ["cut", "zeros"])
 def test_a_damaged_tail_of_images_is_cut_back_and_built_again(
     tmp_path: Path, file: str, row_bytes: int, damage: str

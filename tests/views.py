@@ -11,7 +11,7 @@ from index.view import Counts, View, ViewWriter
 
 EMBED, WORD = 4, 3
 ABOUT: dict[str, Any] = {
-    "layout": {"vectors": (2, 3), "mask": (2,)},
+    "layout": {"vectors": (2, 3), "mask": (2,), "hubness": ()},
     "embed_dim": EMBED,
     "word_dim": WORD,
     "digest": "model-1",
@@ -27,7 +27,8 @@ def images(start: int, stop: int) -> tuple[Records, Floats]:
     vectors = np.array([one.normal(size=(2, 3)) for one in drawn]).astype(np.float16).reshape(-1, 2, 3)
     mask = np.array([one.random(2) < 0.5 for one in drawn], np.bool_).reshape(-1, 2)
     embeddings = np.array([one.integers(-9, 9, EMBED) for one in drawn], np.float32).reshape(-1, EMBED)
-    return {"vectors": vectors, "mask": mask}, embeddings
+    hubness = np.array([one.random() for one in drawn], np.float32)  # as fine as it comes: a score is less by it
+    return {"vectors": vectors, "mask": mask, "hubness": hubness}, embeddings
 
 
 def captions(start: int, stop: int) -> tuple[list[npt.NDArray[np.float16]], Floats]:
