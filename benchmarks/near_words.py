@@ -1,0 +1,48 @@
+"""What reading unknown words as near ones does to retrieval: the same model with it, and with <unk> for all of them.
+
+python -m benchmarks.near_words --model models/weights/bfan-equal --features features \
+    --captions flickr8k/captions.jsonl --split dev
+
+Sentence to picture, of the captions that hold a word the model never saw and of all.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.checkpoint import load_matcher
+from models.dataset import CaptionedFeatures, read_captions
+from models.evaluate import all_pairs
+from models.extract import open_features
+from models.metrics import Recalls, text_to_image_ranks
+
+
+def main() -> None:
+    """Prints recalls in percent as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--split", default="dev")
+    given = parser.parse_args()
+    matcher = load_matcher(given.model)
+    data = CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
+    sentences, image_of = data.sentences()
+    strange = torch.tensor([bool(matcher.unknown_words(sentence)) for sentence in sentences])
+    told: dict[str, Any] = {"captions": len(sentences), "with an unknown word": int(strange.sum())}
+    for way in ("read as near words", "read as <unk>"):
+        ranks = text_to_image_ranks(all_pairs(matcher, data)[0], image_of)
+        told[way] = {
+            "with an unknown word": Recalls.of(ranks[strange.numpy()]).as_dict(),
+            "all": Recalls.of(ranks).as_dict(),
+        }
+        matcher.vocabulary = replace(matcher.vocabulary, near={})
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
