@@ -23,6 +23,8 @@ from models.base import Explanation, Reranker
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 from models.rows import Regions, Rows, Words
 
+LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching pairs are longer by about 0.2
+
 
 @dataclass(frozen=True, kw_only=True)
 class CampConfig:
@@ -69,6 +71,26 @@ class Side(nn.Module):
         return torch.einsum("qkn,qknd->qkd", weights, fused), weights
 
 
+def length_scorer(width: int) -> nn.Sequential:
+    """The paper's two layers, started so that they tell how long a vector is.
+
+    Vectors that agree have a long sum, which is how a match shows; from random weights it takes thousands of steps to
+    find that out, on a plateau of the loss. Half the hidden units are projections of the sum, the others the same
+    negated: after the ReLU they add up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias puts 0 where
+    two unit vectors are at right angles, |x| = sqrt(2).
+    """
+    hidden, out = nn.Linear(width, width), nn.Linear(width, 1)
+    pairs = width // 2
+    projections = nn.init.orthogonal_(torch.empty(pairs, width)) if pairs else torch.empty(0, width)
+    with torch.no_grad():
+        hidden.weight[: 2 * pairs] = torch.cat([projections, -projections])
+        hidden.bias.zero_()
+        step = LENGTH_SLOPE / math.sqrt(width / (2 * math.pi))
+        out.weight.fill_(step)
+        out.bias.fill_(-LENGTH_SLOPE * math.sqrt(2))
+    return nn.Sequential(hidden, nn.ReLU(), out)
+
+
 class Camp(Reranker):
     """`camp`."""
 
@@ -85,7 +107,7 @@ class Camp(Reranker):
         self.region_key = nn.Linear(width, self.key_width, bias=False)
         self.word_key = nn.Linear(width, self.key_width, bias=False)
         self.region_side, self.word_side = Side(width, config), Side(width, config)
-        self.scorer = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+        self.scorer = length_scorer(width)
 
     def precompute(self, projected: Regions) -> CampImages:
         return CampImages(projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0), projected.mask)

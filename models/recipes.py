@@ -32,6 +32,7 @@ class Recipe:
     trained: tuple[str, ...] = ()  # the reranker's parts that learn; all where none is named
     width: int = 1024
     word_dim: int = 300
+    unit_vectors: bool | None = None  # of regions and words; None: as the model's paper has it
     embed_dim: int | None = None  # of stage one; None: the mean-pooled vectors as they are
     least_count: int = 4  # a word must occur this often in the training captions
     near: float | None = None  # cosine of word vectors from which an unknown word is read as a known one; None: never
@@ -153,7 +154,8 @@ RECIPES = {
     "bfan-equal-flickr8k": flickr8k("bfan-equal"),
     # Their steps cost three and six times as much: they start from encoders that match already.
     "caan-flickr8k": flickr8k("caan", **AFTER_BFAN),
-    "camp-flickr8k": flickr8k("camp", loss="binary", reduction="sum", **AFTER_BFAN),
+    # Lengths that bfan-equal, which does not see them, left to chance would drown what agrees.
+    "camp-flickr8k": flickr8k("camp", loss="binary", reduction="sum", unit_vectors=True, **AFTER_BFAN),
     "camp-released-attention-flickr8k": flickr8k("camp-released-attention", loss="binary", width=256),
     "camp-released-flickr8k": flickr8k(
         "camp-released", starts_from="camp-released-attention-flickr8k", warmup_steps=0, loss="binary", width=256

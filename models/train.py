@@ -220,6 +220,8 @@ def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabula
         feature_dim=train.feature_dim,
         word_dim=recipe.word_dim,
         width=recipe.width,
+        unit_regions=recipe.unit_vectors,
+        unit_words=recipe.unit_vectors,
         feature_dropout=recipe.feature_dropout,
         word_dropout=recipe.word_dropout,
         region_dropout=recipe.region_dropout,
