@@ -12,8 +12,10 @@ from models.calibration import Calibration, Evidence
 from models.checkpoint import BadCheckpoint, load_matcher, load_plain, save_calibration, save_matcher
 from models.dataset import CaptionedFeatures
 from models.evaluate import all_pairs, recalls
+from models.layouts import PUBLISHED_FEATURES
 from models.matcher import Matcher
 from tests.fakes import COLOURS
+from tests.regard import Regard
 from tests.small import small_matcher, small_weights
 
 PLAN = Plan(share=0.5, best=3, bank=8)
@@ -87,6 +89,37 @@ def test_a_calibration_is_served_as_it_was_judged(plan: Plan, tmp_path: Path) ->
     assert judged["answers"] == len(predicted)
     assert judged["error"] < 0.1
     assert predicted[shown.right].mean() > 1.5 * predicted[~shown.right].mean()
+
+
+def test_the_command_writes_what_it_found_and_says_how_good_it_is(regard: Regard, tmp_path: Path) -> None:
+    folder, data = tmp_path / "model", tmp_path / "data"
+    data.mkdir()
+    made = small_matcher("scan-t2i-avg", extractor=PUBLISHED_FEATURES)
+    with torch.no_grad():
+        made.reranker.sentence_encoder.embed.weight.mul_(40)
+    save_matcher(made, folder)
+    pictures = known_to(load_plain(folder))
+    np.save(data / "dev_ims.npy", pictures.features)
+    (data / "dev_caps.txt").write_text("".join(f"{captions[0]}\n" for captions in pictures.captions))
+    fixed = ["calibrate", folder, "--precomp", data, "--device", "cpu"]
+    status, said, _ = regard(*fixed, "--bank-split", "dev", "--bank", 20, "--best", 3, "--json")
+    report = json.loads(said)
+    assert (status, report["pictures"]) == (0, {"fitted": 60, "held_out": 60})
+    served = load_matcher(folder)
+    assert served.digest == report["digest"]
+    assert served.calibration is not None
+    assert served.calibration.hubs is not None
+    assert len(served.calibration.hubs.bank) == 20
+    status, said, _ = regard(*fixed, "--share", 0)
+    assert status == 0
+    assert "fitted on 60 pictures, judged by 60 others" in said
+    assert said.count("calibration error") == 2
+    plain = load_matcher(folder).calibration
+    assert plain is not None
+    assert plain.hubs is None
+    np.save(data / "dev_ims.npy", np.zeros((3, 2, 16)))
+    (data / "dev_caps.txt").write_text("red\n" * 3)
+    assert regard(*fixed, "--share", 0)[0] == 1
 
 
 def test_weights_saved_anew_have_no_calibration_and_a_damaged_one_is_named(tmp_path: Path) -> None:

@@ -33,25 +33,32 @@ def calibrate(
     from models.calibrate import Plan  # noqa: PLC0415 - PyTorch comes with it
     from models.calibrate import calibrate as found  # noqa: PLC0415
     from models.checkpoint import load_plain, save_calibration  # noqa: PLC0415
-    from models.dataset import read_captions  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     plan = Plan(share=share, best=best, bank=bank, held_out=held_out, seed=seed)
     matcher = load_plain(folder, device_of(device))
     data = captioned(precomp, features, captions, Chosen(split))
-    matcher_reads = matcher.extractor_digest
-    if data.extractor_digest != matcher_reads:
-        raise ValueError(f"{folder} reads features of detector {matcher_reads}, these are of {data.extractor_digest}")
-    if share and captions is None:
-        raise typer.BadParameter("give --captions, whose sentences make the bank; or --share 0")
-    lines = read_captions(captions, bank_split) if share and captions else []
-    calibration, report = found(matcher, data, [text for line in lines for text in line.captions], plan)
+    reads = matcher.extractor_digest
+    if data.extractor_digest != reads:
+        raise ValueError(f"{folder} reads features of detector {reads}, these are of {data.extractor_digest}")
+    calibration, report = found(matcher, data, sentences_of(precomp, captions, bank_split) if share else [], plan)
     report["digest"] = save_calibration(folder, calibration)
     if as_json:
         print_json(report)
     else:
         print_report(report)
         note(f"calibration.json is in {folder}; views of it are built anew")
+
+
+def sentences_of(precomp: Path | None, captions: Path | None, split: str) -> list[str]:
+    """All captions of a split: of a folder in SCAN's layout, or of a captions file."""
+    from models.dataset import read_captions  # noqa: PLC0415
+    from models.layouts import read_precomp  # noqa: PLC0415
+
+    if precomp is not None:
+        return read_precomp(precomp, split).sentences()[0]
+    assert captions is not None  # without it there were no pictures either
+    return [text for line in read_captions(captions, split) for text in line.captions]
 
 
 def print_report(report: dict[str, Any]) -> None:
