@@ -38,7 +38,7 @@ class Plan:
 
     share: float = 0.5
     best: int = 25
-    bank: int = 400
+    bank: int = 1000
     held_out: float = 0.5
     seed: int = 0
 

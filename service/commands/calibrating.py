@@ -18,8 +18,10 @@ def calibrate(
     captions: Captions = None,
     precomp: Precomp = None,
     split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
-    bank_split: Annotated[str, typer.Option(help="Split whose captions make the bank against hubs.")] = "train",
-    bank: Annotated[int, typer.Option(min=1, help="How many sentences the bank has.")] = 400,
+    bank_split: Annotated[
+        str | None, typer.Option(help="Split whose captions make the bank against hubs; made up by rule if not given.")
+    ] = None,
+    bank: Annotated[int, typer.Option(min=1, help="How many sentences the bank has.")] = 1000,
     best: Annotated[int, typer.Option(min=1, help="How many of their highest scores a picture is judged by.")] = 25,
     share: Annotated[
         float, typer.Option(min=0, max=1, help="How much of their mean is taken off its scores; 0 corrects no hubs.")
@@ -33,6 +35,7 @@ def calibrate(
     from models.calibrate import Plan  # noqa: PLC0415 - PyTorch comes with it
     from models.calibrate import calibrate as found  # noqa: PLC0415
     from models.checkpoint import load_plain, save_calibration  # noqa: PLC0415
+    from models.made_up import made_up  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     plan = Plan(share=share, best=best, bank=bank, held_out=held_out, seed=seed)
@@ -41,7 +44,8 @@ def calibrate(
     reads = matcher.extractor_digest
     if data.extractor_digest != reads:
         raise ValueError(f"{folder} reads features of detector {reads}, these are of {data.extractor_digest}")
-    calibration, report = found(matcher, data, sentences_of(precomp, captions, bank_split) if share else [], plan)
+    sentences = sentences_of(precomp, captions, bank_split) if bank_split else made_up(bank, seed)
+    calibration, report = found(matcher, data, sentences, plan)
     report["digest"] = save_calibration(folder, calibration)
     if as_json:
         print_json(report)
