@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.camp import Camp, CampConfig
+from models.camp import Camp, CampConfig, length_scorer
 from models.camp_attention import CampAttention, CampAttentionConfig
 from models.camp_messages import PUBLISHED_NAMES
 from models.camp_released import CampReleased, CampReleasedConfig
@@ -181,3 +181,18 @@ def test_vectors_keep_their_length_unless_told_otherwise(name: str) -> None:
     told = build(name, EncoderConfig(num_words=5, feature_dim=8, width=WIDTH, unit_regions=True))
     assert not torch.allclose(kept, torch.ones(2, 3), atol=1e-3)
     torch.testing.assert_close(told.project(features).vectors.norm(dim=-1), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("width", [1, 2, 33, 320])
+def test_the_scorer_starts_as_a_measure_of_length(width: int) -> None:
+    torch.manual_seed(0)
+    directions = torch.nn.functional.normalize(torch.randn(400, width), dim=1)
+    lengths = torch.linspace(0.5, 2.0, 400)
+    with torch.no_grad():
+        scorer = length_scorer(width)
+        shorter, longer = (scorer(share * directions)[:, 0] for share in (1.0, 1.5))
+        told = scorer(lengths[:, None] * directions)[:, 0]
+    assert (longer > shorter).all() or width == 1
+    if width == 320:
+        assert torch.corrcoef(torch.stack([told, lengths]))[0, 1] > 0.98
+        assert abs(float(told[(lengths - 2**0.5).abs() < 0.02].mean())) < 1
