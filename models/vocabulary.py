@@ -91,7 +91,7 @@ class Vocabulary:
         stored = {"word2idx": self.ids, "idx2word": dict(enumerate(self.words)), "idx": len(self)}
         if self.near:
             stored["near"] = dict(self.near)
-        path.write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
+        path.write_text(json.dumps(stored, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
     def marked(self, sentence: str) -> list[str]:
         """The tokens as a model scores them: words between <start> and <end>."""

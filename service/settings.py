@@ -39,7 +39,7 @@ class Settings(BaseSettings):
         description="Folder of the detector's weights; if not set the shipped one, none for features made elsewhere.",
     )
     models: Names = Field(
-        ("bfan-equal",),
+        ("bfan-equal", "scan-t2i-avg", "caan", "camp", "sman"),
         min_length=1,
         description="Models to load, with commas between, the first is the default: shipped names, folders of weights"
         " (also as NAME=FOLDER), or several with + between for the mean of their scores.",

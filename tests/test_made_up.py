@@ -13,7 +13,9 @@ def test_sentences_are_different_and_the_same_for_a_seed() -> None:
 
 
 def test_sentences_hold_words_of_the_lists_alone() -> None:
-    words = {word for listed in (WHO, LOOKS, DOES, WHERE) for word in listed.replace("\n", "").replace("/", " ").split()}
+    words = {
+        word for listed in (WHO, LOOKS, DOES, WHERE) for word in listed.replace("\n", "").replace("/", " ").split()
+    }
     sentences = made_up(300)
     assert {word for sentence in sentences for word in tokenize(sentence)} <= words | {"is", "are", "."}
     assert all(len(tokenize(sentence)) >= 3 for sentence in sentences)

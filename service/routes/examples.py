@@ -32,7 +32,7 @@ _EXPLANATION = {
     "region_weights": None,
 }
 _SEARCH = {
-    "model": "scan-t2i-avg",
+    "model": "bfan-equal",
     "model_digest": "4b1f0c6f0f6a1d52",
     "k": 1,
     "shortlist": 100,
@@ -43,7 +43,7 @@ _SEARCH = {
 _TIMES = {"encode": 2.1, "shortlist": 0.4, "rerank": 6.3, "total": 9.6}
 _FAILURE = {"image_id": IMAGE, "filename": "cut.jpg", "reason": "The file ends in the middle.", "attempts": 1}
 _MODEL = {
-    "name": "scan-t2i-avg",
+    "name": "bfan-equal",
     "digest": "4b1f0c6f0f6a1d52",
     "default": True,
     "calibrated": True,
