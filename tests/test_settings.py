@@ -39,7 +39,7 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     ("wrong", "named"),
     [
         ({"models": ()}, "models"),
-        ({"views": ("caan",)}, "caan"),
+        ({"views": ("scan-i2t-lse",)}, "scan-i2t-lse"),
         ({"port": 70_000}, "port"),
         ({"max_pixels": 10**12}, "max_pixels"),
         ({"no_such_setting": 1}, "no_such_setting"),
