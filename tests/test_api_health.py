@@ -104,3 +104,7 @@ def test_the_root_leads_to_something_to_read(api: Api) -> None:
     answer = api.get("/")
     assert answer.status_code in {200, 307}
     assert answer.status_code == 200 or answer.headers["location"] == "/docs"
+
+
+def test_the_default_model_proves_that_it_works(tmp_path: Path) -> None:
+    Library(tmp_path).search.forward_pass()

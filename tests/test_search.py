@@ -247,7 +247,3 @@ def test_models_are_asked_by_name(library: Library) -> None:
 def test_a_query_without_words_is_refused(library: Library) -> None:
     with pytest.raises(InvalidRequest, match="query"):
         library.search.text(TextQuestion(text="   "))
-
-
-def test_the_default_model_proves_that_it_works(library: Library) -> None:
-    library.search.forward_pass()
