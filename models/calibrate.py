@@ -23,7 +23,7 @@ from models.calibration import (
 from models.checkpoint import calibrated
 from models.dataset import CaptionedFeatures
 from models.evaluate import all_pairs, recalls
-from models.hubs import HubCorrected, Hubs
+from models.hubs import HUBNESS, HubCorrected, Hubs
 from models.matcher import Matcher
 
 SHOWN = 10  # answers of a question that somebody looks at
@@ -132,7 +132,7 @@ def hubness(matcher: Matcher, data: CaptionedFeatures) -> Float[Tensor, " K"]:
     """What the matcher takes off each picture's scores."""
     assert isinstance(matcher.reranker, HubCorrected)
     encoded = [matcher.encode_regions(data.regions(rows))[0] for rows in tiles(len(data), BATCH)]
-    return torch.cat([rows.tensors()["hubness"] for rows in encoded])
+    return torch.cat([rows.tensors()[HUBNESS] for rows in encoded])
 
 
 def calibrate(

@@ -74,8 +74,8 @@ class Side(nn.Module):
 def length_scorer(width: int) -> nn.Sequential:
     """The paper's two layers, started so that they tell how long a vector is.
 
-    Vectors that agree have a long sum, which is how a match shows; from random weights it takes thousands of steps to
-    find that out, on a plateau of the loss. Half the hidden units are projections of the sum, the others the same
+    Vectors that agree have a long sum, which is how a match shows; random weights have to find that out first, on a
+    plateau of the loss. Half the hidden units are projections of the sum, the others the same
     negated: after the ReLU they add up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias puts 0 where
     two unit vectors are at right angles, |x| = sqrt(2).
     """
