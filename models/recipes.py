@@ -161,7 +161,7 @@ RECIPES = {
         "camp-released", starts_from="camp-released-attention-flickr8k", warmup_steps=0, loss="binary", width=256
     ),
     # Its layers read raw features and are wide on that side.
-    "sman-flickr8k": flickr8k("sman", intra_margin=0.25, width=160),
+    "sman-flickr8k": flickr8k("sman", intra_margin=0.25, width=128),
     "scan-t2i-lse-f30k": published("scan-t2i-lse", **F30K),
     "scan-t2i-lse-coco": published("scan-t2i-lse", **COCO),
     "scan-t2i-avg-f30k": published("scan-t2i-avg", **F30K),
