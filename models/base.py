@@ -23,11 +23,11 @@ class Explanation:
     region_weights: Float[Tensor, "Q K R"] | None = None
 
 
-def raised(told: Explanation, by: Float[Tensor, " K"], words: Words) -> Explanation:
-    """The same told of scores that are higher by a number for each picture: every word has an even share in it."""
+def raised(told: Explanation, by: Float[Tensor, "Q K"], words: Words) -> Explanation:
+    """The same told of scores that are higher by a number for each pair: every word has an even share in it."""
     if told.contributions is None:
         return told
-    share = by[:, None] / words.mask.sum(1)[:, None, None]
+    share = by[:, :, None] / words.mask.sum(1)[:, None, None]
     return replace(told, contributions=(told.contributions + share).masked_fill(~words.mask[:, None], 0))
 
 

@@ -1,7 +1,7 @@
 """A matcher's calibration, found from captioned pictures: fitted on some of them, judged by the others."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from models.attention import masked_mean
 from models.base import tiles
 from models.calibration import (
     Answers,
@@ -23,33 +24,39 @@ from models.calibration import (
 from models.checkpoint import calibrated
 from models.dataset import CaptionedFeatures
 from models.evaluate import all_pairs, recalls
-from models.hubs import HUBNESS, HubCorrected, Hubs
+from models.hubs import HUBNESS, By, HubCorrected, Hubs, centres, packed, unpacked
 from models.matcher import Matcher
+from models.score import encoded_sentences
 
+BATCH = 256
+UNKNOWN = Evidence(1.0, 0.0)
 SHOWN = 10  # answers of a question that somebody looks at
 SMALLEST = 50  # pictures in a gallery to fit on
 SMALL = 100  # and in one to be judged by, beside all pictures
-BATCH = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How to calibrate: the hubs' correction (share 0: none), and the share of pictures kept for judging."""
+    """How to calibrate: the hubs' correction, and the share of pictures kept for judging.
 
-    share: float = 0.5
-    best: int = 25
-    bank: int = 1000
+    `share` 0 corrects no hubs. `bank` is how many typical sentences stand for all.
+    """
+
+    share: float = 0.4
+    by: By = "embeddings"
+    best: int = 2
+    bank: int = 160
     held_out: float = 0.5
     seed: int = 0
 
-    def hubs(self, sentences: Sequence[str]) -> Hubs | None:
-        """With a bank drawn from `sentences`; ValueError where these are too few."""
-        if self.share == 0:
-            return None
-        if len(sentences) < self.bank:
-            raise ValueError(f"the bank is to have {self.bank} sentences, and there are {len(sentences)}")
-        chosen = np.random.default_rng(self.seed).choice(len(sentences), self.bank, replace=False)
-        return Hubs(share=self.share, best=self.best, bank=tuple(sentences[place] for place in sorted(chosen)))
+    def hubs(self, scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"]) -> Hubs:
+        """A share of 1 takes a cosine for as much as it varies over all pairs, or a score for itself; of scores with
+        single regions, which differ more than those with sentences, half as much."""
+        if self.by == "scores":
+            return Hubs(pictures=self.share, sentences=self.share / 2, best=self.best, by=self.by)
+        spreads = [float(values[values.isfinite()].std()) for values in (scores, stage_one)]
+        worth = self.share * spreads[0] / spreads[1]
+        return Hubs(pictures=worth, sentences=worth, best=self.best)
 
     def halves(self, pictures: int) -> tuple[Int64[Tensor, " F"], Int64[Tensor, " H"]]:
         """Pictures to fit on and pictures to judge by; ValueError where either are too few."""
@@ -128,32 +135,50 @@ def judged(
 
 
 @torch.no_grad()
-def hubness(matcher: Matcher, data: CaptionedFeatures) -> Float[Tensor, " K"]:
-    """What the matcher takes off each picture's scores."""
-    assert isinstance(matcher.reranker, HubCorrected)
+def typical(matcher: Matcher, sentences: Sequence[str], count: int, seed: int) -> Float[Tensor, "count D"]:
+    """A bank of `count` typical sentences, as it will be once it was kept; ValueError where they are too few."""
+    encoded = [words for _, words, _ in encoded_sentences(matcher, list(sentences), BATCH)]
+    means = torch.cat([masked_mean(words.vectors, words.mask) for words in encoded])
+    return unpacked(packed(centres(means, count, seed)))
+
+
+@torch.no_grad()
+def taken_off(matcher: Matcher, data: CaptionedFeatures) -> Float[Tensor, "Q K"]:
+    """What a matcher whose hubs are corrected takes off the score of every caption with every picture."""
+    reranker = matcher.reranker
+    assert isinstance(reranker, HubCorrected)
     encoded = [matcher.encode_regions(data.regions(rows))[0] for rows in tiles(len(data), BATCH)]
-    return torch.cat([rows.tensors()[HUBNESS] for rows in encoded])
+    pictures = torch.cat([images.tensors()[HUBNESS] for images in encoded])
+    captions, _ = data.sentences()
+    sentences = torch.empty(len(captions))
+    for chosen, words, _ in encoded_sentences(matcher, captions, BATCH):
+        sentences[chosen] = reranker.of_sentences(words).cpu()
+    return pictures.cpu() + sentences[:, None]
 
 
 def calibrate(
     matcher: Matcher, data: CaptionedFeatures, sentences: Sequence[str], plan: Plan
-) -> tuple[Calibration, dict[str, Any]]:
-    """The calibration of a matcher without one, and a report for JSON; `sentences` are those the bank is drawn from.
+) -> tuple[Calibration, Float[Tensor, "C D"] | None, dict[str, Any]]:
+    """The calibration of a matcher without one, the bank of its hubs, and a report for JSON.
 
-    ValueError where there is too little to go by, Uncalibratable where the scores do not tell right from wrong.
+    `sentences` are those of which the bank is made. ValueError where there is too little to go by, Uncalibratable
+    where the scores do not tell right from wrong.
     """
-    hubs, (own, others) = plan.hubs(sentences), plan.halves(len(data))
-    scores, image_of = all_pairs(matcher, data)[0].cpu(), data.sentences()[1]
-    before = pairs = Pairs(scores, image_of)
-    calibration = Calibration(text=Evidence(1.0, 0.0), image=Evidence(1.0, 0.0), hubs=hubs)
-    if hubs is not None:
-        pairs = Pairs(scores - hubness(calibrated(matcher, calibration), data).cpu(), image_of)
+    own, others = plan.halves(len(data))
+    scores, stage_one = (each.cpu() for each in all_pairs(matcher, data))
+    before = pairs = Pairs(scores, data.sentences()[1])
+    hubs, bank = None, None
+    if plan.share > 0:
+        bank = typical(matcher, sentences, plan.bank, plan.seed)
+        hubs = plan.hubs(scores, stage_one)
+        corrected = calibrated(matcher, Calibration(text=UNKNOWN, image=UNKNOWN, hubs=hubs), bank)
+        pairs = Pairs(scores - taken_off(corrected, data), before.image_of)
     lines = {direction: fitted(pairs, own, direction, plan.seed) for direction in ("text", "image")}
     about = {"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed}
     report = {
         "model": matcher.name,
         "pictures": {"fitted": len(own), "held_out": len(others)},
-        "hubs": hubs and {"share": hubs.share, "best": hubs.best, "bank": len(hubs.bank)},
+        "hubs": hubs and {**asdict(hubs), "bank": plan.bank},
         "rsum": {
             half: {
                 "without_hubs_corrected": recalls(*before.among(chosen))["rsum"],
@@ -164,4 +189,5 @@ def calibrate(
         **{name: asdict(line) for name, line in lines.items()},
         "held_out": {name: judged(line, pairs, others, name, plan.seed) for name, line in lines.items()},
     }
-    return replace(calibration, text=lines["text"], image=lines["image"], fitted=about), report
+    calibration = Calibration(text=lines["text"], image=lines["image"], hubs=hubs, fitted=about)
+    return calibration, bank, report

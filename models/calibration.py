@@ -105,7 +105,7 @@ class Calibration:
             return cls(
                 text=Evidence(**stored["text"]),
                 image=Evidence(**stored["image"]),
-                hubs=None if hubs is None else Hubs(**{**hubs, "bank": tuple(hubs["bank"])}),
+                hubs=None if hubs is None else Hubs(**hubs),
                 fitted=stored.get("fitted", {}),
             )
         except (TypeError, KeyError) as fault:

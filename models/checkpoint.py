@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from jaxtyping import Float
+from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
 from models.calibration import Calibration
 from models.encoders import EncoderConfig
-from models.hubs import HubCorrected
+from models.hubs import HubCorrected, packed, unpacked
 from models.matcher import Matcher
 from models.pooled import Pooled, PooledConfig
 from models.registry import build
 from models.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parent / "weights"
-CALIBRATION = "calibration.json"  # optional; part of the digest where it is there
+CALIBRATION = "calibration.json"  # this and the next are optional; part of the digest where they are there
+BANK = "hubs.safetensors"
 FORMAT = 1
 
 
@@ -89,29 +91,36 @@ def save_matcher(
         "pooled": asdict(matcher.pooled.config),
         "extractor": matcher.extractor_digest,
     }
-    (folder / CALIBRATION).unlink(missing_ok=True)  # of other weights
+    for name in (CALIBRATION, BANK):
+        (folder / name).unlink(missing_ok=True)  # of other weights
     return write_folder(folder, config, matcher.state_dict(), ("vocabulary.json",), dtype)
 
 
-def save_calibration(folder: Path, calibration: Calibration) -> str:
+def save_calibration(folder: Path, calibration: Calibration, bank: Float[Tensor, "C D"] | None = None) -> str:
     """Add the calibration of the weights in `folder`, or replace it; their new digest.
 
-    Where this is cut short the folder is as it was, or loading it says that the digest is another.
+    `bank` is what `calibration.hubs` goes by, kept in 8 bits a number. Where this is cut short the folder is as it
+    was, or loading it says that the digest is another.
     """
-    _replace(folder / CALIBRATION, json.dumps(calibration.as_dict(), indent=1, ensure_ascii=False) + "\n")
+    if bank is None:
+        (folder / BANK).unlink(missing_ok=True)
+    else:
+        _replace(folder / BANK, save(packed(bank)))
+    text = json.dumps(calibration.as_dict(), indent=1, ensure_ascii=False) + "\n"
+    _replace(folder / CALIBRATION, text.encode())
     digest = digest_of(folder, ("config.json", "model.safetensors", *_extra(folder)))
-    _replace(folder / "digest", digest + "\n")
+    _replace(folder / "digest", f"{digest}\n".encode())
     return digest
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     beside = path.with_name(f"{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
+    beside.write_bytes(content)
     beside.replace(path)
 
 
 def _extra(folder: Path) -> tuple[str, ...]:
-    return ("vocabulary.json", CALIBRATION) if (folder / CALIBRATION).is_file() else ("vocabulary.json",)
+    return ("vocabulary.json", *(name for name in (CALIBRATION, BANK) if (folder / name).is_file()))
 
 
 def load_matcher(folder: Path, device: torch.device | str = "cpu") -> Matcher:
@@ -122,16 +131,22 @@ def load_matcher(folder: Path, device: torch.device | str = "cpu") -> Matcher:
         return matcher
     try:
         stored = json.loads((folder / CALIBRATION).read_text(encoding="utf-8"))
-        return calibrated(matcher, Calibration.of_dict(stored))
+        bank = unpacked(load_file(folder / BANK)) if (folder / BANK).is_file() else None
+        return calibrated(matcher, Calibration.of_dict(stored), bank)
     except ValueError as fault:
         raise BadCheckpoint(f"{folder / CALIBRATION}: {fault}") from fault
 
 
-def calibrated(matcher: Matcher, calibration: Calibration) -> Matcher:
-    """The same matcher with its hubs corrected, and its scores' meaning beside them."""
+def calibrated(matcher: Matcher, calibration: Calibration, bank: Float[Tensor, "C D"] | None = None) -> Matcher:
+    """The same matcher with its hubs corrected, and its scores' meaning beside them.
+
+    ValueError where hubs are to be corrected and `bank` has not the width of the matcher's words.
+    """
     reranker, hubs = matcher.reranker, calibration.hubs
     if hubs is not None:
-        reranker = HubCorrected(reranker, matcher.tokenize(hubs.bank).to(matcher.device), hubs)
+        if bank is None or bank.shape[1:] != (matcher.word_dim,):
+            raise ValueError(f"the hubs want a bank of vectors {matcher.word_dim} wide, in {BANK}")
+        reranker = HubCorrected(reranker, matcher.pooled, bank.to(matcher.device), hubs)
     return Matcher(
         matcher.name,
         matcher.encoders,

@@ -113,7 +113,7 @@ def on_line(told: Explanation, line: Line, words: Words) -> Explanation:
     if told.contributions is None or line == Line():
         return told
     steep = replace(told, contributions=line.factor * told.contributions)
-    return raised(steep, told.contributions.new_full((told.contributions.shape[1],), line.shift), words)
+    return raised(steep, told.contributions.new_full(told.contributions.shape[:2], line.shift), words)
 
 
 def names(of: type) -> list[str]:

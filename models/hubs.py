@@ -1,87 +1,141 @@
-"""Hubs: pictures that score high with almost any sentence, and stand before the right ones.
+"""Hubs: pictures and sentences that score high with almost anything, and stand before the right ones.
 
-A bank of training sentences tells how high a picture scores anyhow: a share of the mean of its best scores with the
-bank is taken off every score of it. That is one number a picture and model, found once when the picture is encoded
-and kept in its record. The order of sentences for one picture stays as it is.
+After cross-domain similarity local scaling (Conneau et al. 2018, "Word translation without parallel data", section
+2.3): off every score is taken how near the picture, and how near the sentence, comes to the nearest of a bank of
+typical sentences. Each of these is one word, the mean of training sentences that are alike, from which none can be
+read. What is taken off a picture is found once, when it is encoded, and kept in its record.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, make_dataclass
-from typing import Any
+from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from models.attention import unit
 from models.base import Explanation, Reranker, raised, score_in_blocks
-from models.rows import Regions, Rows, Tokens, Words
+from models.pooled import Pooled
+from models.rows import Regions, Rows, Words
 
 HUBNESS = "hubness"
+TURNS = 15  # of k-means, after which hardly a sentence changes its centre
+
+
+By = Literal["embeddings", "scores"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hubs:
-    """How much is taken off: `share` of the mean of the `best` highest scores with the `bank`'s sentences."""
+    """Taken off is so much of the mean of the `best` highest values with the bank, for `pictures` and for `sentences`.
 
-    share: float
+    The values are cosines in stage one, or the reranker's own scores: a score that is no sum of inner products
+    has hubs of its own, which stage one knows nothing of.
+    """
+
+    pictures: float
+    sentences: float
     best: int
-    bank: tuple[str, ...]
+    by: By = "embeddings"
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is {self.share:g}, and must be above 0 and at most 1")
-        if not 1 <= self.best <= len(self.bank):
-            raise ValueError(f"best is {self.best}, and must be 1 to the {len(self.bank)} sentences of the bank")
+        if not (np.isfinite([self.pictures, self.sentences]).all() and min(self.pictures, self.sentences) >= 0):
+            raise ValueError(f"what is taken off cannot be below 0: {self.pictures:g}, {self.sentences:g}")
+        if self.best < 1:
+            raise ValueError(f"best is {self.best}, and must be 1 at least")
+
+
+def centres(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) -> Float[Tensor, "count D"]:
+    """Means of groups of vectors that point alike: spherical k-means (Dhillon and Modha 2001).
+
+    ValueError where there are fewer vectors than groups.
+    """
+    if len(vectors) < count:
+        raise ValueError(f"the bank is to have {count} typical sentences, and there are {len(vectors)}")
+    directions = unit(vectors)
+    start = np.random.default_rng(seed).choice(len(vectors), count, replace=False)
+    found = vectors[torch.from_numpy(start).to(vectors.device)]
+    for _ in range(TURNS):
+        nearest = (directions @ unit(found).T).argmax(1)
+        sums = torch.zeros_like(found).index_add_(0, nearest, vectors)
+        members = nearest.bincount(minlength=count)[:, None]
+        found = torch.where(members > 0, sums / members.clamp_min(1), found)  # an empty group stays where it is
+    return found
+
+
+def packed(bank: Float[Tensor, "C D"]) -> dict[str, Tensor]:
+    """A bank in 8 bits a number, and the unit of each vector."""
+    units = bank.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / 127
+    return {"bank": (bank / units[:, None]).round().to(torch.int8).cpu(), "units": units.cpu()}
+
+
+def unpacked(stored: Mapping[str, Tensor]) -> Float[Tensor, "C D"]:
+    """The bank again, nearly."""
+    return stored["bank"].float() * stored["units"][:, None]
 
 
 class HubCorrected(Reranker):
-    """A trained reranker's score less the picture's hubness. It adds one number to each encoded picture."""
+    """A trained reranker's score less what picture and sentence score with anything.
 
-    def __init__(self, inner: Reranker, tokens: Tokens, hubs: Hubs) -> None:
-        """`tokens`: the bank's sentences as the reranker's own vocabulary reads them."""
+    It adds one number to each encoded picture.
+    """
+
+    def __init__(self, inner: Reranker, pooled: Pooled, bank: Float[Tensor, "C D"], hubs: Hubs) -> None:
+        """`pooled` is the stage-one head of the same matcher; `bank` as wide as the reranker's words.
+
+        ValueError where sentences are to be judged by scores and the reranker's regions are no such vectors.
+        """
         super().__init__()
+        if hubs.by == "scores" and hubs.sentences and not inner.projects:
+            raise ValueError("this model's regions are as they were found: no sentence can be judged by its scores")
         self.config, self.block, self.projects = inner.config, inner.block, inner.projects  # type: ignore[misc]
-        self.inner, self.hubs = inner, hubs
+        self.inner, self.pooled, self.hubs = inner, pooled, hubs
         self.region_encoder, self.sentence_encoder = inner.region_encoder, inner.sentence_encoder
-        self.register_buffer("bank_ids", tokens.ids, persistent=False)
-        self.register_buffer("bank_mask", tokens.mask, persistent=False)
-        self._bank: Words | None = None
+        self.register_buffer("bank", bank[:, None], persistent=False)
+        self.register_buffer("one", torch.ones(len(bank), 1, dtype=torch.bool, device=bank.device), persistent=False)
         named = [(field.name, Tensor) for field in fields(inner.images_type)]
         kind = make_dataclass("HubCorrectedImages", [*named, (HUBNESS, Tensor)], bases=(Rows,), frozen=True)
         self.images_type = kind  # type: ignore[misc]
 
     def precompute(self, projected: Regions) -> Rows:
         images = self.inner.precompute(projected)
-        return self.images_type(**images.tensors(), **{HUBNESS: self.hubness(images)})
-
-    @torch.no_grad()
-    def hubness(self, images: Rows) -> Float[Tensor, " K"]:
-        """What is taken off the scores of each of the inner model's encoded pictures."""
-        highest = score_in_blocks(self.inner, images, self.bank()).topk(self.hubs.best, dim=0).values
-        # A picture without a region may have no score: there is nothing to take off then.
-        return torch.nan_to_num(self.hubs.share * highest.mean(0), nan=0.0, posinf=0.0, neginf=0.0)
+        if self.hubs.by == "scores":
+            values = score_in_blocks(self.inner, images, self._typical()).T
+        else:
+            values = self.pooled.embed_images(projected) @ self.pooled.embed_texts(self._typical()).T
+        return self.images_type(**images.tensors(), **{HUBNESS: self.hubs.pictures * self._of_best(values)})
 
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         inner, hubness = self._apart(images)
-        return self.inner.score(inner, words) - hubness
+        return self.inner.score(inner, words) - hubness - self.of_sentences(words)[:, None]
 
     def explain(self, images: Rows, words: Words) -> Explanation:
         """The inner model's reasons; what is taken off is taken off all words alike."""
         inner, hubness = self._apart(images)
-        return raised(self.inner.explain(inner, words), -hubness, words)
+        return raised(self.inner.explain(inner, words), -hubness - self.of_sentences(words)[:, None], words)
 
-    @torch.no_grad()
-    def bank(self) -> Words:
-        """The bank's encoded words. Found when first needed; two threads that come first find the same."""
-        bank = self._bank
-        if bank is None:
-            bank = self.inner.encode_texts(Tokens(self.get_buffer("bank_ids"), self.get_buffer("bank_mask")))
-            self._bank = bank
-        return bank
+    def of_sentences(self, words: Words) -> Float[Tensor, " Q"]:
+        """What is taken off the scores of each sentence."""
+        if not self.hubs.sentences:
+            return words.vectors.new_zeros(len(words))
+        typical = self._typical()
+        if self.hubs.by == "scores":
+            # Words and regions lie in one space: what is typical of sentences is so of pictures.
+            pictures = self.inner.precompute(Regions(typical.vectors, typical.mask))
+            values = self.inner.score(pictures, words)
+        else:
+            values = self.pooled.embed_texts(words) @ self.pooled.embed_texts(typical).T
+        return self.hubs.sentences * self._of_best(values)
 
-    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        self._bank = None  # encoded where the weights were, with what they were
-        return super()._apply(change, recurse)  # type: ignore[no-untyped-call]
+    def _typical(self) -> Words:
+        return Words(self.get_buffer("bank"), self.get_buffer("one"))
+
+    def _of_best(self, values: Float[Tensor, "N C"]) -> Float[Tensor, " N"]:
+        mean = values.topk(min(self.hubs.best, values.shape[1]), dim=1).values.mean(1)
+        # A picture without a region may have no score: there is nothing to take off then.
+        return torch.nan_to_num(mean, nan=0.0, posinf=0.0, neginf=0.0)
 
     def _apart(self, images: Rows) -> tuple[Rows, Float[Tensor, " K"]]:
         tensors = images.tensors()

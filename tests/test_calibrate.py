@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from models.calibrate import Pairs, Plan, answers, calibrate, galleries
 from models.calibration import Calibration, Evidence
@@ -18,7 +19,7 @@ from tests.fakes import COLOURS
 from tests.regard import Regard
 from tests.small import small_matcher, small_weights
 
-PLAN = Plan(share=0.5, best=3, bank=8)
+PLAN = Plan(best=3, bank=8)
 
 
 def known_to(matcher: Matcher, count: int = 120, noise: float = 0.2) -> CaptionedFeatures:
@@ -59,9 +60,6 @@ def test_halves_share_no_picture_and_too_few_are_refused() -> None:
     assert sorted([*own.tolist(), *others.tolist()]) == list(range(200))
     with pytest.raises(ValueError, match="to judge by"):
         Plan(held_out=0.1).halves(200)
-    with pytest.raises(ValueError, match="there are 5"):
-        PLAN.hubs(["red"] * 5)
-    assert Plan(share=0.0).hubs([]) is None
 
 
 @pytest.mark.parametrize("plan", [PLAN, Plan(share=0.0)])
@@ -73,9 +71,9 @@ def test_a_calibration_is_served_as_it_was_judged(plan: Plan, tmp_path: Path) ->
     plain = load_plain(folder)
     data = known_to(plain)
     sentences = [" ".join(pair) for pair in zip(COLOURS, [*COLOURS][::-1], strict=True)]
-    calibration, report = calibrate(plain, data, sentences, plan)
+    calibration, bank, report = calibrate(plain, data, sentences, plan)
     json.dumps(report)
-    digest = save_calibration(folder, calibration)
+    digest = save_calibration(folder, calibration, bank)
     served = load_matcher(folder)
     assert served.calibration == calibration
     assert plain.calibration is None
@@ -109,7 +107,7 @@ def test_the_command_writes_what_it_found_and_says_how_good_it_is(regard: Regard
     assert served.digest == report["digest"]
     assert served.calibration is not None
     assert served.calibration.hubs is not None
-    assert len(served.calibration.hubs.bank) == 20
+    assert load_file(folder / "hubs.safetensors")["bank"].shape == (20, served.word_dim)
     status, said, _ = regard(*fixed, "--share", 0)
     assert status == 0
     assert "fitted on 60 pictures, judged by 60 others" in said
@@ -117,6 +115,10 @@ def test_the_command_writes_what_it_found_and_says_how_good_it_is(regard: Regard
     plain = load_matcher(folder).calibration
     assert plain is not None
     assert plain.hubs is None
+    assert not (folder / "hubs.safetensors").exists()
+    status, _, told = regard(*fixed, "--bank-split", "dev", "--bank", 5000)
+    assert status == 1
+    assert "there are 120" in told
     np.save(data / "dev_ims.npy", np.zeros((3, 2, 16)))
     (data / "dev_caps.txt").write_text("red\n" * 3)
     assert regard(*fixed, "--share", 0)[0] == 1

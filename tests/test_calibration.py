@@ -152,7 +152,7 @@ def test_the_calibration_error_is_the_loop_over_bins(pairs: list[tuple[float, bo
 
 
 def test_a_calibration_is_read_as_it_was_written() -> None:
-    hubs = Hubs(share=0.5, best=1, bank=("a dog", "a cat"))
+    hubs = Hubs(pictures=0.5, sentences=0.25, best=1)
     first = Calibration(text=Evidence(2.0, -1.0), image=Evidence(3.0, 0.5), hubs=hubs, fitted={"pictures": 5})
     assert Calibration.of_dict(first.as_dict()) == first
     with pytest.raises(ValueError, match="no calibration"):

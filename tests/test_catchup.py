@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pytest
+import torch
 
 from index.view import View
 from models.calibration import Calibration, Evidence
 from models.checkpoint import calibrated
 from models.extractor import Detections
 from models.hubs import Hubs
+from models.rows import Words
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.pictures import encoded
 from tests.small import small_matcher
@@ -55,21 +57,22 @@ def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> No
 
 def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None:
     line = Evidence(1.0, 0.0)
-    hubs = Hubs(share=0.5, best=2, bank=("red", "blue and green", "white"))
-    matcher = calibrated(small_matcher("scan-t2i-avg"), Calibration(text=line, image=line, hubs=hubs))
+    hubs, bank = (
+        Hubs(pictures=0.5, sentences=0.5, best=2),
+        torch.randn(3, 8, generator=torch.Generator().manual_seed(1)),
+    )
+    matcher = calibrated(small_matcher("scan-t2i-avg"), Calibration(text=line, image=line, hubs=hubs), bank)
     matcher.digest = "calibrated"
     for seed in range(3):
         store.accept(encoded(noise(seed), "PNG"))
     store.drain(matchers=[matcher])
     view = View.open(store.folder / "views" / "calibrated")
     kept = view.read_images(range(3))
-    again = matcher.images_from(kept)
     assert kept["hubness"].dtype == np.float32
     assert len({*kept["hubness"].tolist()}) == 3
-    plain = matcher.reranker.inner.images_type(  # type: ignore[union-attr]
-        **{name: tensor for name, tensor in again.tensors().items() if name != "hubness"}
-    )
-    np.testing.assert_allclose(kept["hubness"], matcher.reranker.hubness(plain), rtol=2e-3)  # type: ignore[operator]
+    typical = matcher.pooled.embed_texts(Words(bank[:, None], torch.ones(3, 1, dtype=torch.bool))).detach().numpy()
+    cosines = np.sort(np.stack([view.embedding_of(row) for row in range(3)]) @ typical.T)
+    np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
     view.close()
 
 

@@ -110,8 +110,8 @@ def calibration(slope: float, intercept: float, lead: float = 0.0) -> Calibratio
 
 def test_calibrated_members_of_several_families_are_averaged_by_what_their_scores_mean() -> None:
     """The mean of the log odds, and a picture's probability is near that of members who agree."""
-    hubs = Hubs(share=0.5, best=1, bank=("a dog", "two men"))
-    scan = calibrated(matcher("scan-t2i-avg", 1), replace(calibration(20.0, -3.0, 5.0), hubs=hubs))
+    hubs = Hubs(pictures=0.5, sentences=0.2, best=1)
+    scan = calibrated(matcher("scan-t2i-avg", 1), replace(calibration(20.0, -3.0, 5.0), hubs=hubs), torch.eye(3, 12))
     caan = calibrated(matcher("caan", 2, 8), calibration(4.0, 1.0))
     together = combined([scan, caan])
     images, _ = together.encode_regions(pictures())

@@ -1,7 +1,7 @@
 """What a model's scores mean, found and kept beside its weights: calibrate."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,14 +18,13 @@ def calibrate(
     captions: Captions = None,
     precomp: Precomp = None,
     split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
-    bank_split: Annotated[
-        str | None, typer.Option(help="Split whose captions make the bank against hubs; made up by rule if not given.")
-    ] = None,
-    bank: Annotated[int, typer.Option(min=1, help="How many sentences the bank has.")] = 1000,
-    best: Annotated[int, typer.Option(min=1, help="How many of their highest scores a picture is judged by.")] = 25,
-    share: Annotated[
-        float, typer.Option(min=0, max=1, help="How much of their mean is taken off its scores; 0 corrects no hubs.")
-    ] = 0.5,
+    bank_split: Annotated[str, typer.Option(help="Split whose captions the bank against hubs is made of.")] = "train",
+    bank: Annotated[int, typer.Option(min=1, help="How many typical sentences stand for them.")] = 160,
+    best: Annotated[int, typer.Option(min=1, help="How many of the highest values with it count.")] = 2,
+    share: Annotated[float, typer.Option(min=0, max=1, help="How much hubs are lowered; 0: not at all.")] = 0.4,
+    by: Annotated[
+        Literal["embeddings", "scores"], typer.Option(help="What tells hubs: stage one, or the model's own scores.")
+    ] = "embeddings",
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
     device: Device = "auto",
@@ -35,18 +34,17 @@ def calibrate(
     from models.calibrate import Plan  # noqa: PLC0415 - PyTorch comes with it
     from models.calibrate import calibrate as found  # noqa: PLC0415
     from models.checkpoint import load_plain, save_calibration  # noqa: PLC0415
-    from models.made_up import made_up  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
-    plan = Plan(share=share, best=best, bank=bank, held_out=held_out, seed=seed)
+    plan = Plan(share=share, by=by, best=best, bank=bank, held_out=held_out, seed=seed)
     matcher = load_plain(folder, device_of(device))
     data = captioned(precomp, features, captions, Chosen(split))
     reads = matcher.extractor_digest
     if data.extractor_digest != reads:
         raise ValueError(f"{folder} reads features of detector {reads}, these are of {data.extractor_digest}")
-    sentences = sentences_of(precomp, captions, bank_split) if bank_split else made_up(bank, seed)
-    calibration, report = found(matcher, data, sentences, plan)
-    report["digest"] = save_calibration(folder, calibration)
+    sentences = sentences_of(precomp, captions, bank_split) if share > 0 else []
+    calibration, hubs_bank, report = found(matcher, data, sentences, plan)
+    report["digest"] = save_calibration(folder, calibration, hubs_bank)
     if as_json:
         print_json(report)
     else:
