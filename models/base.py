@@ -61,6 +61,10 @@ class Reranker(nn.Module, ABC):
         assert isinstance(words, Words)
         return words
 
+    def prepared(self, words: Words) -> Words:
+        """The same words with all that `score` finds of a sentence whatever the picture, found once for many blocks."""
+        return words
+
     @abstractmethod
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         """Score of every sentence with every picture; higher matches better."""
@@ -98,7 +102,7 @@ def score_in_blocks(
         chosen = order[block]
         width = int(lengths[chosen].max())
         part = words[chosen]
-        part = Words(part.vectors[:, :width], part.mask[:, :width])
+        part = reranker.prepared(Words(part.vectors[:, :width], part.mask[:, :width]))
         for tile in tiles(len(images), image_block or pictures):
             scores[chosen, tile] = reranker.score(images[tile], part).to(dtype)
     return scores

@@ -76,6 +76,13 @@ def unpacked(stored: Mapping[str, Tensor]) -> Float[Tensor, "C D"]:
     return stored["bank"].float() * stored["units"][:, None]
 
 
+@dataclass(frozen=True)
+class JudgedWords(Words):
+    """Encoded words, and what is taken off the scores of each sentence."""
+
+    hubness: Float[Tensor, " Q"]
+
+
 class HubCorrected(Reranker):
     """A trained reranker's score less what picture and sentence score with anything.
 
@@ -107,6 +114,9 @@ class HubCorrected(Reranker):
             values = self.pooled.embed_images(projected) @ self.pooled.embed_texts(self._typical()).T
         return self.images_type(**images.tensors(), **{HUBNESS: self.hubs.pictures * self._of_best(values)})
 
+    def prepared(self, words: Words) -> JudgedWords:
+        return JudgedWords(words.vectors, words.mask, self.of_sentences(words))
+
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         inner, hubness = self._apart(images)
         return self.inner.score(inner, words) - hubness - self.of_sentences(words)[:, None]
@@ -118,6 +128,8 @@ class HubCorrected(Reranker):
 
     def of_sentences(self, words: Words) -> Float[Tensor, " Q"]:
         """What is taken off the scores of each sentence."""
+        if isinstance(words, JudgedWords):
+            return words.hubness
         if not self.hubs.sentences:
             return words.vectors.new_zeros(len(words))
         typical = self._typical()
