@@ -96,7 +96,7 @@ class HubCorrected(Reranker):
         """
         super().__init__()
         if hubs.by == "scores" and hubs.sentences and not inner.projects:
-            raise ValueError("this model's regions are as they were found: no sentence can be judged by its scores")
+            raise ValueError("this model's regions stay as they were found, and are no words: find hubs by embeddings")
         self.config, self.block, self.projects = inner.config, inner.block, inner.projects  # type: ignore[misc]
         self.inner, self.pooled, self.hubs = inner, pooled, hubs
         self.region_encoder, self.sentence_encoder = inner.region_encoder, inner.sentence_encoder

@@ -83,6 +83,11 @@ class Matcher(nn.Module):
         return {word: self.vocabulary.read_as(word) for word in self.unknown_words(sentence)}
 
     @torch.no_grad()
+    def prepared(self, words: Words) -> Words:
+        """Words that are to be scored with many blocks of pictures, with all that they have in common found once."""
+        return self.reranker.prepared(words)
+
+    @torch.no_grad()
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         """Scores of all pairs."""
         return self.reranker.score(images, words)

@@ -46,6 +46,7 @@ def captions(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iter
 def score_pictures(matcher: Matcher, view: View, rows: RowNumbers, words: Words, chunk: int = CHUNK) -> Scores:
     """[len(rows)] how well each picture matches the one sentence."""
     scores = np.empty(len(rows), dtype=np.float32)
+    words = matcher.prepared(words)
     for part, images in pictures(matcher, view, rows, chunk):
         scores[part] = matcher.score(images, words)[0].float().cpu().numpy()
     return scores

@@ -100,6 +100,9 @@ class FakeMatcher(nn.Module):
         vectors = _unit_colours(regions.vectors.float()[..., 12:15]) * regions.mask.unsqueeze(-1)
         return FakeImages(vectors, regions.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
 
+    def prepared(self, words: Words) -> Words:
+        return words
+
     def tokenize(self, sentences: Sequence[str]) -> Tokens:
         rows = [[VOCABULARY.index(w) if w in VOCABULARY else 3 for w in self.words(s)] for s in sentences]
         width = max((len(row) for row in rows), default=0)
