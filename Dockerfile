@@ -21,7 +21,7 @@ RUN groupadd --system --gid 999 regard \
     && useradd --system --uid 999 --gid regard --no-create-home --home-dir /data regard \
     && install --directory --owner=regard --group=regard /data
 COPY --from=build /opt/regard /opt/regard
-ENV PATH=/opt/regard/bin:$PATH PYTHONUNBUFFERED=1 REGARD_HOST=0.0.0.0 REGARD_PORT=8000 REGARD_DATA_DIR=/data
+ENV PATH=/opt/regard/bin:$PATH PYTHONUNBUFFERED=1 OMP_WAIT_POLICY=passive REGARD_HOST=0.0.0.0 REGARD_PORT=8000 REGARD_DATA_DIR=/data
 USER 999:999
 VOLUME /data
 EXPOSE 8000

@@ -21,6 +21,8 @@ READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.run)
 # Recipes read these as "$$PHOTOS", so that any character may stand in a folder's name.
 export PHOTOS PORT DATA
 export UV_HTTP_TIMEOUT ?= 300
+# Idle threads sleep instead of spinning; see service/__init__.py.
+export OMP_WAIT_POLICY ?= passive
 
 .PHONY: help setup run test check format bench docs lock clean
 

@@ -23,6 +23,7 @@ for name in [name for name in os.environ if name.startswith("REGARD_") and not n
     del os.environ[name]
 # Test processes share few cores; before torch or faiss is imported here or in a child, which read it once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 hypothesis.settings.register_profile("here", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
