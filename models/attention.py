@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from models.rows import Words
+from models.batches import Words
 
 # Added outside the root, as the published code of SCAN and BFAN does: x / (|x| + EPSILON).
 EPSILON = 1e-8

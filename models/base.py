@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.rows import Regions, Rows, Tokens, Words
+from models.batches import Regions, Rows, Tokens, Words
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from models.attention import (
     weights_up_to_scale,
 )
 from models.base import Explanation, Reranker
+from models.batches import Regions, Rows, Words
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.rows import Regions, Rows, Words
 
 Focal = Literal["prob", "equal"]
 

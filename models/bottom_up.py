@@ -17,6 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn.functional import pad
 
+from models.batches import Rows
 from models.bottom_up_network import Network
 from models.bottom_up_proposals import closed, proposals
 from models.bottom_up_weights import fill
@@ -24,7 +25,6 @@ from models.caffe_resnet import SMALLEST
 from models.extractor import Detections, Extractor
 from models.extractor_config import fingerprint, read_config
 from models.foreign_weights import read_weights
-from models.rows import Rows
 from models.selection import between, confidences
 
 MEAN = (102.9801, 115.9465, 122.7717)  # blue, green and red of ImageNet's pictures

@@ -26,8 +26,8 @@ from torch.nn.functional import leaky_relu, normalize
 from models.additive import tanh_logits
 from models.attention import EPSILON, masked_softmax
 from models.base import Explanation, Reranker, tiles
+from models.batches import Regions, Rows, Words
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.rows import Regions, Rows, Words
 
 # Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.
 BLOCK = 1 << 18

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from models.attention import masked_softmax, similarities
 from models.base import Explanation, Reranker
+from models.batches import Regions, Rows, Words
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.rows import Regions, Rows, Words
 
 LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching pairs are longer by about 0.2
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.attention import EPSILON, masked_softmax, similarities
-from models.rows import Words
+from models.batches import Words
 
 # Our names of weights -> the authors', of both networks.
 PUBLISHED_NAMES: Mapping[str, str] = {

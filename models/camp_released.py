@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from models.attention import gram, masked_softmax, unit
 from models.base import Explanation, Reranker
+from models.batches import Regions, Rows, Words
 from models.camp_messages import Messages, for_unit_sums
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.rows import Regions, Rows, Words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from models.batches import Regions
 from models.extract import Features
-from models.rows import Regions
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.attention import unit
-from models.rows import Regions, Tokens, Words
+from models.batches import Regions, Tokens, Words
 
 
 @dataclass(frozen=True, kw_only=True)

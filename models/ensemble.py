@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from models.base import Explanation, Reranker, raised
+from models.batches import Regions, Rows, Words
 from models.calibration import Calibration, Evidence
 from models.matcher import Matcher
 from models.pooled import Pooled
-from models.rows import Regions, Rows, Words
 
 AnyVectors = TypeVar("AnyVectors", Regions, Words)
 

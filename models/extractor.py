@@ -9,7 +9,7 @@ import PIL.Image
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from models.rows import Regions, Rows
+from models.batches import Regions, Rows
 
 PICTURE = "picture"  # the label of the region that is the whole picture
 REGION = "region"  # the label of a region of which nothing more is known

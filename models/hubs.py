@@ -17,8 +17,8 @@ from torch import Tensor
 
 from models.attention import unit
 from models.base import Explanation, Reranker, raised, score_in_blocks
+from models.batches import Regions, Rows, Words
 from models.pooled import Pooled
-from models.rows import Regions, Rows, Words
 
 HUBNESS = "hubness"
 TURNS = 15  # of k-means, after which hardly a sentence changes its centre

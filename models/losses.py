@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.base import Reranker, score_in_blocks, score_pairs
-from models.rows import Rows, Words
+from models.batches import Rows, Words
 
 CLAMP = 1e-6  # of a probability inside a logarithm, as in CAMP's published code
 

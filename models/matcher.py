@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.base import Explanation, Reranker
+from models.batches import Regions, Rows, Tokens, Words
 from models.calibration import Calibration
 from models.encoders import EncoderConfig
 from models.pooled import Pooled
-from models.rows import Regions, Rows, Tokens, Words
 from models.vocabulary import Vocabulary
 
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.attention import masked_mean, unit
-from models.rows import Regions, Words
+from models.batches import Regions, Words
 
 
 @dataclass(frozen=True, kw_only=True)

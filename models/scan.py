@@ -26,8 +26,8 @@ from models.attention import (
     weights_up_to_scale,
 )
 from models.base import Explanation, Reranker
+from models.batches import Regions, Rows, Words
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.rows import Regions, Rows, Words
 
 Normalisation = Literal["softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm"]
 Pooling = Literal["LogSumExp", "Mean", "Max", "Sum"]

@@ -14,8 +14,8 @@ from torch.nn.functional import one_hot
 
 from models.attention import similarities
 from models.base import Explanation, Reranker
+from models.batches import Regions, Rows, Words
 from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.rows import Regions, Rows, Words
 
 
 @dataclass(frozen=True, kw_only=True)

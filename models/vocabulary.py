@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from nltk.tokenize import NLTKWordTokenizer
 
-from models.rows import Tokens
+from models.batches import Tokens
 from models.subwords import Spelling
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")

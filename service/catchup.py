@@ -12,9 +12,9 @@ from torch import Tensor
 from index.catalog import Catalog
 from index.slab import Slab
 from index.view import ViewWriter
+from models.batches import Regions, Words
 from models.extractor import Extractor
 from models.matcher import Matcher
-from models.rows import Regions, Words
 
 ROWS_AT_ONCE = 128
 UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot

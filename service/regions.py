@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from index.slab import Layout, Slab
+from models.batches import Regions
 from models.extractor import REGION, Detections, Extractor
-from models.rows import Regions
 from service.results import Box, Region
 
 SEEN = ("boxes", "labels", "confidence", "mask")  # the fields that say where regions are and what they show

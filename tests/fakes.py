@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from models.base import Explanation
+from models.batches import Regions, Rows, Tokens, Words
 from models.calibration import Calibration
 from models.extractor import PICTURE, Detections, Extractor
-from models.rows import Regions, Rows, Tokens, Words
 
 COLOURS = {
     "red": (1, 0, 0),

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from models.batches import Regions, Words
 from models.caan import Caan, CaanConfig
 from models.encoders import EncoderConfig
-from models.rows import Regions, Words
 
 D, Z = 6, 5
 

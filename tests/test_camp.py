@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
+from models.batches import Regions, Words
 from models.camp import Camp, CampConfig, length_scorer
 from models.camp_attention import CampAttention, CampAttentionConfig
 from models.camp_messages import PUBLISHED_NAMES
 from models.camp_released import CampReleased, CampReleasedConfig
 from models.encoders import EncoderConfig
 from models.registry import build
-from models.rows import Regions, Words
 
 WIDTH = 6
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=WIDTH)

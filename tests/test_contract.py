@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from models.base import Explanation, Reranker, score_in_blocks, score_pairs
+from models.batches import Regions, Rows, Tokens, Words
 from models.checkpoint import new_matcher
 from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.registry import RERANKERS, UnknownModel, build
-from models.rows import Regions, Rows, Tokens, Words
 from models.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball", "red", "blue", "sky")

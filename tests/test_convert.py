@@ -11,12 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from models.batches import Regions, Words
 from models.camp_released import CampReleased
 from models.checkpoint import load_matcher
 from models.convert import convert
 from models.matcher import Matcher
 from models.published import Kind, Unconvertible
-from models.rows import Regions, Words
 from models.scan import ScanConfig
 from models.score import score_all
 from models.unpickle import Refused

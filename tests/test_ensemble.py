@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from models.base import score_in_blocks, score_pairs
+from models.batches import Regions
 from models.calibration import Calibration, Evidence
 from models.checkpoint import calibrated, new_matcher
 from models.encoders import EncoderConfig
@@ -13,7 +14,6 @@ from models.ensemble import combined
 from models.hubs import Hubs
 from models.matcher import Matcher
 from models.pooled import PooledConfig
-from models.rows import Regions
 from models.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball")

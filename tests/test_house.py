@@ -112,7 +112,7 @@ def test_imports_point_down(path: str) -> None:
         ("models/scan.py", "from fastapi import FastAPI"),
         ("models/scan.py", "import rich.progress"),
         ("index/slab.py", "import torch"),
-        ("index/view.py", "if TYPE_CHECKING:\n    from models.rows import Rows"),
+        ("index/view.py", "if TYPE_CHECKING:\n    from models.batches import Rows"),
         ("index/view.py", "class A:\n    async def f(self):\n        import service"),
         ("index/view.py", "from ..models import rows"),
         ("service/search.py", "import fastapi.responses"),

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from models.attention import unit
 from models.base import score_in_blocks, score_pairs
+from models.batches import Regions, Rows, Words
 from models.calibration import Calibration, Evidence
 from models.checkpoint import BadCheckpoint, calibrated, load_matcher, save_calibration, save_matcher
 from models.hubs import Hubs, centres, packed, unpacked
 from models.matcher import Matcher
-from models.rows import Regions, Rows, Words
 from tests.small import small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from models.batches import Regions, Tokens
 from models.encoders import EncoderConfig
 from models.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce, uniform_hinge
 from models.registry import build
-from models.rows import Regions, Tokens
 
 SAME = torch.eye(4, dtype=torch.bool)
 

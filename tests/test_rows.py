@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.rows import Regions, Rows
+from models.batches import Regions, Rows
 
 
 @dataclass(frozen=True)

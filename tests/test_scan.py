@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.batches import Regions, Words
 from models.encoders import EncoderConfig
-from models.rows import Regions, Words
 from models.scan import Scan, ScanConfig
 
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.filters import Filter
+from models.batches import Words
 from models.calibration import Calibration, Evidence
-from models.rows import Words
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.results import ImageQuestion, Outcome, TextQuestion
 from tests.fakes import COLOURS, FakeMatcher

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from models.additive import AdditiveAttention
 from models.base import score_pairs
+from models.batches import Regions, Tokens, Words
 from models.checkpoint import new_matcher
 from models.encoders import EncoderConfig
 from models.pooled import PooledConfig
 from models.registry import build
-from models.rows import Regions, Tokens, Words
 from models.sman import Sman, intra_pair_loss
 from models.vocabulary import SPECIALS, Vocabulary
 

@@ -14,7 +14,7 @@ from index.catalog import Catalog
 from index.entries import Image, NewPicture
 from index.slab import Slab
 from index.view import View
-from models.rows import Regions
+from models.batches import Regions
 from service.jobs import Wakeups
 from service.originals import Incoming, Originals
 from service.regions import region_layout

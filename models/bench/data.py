@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.base import Reranker
+from models.batches import Regions, Words
 from models.encoders import EncoderConfig
 from models.registry import build
-from models.rows import Regions, Words
 
 SHORTEST, LONGEST = 8, 20
 MEAN, SPREAD = 12.5, 3.0  # words of a caption, <start> and <end> among them

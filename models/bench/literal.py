@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models.base import Reranker, tiles
+from models.batches import Regions, Words
 from models.bench.literal_attention import bfan, scan, summax
 from models.bench.literal_fusion import caan, camp, camp_attention, camp_released, sman, sman_pictures
 from models.bfan import Bfan
@@ -19,7 +20,6 @@ from models.caan import Caan
 from models.camp import Camp
 from models.camp_attention import CampAttention
 from models.camp_released import CampReleased
-from models.rows import Regions, Words
 from models.scan import Scan
 from models.sman import Sman
 from models.summax import SumMax

@@ -12,13 +12,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize, pad
 
+from models.batches import Regions
 from models.bench.literal_attention import EPSILON, l2norm, repeated
 from models.caan import Caan
 from models.camp import Camp
 from models.camp_attention import CampAttention
 from models.camp_messages import Messages
 from models.camp_released import CampReleased
-from models.rows import Regions
 from models.sman import Sman
 
 NUM_PLACES = 50

@@ -7,11 +7,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.base import Reranker, score_in_blocks
+from models.batches import Regions, Rows, Words
 from models.bench import data
 from models.bench.encoding import Sizes
 from models.bench.literal import CaptionLoop
 from models.bench.timing import Best, in_turns
-from models.rows import Regions, Rows, Words
 
 
 def bytes_of(rows: Rows) -> float:

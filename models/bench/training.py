@@ -16,13 +16,13 @@ from torch.nn.functional import normalize
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.base import Reranker
+from models.batches import Regions, Words
 from models.bench import data
 from models.bench.encoding import Sizes, encoders_step
 from models.bench.literal import CaptionLoop
 from models.bench.memory import peak_of
 from models.bench.timing import Best, in_turns
 from models.losses import hardest_pairs, hinge
-from models.rows import Regions, Words
 
 MARGIN = 0.2
 FORMS = ("ours", "literal")
