@@ -24,7 +24,7 @@ from models.bottom_up_weights import fill
 from models.caffe_resnet import SMALLEST
 from models.extractor import Detections, Extractor
 from models.extractor_config import fingerprint, read_config
-from models.foreign_weights import read_weights
+from models.safe_load.weight_files import read_weights
 from models.selection import between, confidences
 
 MEAN = (102.9801, 115.9465, 122.7717)  # blue, green and red of ImageNet's pictures

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from models.bottom_up_network import NUM_ANCHORS, Network
 from models.bottom_up_proposals import ASPECTS, SCALES, cell_anchors
-from models.foreign_weights import misfits
-from models.unpickle import Refused
+from models.safe_load.restricted_pickle import Refused
+from models.safe_load.weight_files import misfits
 
 EPSILON = 1e-5  # of batch norm, in Caffe and in both conversions
 NORM = ("weight", "bias", "running_mean", "running_var")

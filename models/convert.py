@@ -21,7 +21,7 @@ from models.layouts import PUBLISHED_FEATURES
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.published import PLANS, Kind, Options, Plan, Unconvertible
-from models.unpickle import read_pickle, read_torch
+from models.safe_load.restricted_pickle import read_pickle, read_torch
 from models.vocabulary import Vocabulary
 
 

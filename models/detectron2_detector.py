@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.extractor_config import Unavailable, fingerprint, read_config
-from models.foreign_weights import misfits, read_weights
+from models.safe_load.restricted_pickle import Refused
+from models.safe_load.weight_files import misfits, read_weights
 from models.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
-from models.unpickle import Refused
 
 INSTALL = (
     "detectron2 is not installed. It is built from its source against the torch that is here: pip install"

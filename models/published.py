@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.unpickle import Refused
+from models.safe_load.restricted_pickle import Refused
 
 Kind = Literal["scan", "bfan", "camp"]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.bottom_up import BottomUp, load_bottom_up, prepared, read_names
-from models.unpickle import Refused
+from models.safe_load.restricted_pickle import Refused
 from tests import caffe, caffe_weights
 
 SIZE = caffe_weights.Size()

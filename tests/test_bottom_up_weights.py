@@ -10,8 +10,8 @@ from torch import Tensor
 
 from models.bottom_up_network import Network
 from models.bottom_up_weights import AIRSPLAY, MILVLG, Layout, fill, published_shapes
-from models.foreign_weights import read_weights
-from models.unpickle import Refused
+from models.safe_load.restricted_pickle import Refused
+from models.safe_load.weight_files import read_weights
 from tests import caffe, caffe_weights
 
 SIZE = caffe_weights.Size()

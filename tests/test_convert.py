@@ -17,9 +17,9 @@ from models.checkpoint import load_matcher
 from models.convert import convert
 from models.matcher import Matcher
 from models.published import Kind, Unconvertible
+from models.safe_load.restricted_pickle import Refused
 from models.scan import ScanConfig
 from models.score import score_all
-from models.unpickle import Refused
 from tests import authors
 
 PARITY = ["scan_t2i_lse", "scan_i2t_avg", "bfan_equal", "bfan_prob"]

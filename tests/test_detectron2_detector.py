@@ -15,7 +15,7 @@ from torch import nn
 from models.detectron2_detector import fill, load_detectron2
 from models.extractor_config import Unavailable
 from models.extractors import load_extractor
-from models.unpickle import Refused
+from models.safe_load.restricted_pickle import Refused
 
 
 def test_without_detectron2_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from models.foreign_weights import misfits, read_weights
-from models.unpickle import Refused
+from models.safe_load.restricted_pickle import Refused
+from models.safe_load.weight_files import misfits, read_weights
 
 WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.count": torch.tensor(7)}
 

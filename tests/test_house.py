@@ -43,7 +43,9 @@ DOORS = {
     "detectron2": ("models/detectron2_detector.py",),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-READS_INERT = "models/unpickle.py"  # other people's files, with every name in them looked up in a list
+READS_INERT = (
+    "models/safe_load/restricted_pickle.py"  # other people's files, with every name in them looked up in a list
+)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.pickled_arrays import read_arrays
-from models.unpickle import Refused
+from models.safe_load.pickled_arrays import read_arrays
+from models.safe_load.restricted_pickle import Refused
 
 
 def written(path: Path, held: Any, protocol: int) -> Path:

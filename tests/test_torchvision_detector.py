@@ -12,9 +12,9 @@ from torch import Tensor
 from torchvision.models.detection import fasterrcnn_resnet50_fpn_v2
 
 from models.extractor_config import Unavailable
+from models.safe_load.restricted_pickle import Refused
 from models.torchvision_detector import load_torchvision
 from models.two_stage import TwoStageDetector
-from models.unpickle import Refused
 
 SMALL = {"short_side": 64, "long_side": 96}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from models.unpickle import Refused, read_pickle, read_torch
+from models.safe_load.restricted_pickle import Refused, read_pickle, read_torch
 from tests import authors
 
 

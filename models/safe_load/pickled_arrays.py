@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.unpickle import Refused, read_pickle
+from models.safe_load.restricted_pickle import Refused, read_pickle
 
 PLAIN = re.compile(r"[fiu][1248]|b1")  # numbers and truth values: no objects, no structures
 

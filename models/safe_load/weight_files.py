@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.pickled_arrays import read_arrays
-from models.unpickle import Refused, read_torch
+from models.safe_load.pickled_arrays import read_arrays
+from models.safe_load.restricted_pickle import Refused, read_torch
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
