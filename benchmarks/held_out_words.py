@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from models.caption_vectors import captions_in, learn
-from models.subwords import Spelling
-from models.vocabulary import SPELT_ALIKE, tokenize
+from models.text.char_ngrams import Spelling
+from models.text.vocabulary import SPELT_ALIKE, tokenize
 
 
 def main() -> None:

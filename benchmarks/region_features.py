@@ -18,7 +18,7 @@ from models.dataset import CaptionLine, read_captions
 from models.detector import FasterRcnn, load_detector
 from models.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.regionfeatures import FeatureKind, region_features
-from models.vocabulary import tokenize
+from models.text.vocabulary import tokenize
 
 VARIANTS: tuple[tuple[FeatureKind, int], ...] = (("map", 4), ("map", 7), ("region", 7), ("region", 10), ("region", 14))
 RIDGES = (0.03, 0.1, 0.3, 1.0)  # times the mean eigenvalue; each variant is given its best

@@ -5,7 +5,7 @@ Neighbours: for words a and b that stand o <= 5 places apart in n captions, c_ab
     M_ab = max(0, log(c_ab sum_w c_w^0.75 / (c_a c_b^0.75)))        c_a = sum_b c_ab
 
 M is factored, M ~ U S V', and d_a = U_a sqrt(S), unit length (Levy, Goldberg and Dagan, 2015). Rare words have few
-neighbours, so what they lack comes from their parts (models/subwords.py): with n occurrences of a word and g, what
+neighbours, so what they lack comes from their parts (models/text/char_ngrams.py): with n occurrences of a word and g, what
 its parts make of it, the vector is g + n / (n + 10) (d - g), unit length.
 """
 
@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.dataset import read_captions
-from models.subwords import Subwords, sparse
-from models.vocabulary import tokenize
-from models.word_vectors import WordVectors
+from models.text.char_ngrams import Subwords, sparse
+from models.text.vocabulary import tokenize
+from models.text.word_vectors import WordVectors
 
 WINDOW = 5
 SMOOTHING = 0.75

@@ -18,7 +18,7 @@ from models.hubs import HubCorrected, packed, unpacked
 from models.matcher import Matcher
 from models.pooled import Pooled, PooledConfig
 from models.registry import build
-from models.vocabulary import Vocabulary
+from models.text.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parent / "weights"
 CALIBRATION = "calibration.json"  # this and the next are optional; part of the digest where they are there

@@ -22,7 +22,7 @@ from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.published import PLANS, Kind, Options, Plan, Unconvertible
 from models.safe_load.restricted_pickle import read_pickle, read_torch
-from models.vocabulary import Vocabulary
+from models.text.vocabulary import Vocabulary
 
 
 def convert(kind: Kind, file: Path, vocab: Path, out: Path, features: str = PUBLISHED_FEATURES) -> str:

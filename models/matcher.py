@@ -12,7 +12,7 @@ from models.batches import Regions, Rows, Tokens, Words
 from models.calibration import Calibration
 from models.encoders import EncoderConfig
 from models.pooled import Pooled
-from models.vocabulary import Vocabulary
+from models.text.vocabulary import Vocabulary
 
 
 class Matcher(nn.Module):

@@ -23,8 +23,8 @@ from models.objective import batch_losses
 from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
 from models.recipes import RECIPES, Recipe
-from models.vocabulary import Vocabulary
-from models.word_vectors import start_from
+from models.text.vocabulary import Vocabulary
+from models.text.word_vectors import start_from
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from models.base import Explanation
-from models.vocabulary import SPECIALS
+from models.text.vocabulary import SPECIALS
 from service.regions import Seen
 from service.results import Explained, Word
 

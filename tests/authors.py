@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from models.vocabulary import SPECIALS
+from models.text.vocabulary import SPECIALS
 
 WORDS = (*SPECIALS, "dog", "grass", "a", "runs")
 WIDTH, WORD_DIM, FEATURE_DIM = 8, 5, 6

@@ -8,7 +8,7 @@ from models.checkpoint import new_matcher, save_matcher
 from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.fakes import COLOURS, D
 
 

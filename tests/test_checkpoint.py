@@ -12,7 +12,7 @@ from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.registry import UnknownModel, UnknownOption
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 
 def matcher(options: dict[str, Any] | None = None) -> Matcher:

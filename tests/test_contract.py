@@ -10,7 +10,7 @@ from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.registry import RERANKERS, UnknownModel, build
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball", "red", "blue", "sky")
 ENCODERS = EncoderConfig(num_words=16, feature_dim=12, word_dim=10, width=24)

@@ -14,7 +14,7 @@ from models.ensemble import combined
 from models.hubs import Hubs
 from models.matcher import Matcher
 from models.pooled import PooledConfig
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball")
 SENTENCES = ["a dog runs", "two men play ball on grass"]

@@ -14,7 +14,7 @@ from models.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recal
 from models.matcher import Matcher
 from models.metrics import Recalls, Shortlists, shortlisted
 from models.pooled import PooledConfig
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "red", "blue", "sky")
 

@@ -13,7 +13,7 @@ from models.matcher import Matcher
 from models.objective import batch_losses
 from models.pooled import PooledConfig
 from models.recipes import Recipe
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 SENTENCES = ["a dog", "grass runs", "a a dog"]
 

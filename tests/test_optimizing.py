@@ -12,7 +12,7 @@ from models.matcher import Matcher
 from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
 from models.recipes import Recipe
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 
 def matcher() -> Matcher:

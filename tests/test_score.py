@@ -13,7 +13,7 @@ from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.score import encoded_sentences, score_all
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 CAPTIONS = ["a dog runs on grass", "grass", "a dog", "dog on a dog on a dog", "runs", "a a a"]
 

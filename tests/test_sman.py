@@ -16,7 +16,7 @@ from models.encoders import EncoderConfig
 from models.pooled import PooledConfig
 from models.registry import build
 from models.sman import Sman, intra_pair_loss
-from models.vocabulary import SPECIALS, Vocabulary
+from models.text.vocabulary import SPECIALS, Vocabulary
 
 F, D = 5, 4
 ENCODERS = EncoderConfig(num_words=9, feature_dim=F, word_dim=3, width=D)

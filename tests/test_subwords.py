@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.subwords import RIDGE, Spelling, Subwords, membership, parts_of
+from models.text.char_ngrams import RIDGE, Spelling, Subwords, membership, parts_of
 
 WORDS = ["jumping", "running", "jumps", "runs", "dogs", "dog"]
 

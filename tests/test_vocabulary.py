@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.vocabulary import SPECIALS, Vocabulary, tokenize
+from models.text.vocabulary import SPECIALS, Vocabulary, tokenize
 
 SMALL = Vocabulary((*SPECIALS, "a", "dog", "n't", "'s"))
 

@@ -9,8 +9,8 @@ from models.checkpoint import load_matcher, new_matcher, save_matcher
 from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
-from models.vocabulary import SPECIALS, Vocabulary
-from models.word_vectors import WordVectors, read_vectors, start_from
+from models.text.vocabulary import SPECIALS, Vocabulary
+from models.text.word_vectors import WordVectors, read_vectors, start_from
 
 GLOVE = "dog 1 0 0\n. . . 9 9 9\ncat 0 1 0.5\ndog 7 7 7\npuppy 2 0.2 0\nsky 0 0 -1\n"
 

@@ -12,7 +12,7 @@ import torch
 from nltk.tokenize import NLTKWordTokenizer
 
 from models.batches import Tokens
-from models.subwords import Spelling
+from models.text.char_ngrams import Spelling
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 
