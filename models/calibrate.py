@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.attention import masked_mean
-from models.base import tiles
 from models.calibration import (
     Answers,
     Calibration,
@@ -26,6 +24,8 @@ from models.dataset import CaptionedFeatures
 from models.evaluate import all_pairs, recalls
 from models.hubs import HUBNESS, By, HubCorrected, Hubs, centres, packed, unpacked
 from models.matcher import Matcher
+from models.rerankers.attention import masked_mean
+from models.rerankers.base import tiles
 from models.score import encoded_sentences
 
 BATCH = 256

@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
 from models.calibration import Calibration
-from models.encoders import EncoderConfig
 from models.hubs import HubCorrected, packed, unpacked
 from models.matcher import Matcher
 from models.pooled import Pooled, PooledConfig
-from models.registry import build
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import build
 from models.text.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parent / "weights"

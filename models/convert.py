@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.camp_messages import PUBLISHED_NAMES
 from models.checkpoint import new_matcher, save_matcher
-from models.encoders import EncoderConfig
 from models.layouts import PUBLISHED_FEATURES
 from models.matcher import Matcher
 from models.pooled import PooledConfig
 from models.published import PLANS, Kind, Options, Plan, Unconvertible
+from models.rerankers.camp_messages import PUBLISHED_NAMES
+from models.rerankers.encoders import EncoderConfig
 from models.safe_load.restricted_pickle import read_pickle, read_torch
 from models.text.vocabulary import Vocabulary
 

@@ -19,11 +19,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.base import Explanation, Reranker, raised
 from models.batches import Regions, Rows, Words
 from models.calibration import Calibration, Evidence
 from models.matcher import Matcher
 from models.pooled import Pooled
+from models.rerankers.base import Explanation, Reranker, raised
 
 AnyVectors = TypeVar("AnyVectors", Regions, Words)
 

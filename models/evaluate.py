@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.base import score_in_blocks, tiles
 from models.batches import Rows
 from models.bootstrap import described, intervals
 from models.dataset import CaptionedFeatures
 from models.matcher import Matcher
 from models.metrics import Recalls, Shortlists, image_to_text_ranks, places_of_best, rsum, text_to_image_ranks
+from models.rerankers.base import score_in_blocks, tiles
 from models.score import encoded_sentences
 
 SHORTLISTS = (10, 50, 100, 200, 500)

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from models.backbone import FEATURE_DIM, STRIDE, Backbone
 from models.backbones import build_backbone
-from models.base import tiles
 from models.detector import WEIGHTS_FILE, load_detector
 from models.extractor import Detections, Extractor
+from models.rerankers.base import tiles
 from models.sizes import stacked
 
 CELL = "cell"  # the label of every region

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.attention import unit
-from models.base import Explanation, Reranker, raised, score_in_blocks
 from models.batches import Regions, Rows, Words
 from models.pooled import Pooled
+from models.rerankers.attention import unit
+from models.rerankers.base import Explanation, Reranker, raised, score_in_blocks
 
 HUBNESS = "hubness"
 TURNS = 15  # of k-means, after which hardly a sentence changes its centre

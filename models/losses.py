@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.base import Reranker, score_in_blocks, score_pairs
 from models.batches import Rows, Words
+from models.rerankers.base import Reranker, score_in_blocks, score_pairs
 
 CLAMP = 1e-6  # of a probability inside a logarithm, as in CAMP's published code
 

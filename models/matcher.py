@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.base import Explanation, Reranker
 from models.batches import Regions, Rows, Tokens, Words
 from models.calibration import Calibration
-from models.encoders import EncoderConfig
 from models.pooled import Pooled
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
 
 

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from models.base import Reranker
 from models.batches import Regions, Rows, Tokens, Words
 from models.losses import binary, hardest_pairs, hinge, info_nce, uniform_hinge
 from models.matcher import Matcher
 from models.recipes import Recipe
-from models.sman import intra_pair_loss
+from models.rerankers.base import Reranker
+from models.rerankers.sman import intra_pair_loss
 
 
 def batch_losses(

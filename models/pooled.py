@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.attention import masked_mean, unit
 from models.batches import Regions, Words
+from models.rerankers.attention import masked_mean, unit
 
 
 @dataclass(frozen=True, kw_only=True)

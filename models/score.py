@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.base import score_in_blocks, tiles
 from models.batches import Regions, Words
 from models.checkpoint import load_matcher
 from models.layouts import read_lines
 from models.matcher import Matcher
+from models.rerankers.base import score_in_blocks, tiles
 
 BATCH = 256
 

@@ -15,7 +15,6 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.checkpoint import new_matcher, save_matcher
 from models.dataset import CaptionedFeatures
-from models.encoders import EncoderConfig
 from models.evaluate import evaluate
 from models.logs import Log
 from models.matcher import Matcher
@@ -23,6 +22,7 @@ from models.objective import batch_losses
 from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
 from models.recipes import RECIPES, Recipe
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
 from models.text.word_vectors import start_from
 

@@ -16,7 +16,6 @@ from torchvision.ops import roi_align
 
 from models.backbone import Backbone, folded, read_layers
 from models.backbones import architecture
-from models.base import tiles
 from models.batches import Regions
 from models.dataset import CaptionedFeatures, CaptionLine
 from models.evaluate import evaluate
@@ -25,6 +24,7 @@ from models.logs import Log
 from models.matcher import Matcher
 from models.objective import batch_losses
 from models.recipes import RECIPES
+from models.rerankers.base import tiles
 from models.sizes import stacked
 from models.train import fresh_matcher
 from models.tuning_recipe import Batch, TuningRecipe, batches, steps_an_epoch

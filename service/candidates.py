@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 
 from index.shortlist import Shortlist
-from models.base import tiles
 from models.calibration import Evidence, leads, surprise
+from models.rerankers.base import tiles
 from service.results import Question
 
 T = TypeVar("T")

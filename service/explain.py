@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from models.base import Explanation
+from models.rerankers.base import Explanation
 from models.text.vocabulary import SPECIALS
 from service.regions import Seen
 from service.results import Explained, Word

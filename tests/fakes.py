@@ -8,10 +8,10 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from models.base import Explanation
 from models.batches import Regions, Rows, Tokens, Words
 from models.calibration import Calibration
 from models.extractor import PICTURE, Detections, Extractor
+from models.rerankers.base import Explanation
 
 COLOURS = {
     "red": (1, 0, 0),

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 
 from models.checkpoint import new_matcher, save_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.fakes import COLOURS, D
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.base import Reranker
 from models.bench import data, timing
 from models.bench.encoding import Sizes
 from models.bench.literal import CaptionLoop
@@ -15,7 +14,8 @@ from models.bench.memory import CLEAR, peak_of
 from models.bench.rerank import matrix_flops
 from models.bench.timing import Best, Turns, hardware, in_turns, processor
 from models.bench.training import MODELS, random_batch, step
-from models.registry import RERANKERS
+from models.rerankers.base import Reranker
+from models.rerankers.registry import RERANKERS
 from service.commands import measuring
 
 SIZES = Sizes(pairs=6, regions=5, words=4, width=16)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Regions, Words
-from models.bfan import Bfan, BfanConfig
-from models.encoders import EncoderConfig
+from models.rerankers.bfan import Bfan, BfanConfig
+from models.rerankers.encoders import EncoderConfig
 
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
 

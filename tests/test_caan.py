@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.batches import Regions, Words
-from models.caan import Caan, CaanConfig
-from models.encoders import EncoderConfig
+from models.rerankers.caan import Caan, CaanConfig
+from models.rerankers.encoders import EncoderConfig
 
 D, Z = 6, 5
 

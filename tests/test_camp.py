@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.batches import Regions, Words
-from models.camp import Camp, CampConfig, length_scorer
-from models.camp_attention import CampAttention, CampAttentionConfig
-from models.camp_messages import PUBLISHED_NAMES
-from models.camp_released import CampReleased, CampReleasedConfig
-from models.encoders import EncoderConfig
-from models.registry import build
+from models.rerankers.camp import Camp, CampConfig, length_scorer
+from models.rerankers.camp_attention import CampAttention, CampAttentionConfig
+from models.rerankers.camp_messages import PUBLISHED_NAMES
+from models.rerankers.camp_released import CampReleased, CampReleasedConfig
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import build
 
 WIDTH = 6
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=WIDTH)

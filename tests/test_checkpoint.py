@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from models.checkpoint import WEIGHTS, BadCheckpoint, digest_of, load_matcher, new_matcher, save_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
-from models.registry import UnknownModel, UnknownOption
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import UnknownModel, UnknownOption
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 

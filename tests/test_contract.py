@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from models.base import Explanation, Reranker, score_in_blocks, score_pairs
 from models.batches import Regions, Rows, Tokens, Words
 from models.checkpoint import new_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
-from models.registry import RERANKERS, UnknownModel, build
+from models.rerankers.base import Explanation, Reranker, score_in_blocks, score_pairs
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import RERANKERS, UnknownModel, build
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball", "red", "blue", "sky")

@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file
 
 from models.batches import Regions, Words
-from models.camp_released import CampReleased
 from models.checkpoint import load_matcher
 from models.convert import convert
 from models.matcher import Matcher
 from models.published import Kind, Unconvertible
+from models.rerankers.camp_released import CampReleased
+from models.rerankers.scan import ScanConfig
 from models.safe_load.restricted_pickle import Refused
-from models.scan import ScanConfig
 from models.score import score_all
 from tests import authors
 

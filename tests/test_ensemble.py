@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.base import score_in_blocks, score_pairs
 from models.batches import Regions
 from models.calibration import Calibration, Evidence
 from models.checkpoint import calibrated, new_matcher
-from models.encoders import EncoderConfig
 from models.ensemble import combined
 from models.hubs import Hubs
 from models.matcher import Matcher
 from models.pooled import PooledConfig
+from models.rerankers.base import score_in_blocks, score_pairs
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball")

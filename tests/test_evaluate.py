@@ -8,12 +8,12 @@ import torch
 
 from models.checkpoint import new_matcher
 from models.dataset import CaptionedFeatures
-from models.encoders import EncoderConfig
 from models.ensemble import combined
 from models.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
 from models.matcher import Matcher
 from models.metrics import Recalls, Shortlists, shortlisted
 from models.pooled import PooledConfig
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "red", "blue", "sky")

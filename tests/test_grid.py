@@ -13,9 +13,9 @@ from torchvision.models import mobilenet_v2
 from models.backbone import FEATURE_DIM
 from models.backbones import build_backbone
 from models.batches import Words
-from models.encoders import EncoderConfig
 from models.grid import CELL, Grid, GridConfig, load_grid
-from models.registry import build
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import build
 
 
 @pytest.fixture(scope="module")

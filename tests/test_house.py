@@ -109,10 +109,10 @@ def test_imports_point_down(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("models/scan.py", "import index"),
-        ("models/scan.py", "def f():\n    from service.search import Search"),
-        ("models/scan.py", "from fastapi import FastAPI"),
-        ("models/scan.py", "import rich.progress"),
+        ("models/rerankers/scan.py", "import index"),
+        ("models/rerankers/scan.py", "def f():\n    from service.search import Search"),
+        ("models/rerankers/scan.py", "from fastapi import FastAPI"),
+        ("models/rerankers/scan.py", "import rich.progress"),
         ("index/slab.py", "import torch"),
         ("index/view.py", "if TYPE_CHECKING:\n    from models.batches import Rows"),
         ("index/view.py", "class A:\n    async def f(self):\n        import service"),

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.attention import unit
-from models.base import score_in_blocks, score_pairs
 from models.batches import Regions, Rows, Words
 from models.calibration import Calibration, Evidence
 from models.checkpoint import BadCheckpoint, calibrated, load_matcher, save_calibration, save_matcher
 from models.hubs import Hubs, centres, packed, unpacked
 from models.matcher import Matcher
+from models.rerankers.attention import unit
+from models.rerankers.base import score_in_blocks, score_pairs
 from tests.small import small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]

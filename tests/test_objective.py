@@ -8,11 +8,11 @@ import torch
 
 from models.batches import Regions
 from models.checkpoint import new_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.objective import batch_losses
 from models.pooled import PooledConfig
 from models.recipes import Recipe
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 SENTENCES = ["a dog", "grass runs", "a a dog"]

@@ -7,11 +7,11 @@ import torch
 from torch.optim import SGD, Adadelta, AdamW
 
 from models.checkpoint import new_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.optimizing import clip, optimizer_for, schedule_for
 from models.pooled import PooledConfig
 from models.recipes import Recipe
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 

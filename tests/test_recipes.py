@@ -7,9 +7,9 @@ from dataclasses import fields
 import pytest
 
 from models.detector_recipe import DetectorRecipe
-from models.encoders import EncoderConfig
 from models.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
-from models.registry import RERANKERS, build
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import RERANKERS, build
 from models.tuning_recipe import TuningRecipe
 from service.commands.training import changed
 from tests.files import ROOT

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Regions, Words
-from models.encoders import EncoderConfig
-from models.scan import Scan, ScanConfig
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.scan import Scan, ScanConfig
 
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
 NORMALISATIONS = ("softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm")

@@ -9,9 +9,9 @@ import torch
 from models import score
 from models.batches import Regions
 from models.checkpoint import load_matcher, new_matcher, save_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
+from models.rerankers.encoders import EncoderConfig
 from models.score import encoded_sentences, score_all
 from models.text.vocabulary import SPECIALS, Vocabulary
 

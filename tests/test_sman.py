@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from models.additive import AdditiveAttention
-from models.base import score_pairs
 from models.batches import Regions, Tokens, Words
 from models.checkpoint import new_matcher
-from models.encoders import EncoderConfig
 from models.pooled import PooledConfig
-from models.registry import build
-from models.sman import Sman, intra_pair_loss
+from models.rerankers.additive import AdditiveAttention
+from models.rerankers.base import score_pairs
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import build
+from models.rerankers.sman import Sman, intra_pair_loss
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 F, D = 5, 4

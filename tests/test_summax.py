@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Regions, Words
-from models.encoders import EncoderConfig
-from models.summax import SumMax, SumMaxConfig
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.summax import SumMax, SumMaxConfig
 
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
 

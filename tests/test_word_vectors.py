@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from models.checkpoint import load_matcher, new_matcher, save_matcher
-from models.encoders import EncoderConfig
 from models.matcher import Matcher
 from models.pooled import PooledConfig
+from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from models.text.word_vectors import WordVectors, read_vectors, start_from
 

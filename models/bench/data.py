@@ -7,10 +7,10 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.base import Reranker
 from models.batches import Regions, Words
-from models.encoders import EncoderConfig
-from models.registry import build
+from models.rerankers.base import Reranker
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import build
 
 SHORTEST, LONGEST = 8, 20
 MEAN, SPREAD = 12.5, 3.0  # words of a caption, <start> and <end> among them

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from models.batches import Regions, Tokens
-from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 # Flickr30K as SCAN has it: numbers of a region's feature, words of the vocabulary.
 FEATURE_DIM, NUM_WORDS, WORD_DIM = 2048, 8481, 300

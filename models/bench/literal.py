@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.base import Reranker, tiles
 from models.batches import Regions, Words
 from models.bench.literal_attention import bfan, scan, summax
 from models.bench.literal_fusion import caan, camp, camp_attention, camp_released, sman, sman_pictures
-from models.bfan import Bfan
-from models.caan import Caan
-from models.camp import Camp
-from models.camp_attention import CampAttention
-from models.camp_released import CampReleased
-from models.scan import Scan
-from models.sman import Sman
-from models.summax import SumMax
+from models.rerankers.base import Reranker, tiles
+from models.rerankers.bfan import Bfan
+from models.rerankers.caan import Caan
+from models.rerankers.camp import Camp
+from models.rerankers.camp_attention import CampAttention
+from models.rerankers.camp_released import CampReleased
+from models.rerankers.scan import Scan
+from models.rerankers.sman import Sman
+from models.rerankers.summax import SumMax
 
 # Model, what it needs of K pictures and the words [W D] of one sentence -> scores [K].
 Form = Callable[[Any, Any, Tensor], Tensor]

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from models.bfan import Bfan
-from models.scan import Scan
-from models.summax import SumMax
+from models.rerankers.bfan import Bfan
+from models.rerankers.scan import Scan
+from models.rerankers.summax import SumMax
 
 EPSILON = 1e-8
 

@@ -14,12 +14,12 @@ from torch.nn.functional import leaky_relu, normalize, pad
 
 from models.batches import Regions
 from models.bench.literal_attention import EPSILON, l2norm, repeated
-from models.caan import Caan
-from models.camp import Camp
-from models.camp_attention import CampAttention
-from models.camp_messages import Messages
-from models.camp_released import CampReleased
-from models.sman import Sman
+from models.rerankers.caan import Caan
+from models.rerankers.camp import Camp
+from models.rerankers.camp_attention import CampAttention
+from models.rerankers.camp_messages import Messages
+from models.rerankers.camp_released import CampReleased
+from models.rerankers.sman import Sman
 
 NUM_PLACES = 50
 

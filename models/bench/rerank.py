@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.base import Reranker, score_in_blocks
 from models.batches import Regions, Rows, Words
 from models.bench import data
 from models.bench.encoding import Sizes
 from models.bench.literal import CaptionLoop
 from models.bench.timing import Best, in_turns
+from models.rerankers.base import Reranker, score_in_blocks
 
 
 def bytes_of(rows: Rows) -> float:

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.base import Reranker
 from models.batches import Regions, Words
 from models.bench import data
 from models.bench.encoding import Sizes, encoders_step
@@ -23,6 +22,7 @@ from models.bench.literal import CaptionLoop
 from models.bench.memory import peak_of
 from models.bench.timing import Best, in_turns
 from models.losses import hardest_pairs, hinge
+from models.rerankers.base import Reranker
 
 MARGIN = 0.2
 FORMS = ("ours", "literal")

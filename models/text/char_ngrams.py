@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.attention import EPSILON
+from models.rerankers.attention import EPSILON
 
 BUCKETS = 8192
 SPELLING_BUCKETS = 32768

@@ -55,7 +55,7 @@ def bench(
     from models.bench.timing import best_rates, hardware  # noqa: PLC0415
     from models.bench.training import MODELS as TRAINED  # noqa: PLC0415
     from models.bench.training import training  # noqa: PLC0415
-    from models.registry import RERANKERS  # noqa: PLC0415
+    from models.rerankers.registry import RERANKERS  # noqa: PLC0415
 
     if threads is not None:
         torch.set_num_threads(threads)

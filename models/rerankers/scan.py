@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from models.attention import (
+from models.batches import Regions, Rows, Words
+from models.rerankers.attention import (
     EPSILON,
     cosine,
     gram,
@@ -25,9 +26,8 @@ from models.attention import (
     squared_sum_of_words,
     weights_up_to_scale,
 )
-from models.base import Explanation, Reranker
-from models.batches import Regions, Rows, Words
-from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 Normalisation = Literal["softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm"]
 Pooling = Literal["LogSumExp", "Mean", "Max", "Sum"]

@@ -12,10 +12,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from models.attention import similarities
-from models.base import Explanation, Reranker
 from models.batches import Regions, Rows, Words
-from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.attention import similarities
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

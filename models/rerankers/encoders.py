@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.attention import unit
 from models.batches import Regions, Tokens, Words
+from models.rerankers.attention import unit
 
 
 @dataclass(frozen=True, kw_only=True)

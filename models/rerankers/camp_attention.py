@@ -14,11 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.attention import gram
-from models.base import Explanation, Reranker
 from models.batches import Regions, Rows, Words
-from models.camp_messages import Messages, for_unit_sums
-from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.attention import gram
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.camp_messages import Messages, for_unit_sums
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

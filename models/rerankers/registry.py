@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-from models.base import Reranker
-from models.bfan import Bfan, BfanConfig
-from models.caan import Caan, CaanConfig
-from models.camp import Camp, CampConfig
-from models.camp_attention import CampAttention, CampAttentionConfig
-from models.camp_released import CampReleased, CampReleasedConfig
-from models.encoders import EncoderConfig
-from models.scan import Scan, ScanConfig
-from models.sman import Sman, SmanConfig
-from models.summax import SumMax, SumMaxConfig
+from models.rerankers.base import Reranker
+from models.rerankers.bfan import Bfan, BfanConfig
+from models.rerankers.caan import Caan, CaanConfig
+from models.rerankers.camp import Camp, CampConfig
+from models.rerankers.camp_attention import CampAttention, CampAttentionConfig
+from models.rerankers.camp_released import CampReleased, CampReleasedConfig
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.scan import Scan, ScanConfig
+from models.rerankers.sman import Sman, SmanConfig
+from models.rerankers.summax import SumMax, SumMaxConfig
 
 
 class Named(NamedTuple):

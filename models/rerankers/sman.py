@@ -30,11 +30,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.additive import AdditiveAttention
-from models.attention import masked_mean, masked_softmax
-from models.base import Explanation, Reranker, tiles
 from models.batches import Regions, Rows, Words
-from models.encoders import EncoderConfig, LstmSentenceEncoder, RawFeatures
+from models.rerankers.additive import AdditiveAttention
+from models.rerankers.attention import masked_mean, masked_softmax
+from models.rerankers.base import Explanation, Reranker, tiles
+from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, RawFeatures
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
 BLOCK = 1 << 20

@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.attention import masked_softmax, similarities
-from models.base import Explanation, Reranker
 from models.batches import Regions, Rows, Words
-from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.attention import masked_softmax, similarities
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching pairs are longer by about 0.2
 

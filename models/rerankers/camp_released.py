@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.attention import gram, masked_softmax, unit
-from models.base import Explanation, Reranker
 from models.batches import Regions, Rows, Words
-from models.camp_messages import Messages, for_unit_sums
-from models.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.attention import gram, masked_softmax, unit
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.camp_messages import Messages, for_unit_sums
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

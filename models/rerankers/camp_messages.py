@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.attention import EPSILON, masked_softmax, similarities
 from models.batches import Words
+from models.rerankers.attention import EPSILON, masked_softmax, similarities
 
 # Our names of weights -> the authors', of both networks.
 PUBLISHED_NAMES: Mapping[str, str] = {
