@@ -19,9 +19,9 @@ from pathlib import Path
 import PIL.Image
 import torch
 
-from models.checkpoint import WEIGHTS
 from models.detector import load_detector
 from models.extractor import Extractor
+from models.matching.checkpoint import WEIGHTS
 from service.client import Client
 
 PORT = 8123

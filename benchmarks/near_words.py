@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from models.checkpoint import load_matcher
 from models.dataset import CaptionedFeatures, read_captions
 from models.evaluate import all_pairs
 from models.extract import open_features
+from models.matching.checkpoint import load_matcher
 from models.metrics import Recalls, text_to_image_ranks
 
 

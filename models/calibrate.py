@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.calibration import (
+from models.dataset import CaptionedFeatures
+from models.evaluate import all_pairs, recalls
+from models.matching.calibration import (
     Answers,
     Calibration,
     Evidence,
@@ -19,11 +21,9 @@ from models.calibration import (
     reliability,
     surprise,
 )
-from models.checkpoint import calibrated
-from models.dataset import CaptionedFeatures
-from models.evaluate import all_pairs, recalls
-from models.hubs import HUBNESS, By, HubCorrected, Hubs, centres, packed, unpacked
-from models.matcher import Matcher
+from models.matching.checkpoint import calibrated
+from models.matching.hubness import HUBNESS, By, HubCorrected, Hubs, centres, packed, unpacked
+from models.matching.matcher import Matcher
 from models.rerankers.attention import masked_mean
 from models.rerankers.base import tiles
 from models.score import encoded_sentences

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.checkpoint import new_matcher, save_matcher
 from models.layouts import PUBLISHED_FEATURES
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.published import PLANS, Kind, Options, Plan, Unconvertible
 from models.rerankers.camp_messages import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig

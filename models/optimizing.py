@@ -5,7 +5,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adadelta, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR, OneCycleLR
 
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from models.recipes import Recipe
 
 

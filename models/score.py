@@ -10,9 +10,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.batches import Regions, Words
-from models.checkpoint import load_matcher
 from models.layouts import read_lines
-from models.matcher import Matcher
+from models.matching.checkpoint import load_matcher
+from models.matching.matcher import Matcher
 from models.rerankers.base import score_in_blocks, tiles
 
 BATCH = 256

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from models.checkpoint import new_matcher, save_matcher
 from models.dataset import CaptionedFeatures
 from models.evaluate import evaluate
 from models.logs import Log
-from models.matcher import Matcher
+from models.matching.checkpoint import new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.objective import batch_losses
 from models.optimizing import clip, optimizer_for, schedule_for
-from models.pooled import PooledConfig
 from models.recipes import RECIPES, Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary

@@ -21,7 +21,7 @@ from models.dataset import CaptionedFeatures, CaptionLine
 from models.evaluate import evaluate
 from models.extractor_config import fingerprint
 from models.logs import Log
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from models.objective import batch_losses
 from models.recipes import RECIPES
 from models.rerankers.base import tiles

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from index.catalog import Catalog
-from models.checkpoint import WEIGHTS
 from models.extractor import Extractor
 from models.extractor_config import CONFIG_FILE
 from models.extractors import load_extractor
-from models.matcher import Matcher
+from models.matching.checkpoint import WEIGHTS
+from models.matching.matcher import Matcher
 from service.batcher import Batcher
 from service.cache import LocalCache, RedisCache, ResultCache
 from service.decode import DecodePool

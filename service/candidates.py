@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from index.shortlist import Shortlist
-from models.calibration import Evidence, leads, surprise
+from models.matching.calibration import Evidence, leads, surprise
 from models.rerankers.base import tiles
 from service.results import Question
 

@@ -14,7 +14,7 @@ from index.slab import Slab
 from index.view import ViewWriter
 from models.batches import Regions, Words
 from models.extractor import Extractor
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 
 ROWS_AT_ONCE = 128
 UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot

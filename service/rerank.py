@@ -9,7 +9,7 @@ import torch
 from index.entries import Caption
 from index.view import View
 from models.batches import Rows, Words
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from models.rerankers.base import tiles
 from service.explain import explained
 from service.regions import Seen

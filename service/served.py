@@ -8,7 +8,7 @@ from typing import Literal
 
 from index.catalog import Catalog
 from index.view import NoView, View
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from service.errors import UnknownModel, ViewNotBuilt
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from models.checkpoint import WEIGHTS, load_matcher
-from models.ensemble import combined
-from models.matcher import Matcher
+from models.matching.checkpoint import WEIGHTS, load_matcher
+from models.matching.ensemble import combined
+from models.matching.matcher import Matcher
 from service.naming import members_of, served_name
 
 DETECTOR = "detector"

@@ -14,7 +14,7 @@ from index.catalog import Catalog
 from index.lock import Locked, WriterLock
 from index.slab import Slab
 from models.extractor import Extractor
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from service.catchup import KeptView
 from service.decode import DecodePool
 from service.jobs import Wakeups, open_wakeups

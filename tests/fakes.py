@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words
-from models.calibration import Calibration
 from models.extractor import PICTURE, Detections, Extractor
+from models.matching.calibration import Calibration
 from models.rerankers.base import Explanation
 
 COLOURS = {

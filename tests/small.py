@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoint import new_matcher, save_matcher
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.fakes import COLOURS, D

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from models.calibration import Calibration, Evidence
+from models.matching.calibration import Calibration, Evidence
 from service.found import TextAnswer
 from service.schemas import ModelsAnswer
 from tests.api import Api, checked, problem

@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from models.calibrate import Pairs, Plan, answers, calibrate, galleries
-from models.calibration import Calibration, Evidence
-from models.checkpoint import BadCheckpoint, load_matcher, load_plain, save_calibration, save_matcher
 from models.dataset import CaptionedFeatures
 from models.evaluate import all_pairs, recalls
 from models.layouts import PUBLISHED_FEATURES
-from models.matcher import Matcher
+from models.matching.calibration import Calibration, Evidence
+from models.matching.checkpoint import BadCheckpoint, load_matcher, load_plain, save_calibration, save_matcher
+from models.matching.matcher import Matcher
 from tests.fakes import COLOURS
 from tests.regard import Regard
 from tests.small import small_matcher, small_weights

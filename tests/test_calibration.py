@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.calibration import (
+from models.matching.calibration import (
     Answers,
     Calibration,
     Evidence,
@@ -19,7 +19,7 @@ from models.calibration import (
     reliability,
     surprise,
 )
-from models.hubs import Hubs
+from models.matching.hubness import Hubs
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

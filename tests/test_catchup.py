@@ -10,10 +10,10 @@ import torch
 
 from index.view import View
 from models.batches import Words
-from models.calibration import Calibration, Evidence
-from models.checkpoint import calibrated
 from models.extractor import Detections
-from models.hubs import Hubs
+from models.matching.calibration import Calibration, Evidence
+from models.matching.checkpoint import calibrated
+from models.matching.hubness import Hubs
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.pictures import encoded
 from tests.small import small_matcher

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from models.checkpoint import WEIGHTS, BadCheckpoint, digest_of, load_matcher, new_matcher, save_matcher
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import WEIGHTS, BadCheckpoint, digest_of, load_matcher, new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import UnknownModel, UnknownOption
 from models.text.vocabulary import SPECIALS, Vocabulary

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from models.batches import Regions, Rows, Tokens, Words
-from models.checkpoint import new_matcher
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import new_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.base import Explanation, Reranker, score_in_blocks, score_pairs
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, UnknownModel, build

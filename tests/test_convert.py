@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 from models.batches import Regions, Words
-from models.checkpoint import load_matcher
 from models.convert import convert
-from models.matcher import Matcher
+from models.matching.checkpoint import load_matcher
+from models.matching.matcher import Matcher
 from models.published import Kind, Unconvertible
 from models.rerankers.camp_released import CampReleased
 from models.rerankers.scan import ScanConfig

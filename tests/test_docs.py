@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoint import WEIGHTS
 from models.detector import load_detector
+from models.matching.checkpoint import WEIGHTS
 from service.settings import PREFIX, Settings
 from tests.files import ROOT, project_files
 

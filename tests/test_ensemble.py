@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from models.batches import Regions
-from models.calibration import Calibration, Evidence
-from models.checkpoint import calibrated, new_matcher
-from models.ensemble import combined
-from models.hubs import Hubs
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.calibration import Calibration, Evidence
+from models.matching.checkpoint import calibrated, new_matcher
+from models.matching.ensemble import combined
+from models.matching.hubness import Hubs
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.base import score_in_blocks, score_pairs
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from models.checkpoint import new_matcher
 from models.dataset import CaptionedFeatures
-from models.ensemble import combined
 from models.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
-from models.matcher import Matcher
+from models.matching.checkpoint import new_matcher
+from models.matching.ensemble import combined
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.metrics import Recalls, Shortlists, shortlisted
-from models.pooled import PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.batches import Regions, Rows, Words
-from models.calibration import Calibration, Evidence
-from models.checkpoint import BadCheckpoint, calibrated, load_matcher, save_calibration, save_matcher
-from models.hubs import Hubs, centres, packed, unpacked
-from models.matcher import Matcher
+from models.matching.calibration import Calibration, Evidence
+from models.matching.checkpoint import BadCheckpoint, calibrated, load_matcher, save_calibration, save_matcher
+from models.matching.hubness import Hubs, centres, packed, unpacked
+from models.matching.matcher import Matcher
 from models.rerankers.attention import unit
 from models.rerankers.base import score_in_blocks, score_pairs
 from tests.small import small_matcher

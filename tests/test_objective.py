@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from models.batches import Regions
-from models.checkpoint import new_matcher
-from models.matcher import Matcher
+from models.matching.checkpoint import new_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.objective import batch_losses
-from models.pooled import PooledConfig
 from models.recipes import Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.optim import SGD, Adadelta, AdamW
 
-from models.checkpoint import new_matcher
-from models.matcher import Matcher
+from models.matching.checkpoint import new_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.optimizing import clip, optimizer_for, schedule_for
-from models.pooled import PooledConfig
 from models.recipes import Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

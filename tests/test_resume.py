@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from models.recipes import RECIPES
 from models.train import Training
 from tests.test_train import DISTINCT, small, synthetic

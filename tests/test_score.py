@@ -8,9 +8,9 @@ import torch
 
 from models import score
 from models.batches import Regions
-from models.checkpoint import load_matcher, new_matcher, save_matcher
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.score import encoded_sentences, score_all
 from models.text.vocabulary import SPECIALS, Vocabulary

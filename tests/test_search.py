@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from index.filters import Filter
 from models.batches import Words
-from models.calibration import Calibration, Evidence
+from models.matching.calibration import Calibration, Evidence
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.results import ImageQuestion, Outcome, TextQuestion
 from tests.fakes import COLOURS, FakeMatcher

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from models.batches import Regions, Tokens, Words
-from models.checkpoint import new_matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import new_matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.additive import AdditiveAttention
 from models.rerankers.base import score_pairs
 from models.rerankers.encoders import EncoderConfig

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.checkpoint import load_matcher
 from models.dataset import CaptionedFeatures
 from models.evaluate import evaluate
-from models.matcher import Matcher
+from models.matching.checkpoint import load_matcher
+from models.matching.matcher import Matcher
 from models.recipes import RECIPES, Recipe
 from models.train import Training
 

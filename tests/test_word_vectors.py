@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.checkpoint import load_matcher, new_matcher, save_matcher
-from models.matcher import Matcher
-from models.pooled import PooledConfig
+from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from models.text.word_vectors import WordVectors, read_vectors, start_from

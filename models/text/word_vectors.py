@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.matcher import Matcher
+from models.matching.matcher import Matcher
 from models.rerankers.base import tiles
 
 # Files go by frequency: words beyond the vocabulary and these are too rare to be worth a place in it.

@@ -33,7 +33,7 @@ def calibrate(
     """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
     from models.calibrate import Plan  # noqa: PLC0415 - PyTorch comes with it
     from models.calibrate import calibrate as found  # noqa: PLC0415
-    from models.checkpoint import load_plain, save_calibration  # noqa: PLC0415
+    from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     plan = Plan(share=share, by=by, best=best, bank=bank, held_out=held_out, seed=seed)

@@ -13,7 +13,7 @@ from service.folders import picture_files
 if TYPE_CHECKING:
     from models.dataset import CaptionedFeatures, CaptionLine
     from models.extractor import Extractor
-    from models.matcher import Matcher
+    from models.matching.matcher import Matcher
 
 app = typer.Typer()
 

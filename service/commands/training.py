@@ -144,7 +144,7 @@ def _train_matcher(
     start: Path | None,
     word_vectors: Path | None,
 ) -> None:
-    from models.checkpoint import load_plain  # noqa: PLC0415
+    from models.matching.checkpoint import load_plain  # noqa: PLC0415
     from models.train import Training  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from models.hubs import Hubs
+from models.matching.hubness import Hubs
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Numeric: TypeAlias = float | np.floating[Any] | Sequence[float] | npt.NDArray[Any]

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words
-from models.calibration import Calibration
-from models.pooled import Pooled
+from models.matching.calibration import Calibration
+from models.matching.stage_one import Pooled
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models.batches import Regions, Rows, Words
-from models.pooled import Pooled
+from models.matching.stage_one import Pooled
 from models.rerankers.attention import unit
 from models.rerankers.base import Explanation, Reranker, raised, score_in_blocks
 

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from models.batches import Regions, Rows, Words
-from models.calibration import Calibration, Evidence
-from models.matcher import Matcher
-from models.pooled import Pooled
+from models.matching.calibration import Calibration, Evidence
+from models.matching.matcher import Matcher
+from models.matching.stage_one import Pooled
 from models.rerankers.base import Explanation, Reranker, raised
 
 AnyVectors = TypeVar("AnyVectors", Regions, Words)

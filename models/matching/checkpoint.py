@@ -12,10 +12,10 @@ from jaxtyping import Float
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
-from models.calibration import Calibration
-from models.hubs import HubCorrected, packed, unpacked
-from models.matcher import Matcher
-from models.pooled import Pooled, PooledConfig
+from models.matching.calibration import Calibration
+from models.matching.hubness import HubCorrected, packed, unpacked
+from models.matching.matcher import Matcher
+from models.matching.stage_one import Pooled, PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from models.text.vocabulary import Vocabulary
