@@ -16,8 +16,8 @@ from torch import Tensor
 from torchvision.ops import box_iou
 
 from models.dataset import read_captions
-from models.detector import FasterRcnn, load_detector
-from models.extractor import Detections
+from models.extractors.base import Detections
+from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.teacher import Lesson, Teacher, look_at_all, read_lessons
 
 OVERLAP = 0.5

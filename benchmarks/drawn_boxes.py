@@ -15,7 +15,7 @@ import PIL.ImageDraw
 import PIL.ImageFont
 import PIL.ImageOps
 
-from models.extractor import PICTURE
+from models.extractors.base import PICTURE
 from service.bootstrap import detector_of
 from service.commands.looking import found_in_file
 from service.folders import picture_files

@@ -19,8 +19,8 @@ from pathlib import Path
 import PIL.Image
 import torch
 
-from models.detector import load_detector
-from models.extractor import Extractor
+from models.extractors.base import Extractor
+from models.extractors.faster_rcnn import load_detector
 from models.matching.checkpoint import WEIGHTS
 from service.client import Client
 

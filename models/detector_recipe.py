@@ -10,8 +10,8 @@ import numpy as np
 import PIL.Image
 
 from models.augment import View, random_view
-from models.backbone import STRIDE
-from models.sizes import fitted
+from models.extractors.backbones.base import STRIDE
+from models.extractors.resize import fitted
 from models.teacher import Lesson
 
 
@@ -20,7 +20,7 @@ class DetectorRecipe:
     """How to train; the same recipe, photographs and seed give the same detector."""
 
     backbone: str = "mobilenet-v2"
-    """One of `models.backbones`."""
+    """One of `models.extractors.backbones.registry`."""
     steps: int = 1500
     batch: int = 8
     learning_rate: float = 8e-4

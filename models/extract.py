@@ -15,7 +15,7 @@ import PIL.Image
 import PIL.ImageOps
 from numpy.lib.format import open_memmap
 
-from models.extractor import Detections, Extractor
+from models.extractors.base import Detections, Extractor
 
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from models.extract import MANIFEST_FILE, Features, open_features
-from models.extractor import PICTURE, REGION
+from models.extractors.base import PICTURE, REGION
 from models.layouts import PUBLISHED_FEATURES, read_precomp, read_precomp_ids
 from models.tsv import Record, object_names, read_tsv
 

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from models.augment import View
-from models.backbones import build_backbone
-from models.coco import COCO_CLASSES
-from models.detector import DetectorConfig, FasterRcnn, placed, save_detector
 from models.detector_recipe import DetectorRecipe, learning_rate, prefetched
+from models.extractors.backbones.registry import build_backbone
+from models.extractors.coco_classes import COCO_CLASSES
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, placed, save_detector
 from models.teacher import Lesson, Teacher, look_at_all, read_lessons
 
 LESSONS_FILE = "lessons.jsonl"

@@ -14,18 +14,18 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torchvision.ops import roi_align
 
-from models.backbone import Backbone, folded, read_layers
-from models.backbones import architecture
 from models.batches import Regions
 from models.dataset import CaptionedFeatures, CaptionLine
 from models.evaluate import evaluate
-from models.extractor_config import fingerprint
+from models.extractors.backbones.base import Backbone, folded, read_layers
+from models.extractors.backbones.registry import architecture
+from models.extractors.config import fingerprint
+from models.extractors.resize import stacked
 from models.logs import Log
 from models.matching.matcher import Matcher
 from models.objective import batch_losses
 from models.recipes import RECIPES
 from models.rerankers.base import tiles
-from models.sizes import stacked
 from models.train import fresh_matcher
 from models.tuning_recipe import Batch, TuningRecipe, batches, steps_an_epoch
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from index.catalog import Catalog
-from models.extractor import Extractor
-from models.extractor_config import CONFIG_FILE
-from models.extractors import load_extractor
+from models.extractors.base import Extractor
+from models.extractors.config import CONFIG_FILE
+from models.extractors.registry import load_extractor
 from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
 from service.batcher import Batcher

@@ -13,7 +13,7 @@ from index.catalog import Catalog
 from index.slab import Slab
 from index.view import ViewWriter
 from models.batches import Regions, Words
-from models.extractor import Extractor
+from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
 
 ROWS_AT_ONCE = 128

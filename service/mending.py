@@ -8,7 +8,7 @@ import numpy as np
 from index.catalog import Catalog
 from index.entries import Image
 from index.slab import Slab
-from models.extractor import Extractor
+from models.extractors.base import Extractor
 from service.decode import Decoded, DecodeFailed, DecodePool
 from service.originals import Originals
 from service.regions import region_layout

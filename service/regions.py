@@ -12,7 +12,7 @@ import torch
 
 from index.slab import Layout, Slab
 from models.batches import Regions
-from models.extractor import REGION, Detections, Extractor
+from models.extractors.base import REGION, Detections, Extractor
 from service.results import Box, Region
 
 SEEN = ("boxes", "labels", "confidence", "mask")  # the fields that say where regions are and what they show

@@ -13,7 +13,7 @@ from index.catalog import Catalog
 from index.entries import Caption, Image
 from index.view import View
 from models.batches import Regions
-from models.extractor import Extractor
+from models.extractors.base import Extractor
 from service.candidates import Candidates, Mask
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.regions import Found, StoredRegions, found_in

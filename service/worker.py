@@ -18,7 +18,7 @@ import torch
 from index.catalog import Catalog
 from index.entries import Picture, Ready
 from index.slab import Slab
-from models.extractor import Detections, Extractor
+from models.extractors.base import Detections, Extractor
 from service.catchup import KeptView
 from service.decode import Decoded, DecodeFailed, DecodePool
 from service.jobs import Wakeups

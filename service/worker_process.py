@@ -13,7 +13,7 @@ from pathlib import Path
 from index.catalog import Catalog
 from index.lock import Locked, WriterLock
 from index.slab import Slab
-from models.extractor import Extractor
+from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
 from service.catchup import KeptView
 from service.decode import DecodePool

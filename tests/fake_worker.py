@@ -12,7 +12,7 @@ from pathlib import Path
 
 import PIL.Image
 
-from models.extractor import Detections
+from models.extractors.base import Detections
 from service.settings import Settings
 from service.worker_process import serve_worker
 from tests.fakes import FakeExtractor, FakeMatcher

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words
-from models.extractor import PICTURE, Detections, Extractor
+from models.extractors.base import PICTURE, Detections, Extractor
 from models.matching.calibration import Calibration
 from models.rerankers.base import Explanation
 

@@ -12,7 +12,7 @@ from index.catalog import Catalog
 from index.entries import NewPicture, Ready, TagValue
 from index.slab import Slab
 from index.view import ViewWriter
-from models.extractor import Detections
+from models.extractors.base import Detections
 from service.decode import DecodeFailed, DecodePool
 from service.originals import Originals
 from service.regions import StoredRegions, region_layout

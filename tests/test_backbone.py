@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 from torchvision.models import mobilenet_v2
 
-from models.backbone import Backbone, read_layers
-from models.backbones import BACKBONES, build_backbone
+from models.extractors.backbones.base import Backbone, read_layers
+from models.extractors.backbones.registry import BACKBONES, build_backbone
 
 
 @pytest.fixture(params=sorted(BACKBONES))

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 import torch
 
-from models.bottom_up import BottomUp, load_bottom_up, prepared, read_names
+from models.extractors.bottom_up.extractor import BottomUp, load_bottom_up, prepared, read_names
 from models.safe_load.restricted_pickle import Refused
 from tests import caffe, caffe_weights
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.bottom_up_proposals import cell_anchors, decoded, proposals
+from models.extractors.bottom_up.proposals import cell_anchors, decoded, proposals
 from tests import caffe
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.bottom_up_network import Network
-from models.bottom_up_weights import AIRSPLAY, MILVLG, Layout, fill, published_shapes
+from models.extractors.bottom_up.network import Network
+from models.extractors.bottom_up.weights import AIRSPLAY, MILVLG, Layout, fill, published_shapes
 from models.safe_load.restricted_pickle import Refused
 from models.safe_load.weight_files import read_weights
 from tests import caffe, caffe_weights

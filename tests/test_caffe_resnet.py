@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.caffe_resnet import SMALLEST, Backbone, stage
+from models.extractors.bottom_up.caffe_resnet import SMALLEST, Backbone, stage
 
 
 @pytest.mark.parametrize(("pixels", "cells"), [(600, 38), (1000, 63), (224, 14), (SMALLEST, 1)])

@@ -10,7 +10,7 @@ import torch
 
 from index.view import View
 from models.batches import Words
-from models.extractor import Detections
+from models.extractors.base import Detections
 from models.matching.calibration import Calibration, Evidence
 from models.matching.checkpoint import calibrated
 from models.matching.hubness import Hubs

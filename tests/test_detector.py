@@ -10,8 +10,8 @@ from torchvision.ops import box_iou
 
 import models
 from models.dataset import read_captions
-from models.detector import DetectorConfig, FasterRcnn, load_detector, save_detector
-from models.extractor import PICTURE, Detections
+from models.extractors.base import PICTURE, Detections
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
 
 LABELS = ("cat", "dog", "bird")
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from models.detectron2_detector import fill, load_detectron2
-from models.extractor_config import Unavailable
-from models.extractors import load_extractor
+from models.extractors.config import Unavailable
+from models.extractors.detectron2 import fill, load_detectron2
+from models.extractors.registry import load_extractor
 from models.safe_load.restricted_pickle import Refused
 
 

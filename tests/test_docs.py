@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.detector import load_detector
+from models.extractors.faster_rcnn import load_detector
 from models.matching.checkpoint import WEIGHTS
 from service.settings import PREFIX, Settings
 from tests.files import ROOT, project_files

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from models.extractor_config import fingerprint, read_config, read_kind
+from models.extractors.config import fingerprint, read_config, read_kind
 
 
 def test_the_kind_is_no_field(tmp_path: Path) -> None:

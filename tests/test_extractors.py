@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.bottom_up import BottomUp
-from models.detector import DetectorConfig, FasterRcnn, save_detector
-from models.extractors import KINDS, UnknownExtractor, load_extractor
-from models.grid import Grid
+from models.extractors.bottom_up.extractor import BottomUp
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, save_detector
+from models.extractors.grid import Grid
+from models.extractors.registry import KINDS, UnknownExtractor, load_extractor
 from tests import caffe_weights
 from tests.test_bottom_up import folder
 

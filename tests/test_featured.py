@@ -7,9 +7,9 @@ import PIL.Image
 import pytest
 
 from models.extract import extract
-from models.extractors import load_extractor
+from models.extractors.precomputed import MadeElsewhere, NoDetector, Precomputed
+from models.extractors.registry import load_extractor
 from models.featured import Featured, open_collection
-from models.precomputed import MadeElsewhere, NoDetector, Precomputed
 from models.tsv import convert_tsv
 from tests.fakes import FakeExtractor
 from tests.featured import THEIRS, arrays, scan_layout

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import mobilenet_v2
 
-from models.backbone import FEATURE_DIM
-from models.backbones import build_backbone
 from models.batches import Words
-from models.grid import CELL, Grid, GridConfig, load_grid
+from models.extractors.backbones.base import FEATURE_DIM
+from models.extractors.backbones.registry import build_backbone
+from models.extractors.grid import CELL, Grid, GridConfig, load_grid
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 

@@ -40,7 +40,7 @@ DOORS = {
     "service.app": ("service/cli.py", "service/serve.py"),
     "service.routes": ("service/app.py", "service/routes/"),
     "service.cli": (),
-    "detectron2": ("models/detectron2_detector.py",),
+    "detectron2": ("models/extractors/detectron2.py",),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 READS_INERT = (
@@ -123,8 +123,8 @@ def test_imports_point_down(path: str) -> None:
         ("service/search.py", "from .routes import search"),
         ("service/search.py", "from service import app"),
         ("service/worker.py", "import onnxruntime"),
-        ("models/detector.py", "def f():\n    import detectron2"),
-        ("models/detectron2_detector.py", "import detectron2"),
+        ("models/extractors/faster_rcnn.py", "def f():\n    import detectron2"),
+        ("models/extractors/detectron2.py", "import detectron2"),
         ("service/worker.py", "import pickle"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_wrong_arrow_is_found(path: str, source: str) -> None:
         ("service/routes/search.py", "from fastapi import APIRouter\nfrom service.search import Search"),
         ("service/app.py", "from service.routes import search"),
         ("service/cache.py", "import redis.asyncio"),
-        ("models/detectron2_detector.py", "def f():\n    import detectron2.config"),
+        ("models/extractors/detectron2.py", "def f():\n    import detectron2.config"),
     ],
 )
 def test_a_right_arrow_is_left_alone(path: str, source: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.places import Places, places
+from models.extractors.places import Places, places
 
 
 @dataclass(frozen=True)

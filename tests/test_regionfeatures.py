@@ -4,9 +4,9 @@ import pytest
 import torch
 from torchvision.ops import roi_align
 
-from models.backbone import Backbone, Maps
-from models.backbones import build_backbone
-from models.regionfeatures import FeatureKind, grown, region_features
+from models.extractors.backbones.base import Backbone, Maps
+from models.extractors.backbones.registry import build_backbone
+from models.extractors.region_features import FeatureKind, grown, region_features
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchvision.ops import box_iou, nms
 
-from models.bottom_up_proposals import closed
-from models.selection import between, choose, confidences, distinct, surviving
+from models.extractors.bottom_up.proposals import closed
+from models.extractors.region_selection import between, choose, confidences, distinct, surviving
 from tests import caffe
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.sizes import fitted, stacked
+from models.extractors.resize import fitted, stacked
 
 
 @given(width=st.integers(1, 5000), height=st.integers(1, 5000))

@@ -8,7 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.coco import COCO_CLASSES
+from models.extractors.coco_classes import COCO_CLASSES
 from models.teacher import Lesson, Teacher, look_at_all, read_lessons
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torchvision.models.detection import fasterrcnn_resnet50_fpn_v2
 
-from models.extractor_config import Unavailable
+from models.extractors.config import Unavailable
+from models.extractors.torchvision import load_torchvision
+from models.extractors.two_stage import TwoStageDetector
 from models.safe_load.restricted_pickle import Refused
-from models.torchvision_detector import load_torchvision
-from models.two_stage import TwoStageDetector
 
 SMALL = {"short_side": 64, "long_side": 96}
 

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.detector import FasterRcnn, load_detector
 from models.detector_recipe import DetectorRecipe, batch_views, learning_rate
+from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.teacher import look_at_all
 from models.train_detector import LESSONS_FILE, train_detector
 from tests.test_teacher import OneBoxTeacher

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.backbone import Backbone, read_layers
-from models.backbones import BACKBONES, build_backbone
 from models.dataset import CaptionLine
+from models.extractors.backbones.base import Backbone, read_layers
+from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.tune_backbone import BACKBONE_FILE, Tuning, tile_boxes, tile_regions
 from models.tuning_recipe import TuningRecipe, batches
 

@@ -4,7 +4,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from models.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
+from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
 
 
 class Quarters(TwoStage):

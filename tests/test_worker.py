@@ -8,7 +8,7 @@ import PIL.Image
 import pytest
 import torch
 
-from models.extractor import Detections
+from models.extractors.base import Detections
 from tests.fakes import FakeExtractor
 from tests.pictures import corners, encoded
 from tests.worker_store import COLOURS, NOW, Store, noise

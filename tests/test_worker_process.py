@@ -15,7 +15,7 @@ import PIL.Image
 import pytest
 
 from index.lock import Locked
-from models.extractor import Detections
+from models.extractors.base import Detections
 from service import worker_process
 from service.jobs import RedisNotifier
 from service.worker_process import open_worker

@@ -12,7 +12,7 @@ from service.folders import picture_files
 
 if TYPE_CHECKING:
     from models.dataset import CaptionedFeatures, CaptionLine
-    from models.extractor import Extractor
+    from models.extractors.base import Extractor
     from models.matching.matcher import Matcher
 
 app = typer.Typer()

@@ -13,7 +13,7 @@ from service.commands.shared import LOCAL, AsJson, Client, Url, note, print_json
 from service.folders import picture_files
 
 if TYPE_CHECKING:
-    from models.extractor import Extractor
+    from models.extractors.base import Extractor
     from models.featured import Collection
     from service.settings import Settings
 

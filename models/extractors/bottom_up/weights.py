@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from models.bottom_up_network import NUM_ANCHORS, Network
-from models.bottom_up_proposals import ASPECTS, SCALES, cell_anchors
+from models.extractors.bottom_up.network import NUM_ANCHORS, Network
+from models.extractors.bottom_up.proposals import ASPECTS, SCALES, cell_anchors
 from models.safe_load.restricted_pickle import Refused
 from models.safe_load.weight_files import misfits
 

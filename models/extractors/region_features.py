@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from models.backbone import FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
+from models.extractors.backbones.base import FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
 
 FeatureKind = Literal["region", "map"]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 from torchvision.ops import roi_pool
 
-from models.caffe_resnet import STRIDE, Backbone, stage
+from models.extractors.bottom_up.caffe_resnet import STRIDE, Backbone, stage
 from models.rerankers.base import tiles
 
 NUM_ANCHORS = 12

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from torchvision.ops import clip_boxes_to_image, remove_small_boxes
 
 from models.batches import Rows
-from models.selection import choose, distinct
+from models.extractors.region_selection import choose, distinct
 
 SMALLEST = 1 / 14  # of the side of a square as large as the picture: one cell of the last map, at 448 pixels
 

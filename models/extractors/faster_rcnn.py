@@ -15,14 +15,14 @@ from torch import Tensor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import FeaturePyramidNetwork
 
-from models.backbone import FEATURE_DIM, STRIDE, Backbone, Maps
-from models.backbones import build_backbone
-from models.extractor import PICTURE, Detections, Extractor
-from models.extractor_config import CONFIG_FILE, read_config
-from models.heads import proposer, region_heads
-from models.places import Places, places
-from models.regionfeatures import FeatureKind, region_features
-from models.sizes import fitted, stacked
+from models.extractors.backbones.base import FEATURE_DIM, STRIDE, Backbone, Maps
+from models.extractors.backbones.registry import build_backbone
+from models.extractors.base import PICTURE, Detections, Extractor
+from models.extractors.config import CONFIG_FILE, read_config
+from models.extractors.faster_rcnn_heads import proposer, region_heads
+from models.extractors.places import Places, places
+from models.extractors.region_features import FeatureKind, region_features
+from models.extractors.resize import fitted, stacked
 
 WEIGHTS_FILE = "model.safetensors"
 
@@ -34,7 +34,7 @@ class DetectorConfig:
     labels: tuple[str, ...]
     """Classes, without background and without the whole picture."""
     backbone: str = "mobilenet-v2"
-    """One of `models.backbones`."""
+    """One of `models.extractors.backbones.registry`."""
     num_regions: int = 36
     whole_picture: bool = True
     feature: FeatureKind = "map"

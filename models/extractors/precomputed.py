@@ -7,9 +7,9 @@ from pathlib import Path
 
 import PIL.Image
 
-from models.extractor import Detections, Extractor
-from models.extractor_config import KIND as KIND_FIELD
-from models.extractor_config import read_config
+from models.extractors.base import Detections, Extractor
+from models.extractors.config import KIND as KIND_FIELD
+from models.extractors.config import read_config
 
 KIND = "precomputed"
 

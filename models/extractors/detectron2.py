@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.extractor_config import Unavailable, fingerprint, read_config
+from models.extractors.config import Unavailable, fingerprint, read_config
+from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
 from models.safe_load.restricted_pickle import Refused
 from models.safe_load.weight_files import misfits, read_weights
-from models.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
 
 INSTALL = (
     "detectron2 is not installed. It is built from its source against the torch that is here: pip install"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from models.backbone import Architecture, Backbone, read_backbone, untrained
-from models.efficientnet_lite import EFFICIENTNET_LITE0, EFFICIENTNET_LITE2
-from models.mobilenet import MOBILENET_V2
+from models.extractors.backbones.base import Architecture, Backbone, read_backbone, untrained
+from models.extractors.backbones.efficientnet_lite import EFFICIENTNET_LITE0, EFFICIENTNET_LITE2
+from models.extractors.backbones.mobilenet import MOBILENET_V2
 
 BACKBONES = {
     "mobilenet-v2": MOBILENET_V2,

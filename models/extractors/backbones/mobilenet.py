@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torchvision.models import mobilenet_v2
 
-from models.backbone import Architecture
+from models.extractors.backbones.base import Architecture
 
 PREFIX = "features."
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torchvision.ops import nms
 
-from models.caffe_resnet import STRIDE
+from models.extractors.bottom_up.caffe_resnet import STRIDE
 
 ASPECTS = (0.5, 1.0, 2.0)  # height / width
 SCALES = (4, 8, 16, 32)  # times the stride

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops.misc import Conv2dNormActivation
 
-from models.backbone import FEATURE_DIM, Architecture
+from models.extractors.backbones.base import FEATURE_DIM, Architecture
 
 # Of lite0: blocks, kernel, stride, expansion, channels.
 STAGES = (

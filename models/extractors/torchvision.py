@@ -16,10 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torchvision.models.detection import FasterRCNN, FasterRCNN_ResNet50_FPN_V2_Weights, fasterrcnn_resnet50_fpn_v2
 
-from models.extractor_config import Unavailable, fingerprint, read_config
+from models.extractors.config import Unavailable, fingerprint, read_config
+from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
 from models.safe_load.restricted_pickle import Refused
 from models.safe_load.weight_files import misfits, read_weights
-from models.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
 
 PUBLISHED = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
 

@@ -18,14 +18,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from models.batches import Rows
-from models.bottom_up_network import Network
-from models.bottom_up_proposals import closed, proposals
-from models.bottom_up_weights import fill
-from models.caffe_resnet import SMALLEST
-from models.extractor import Detections, Extractor
-from models.extractor_config import fingerprint, read_config
+from models.extractors.base import Detections, Extractor
+from models.extractors.bottom_up.caffe_resnet import SMALLEST
+from models.extractors.bottom_up.network import Network
+from models.extractors.bottom_up.proposals import closed, proposals
+from models.extractors.bottom_up.weights import fill
+from models.extractors.config import fingerprint, read_config
+from models.extractors.region_selection import between, confidences
 from models.safe_load.weight_files import read_weights
-from models.selection import between, confidences
 
 MEAN = (102.9801, 115.9465, 122.7717)  # blue, green and red of ImageNet's pictures
 SHORT_SIDE, LONG_SIDE = 600, 1000  # pixels looked at

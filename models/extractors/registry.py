@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from models.bottom_up import load_bottom_up
-from models.detector import load_detector
-from models.detectron2_detector import load_detectron2
-from models.extractor import Extractor
-from models.extractor_config import read_config, read_kind
-from models.grid import Grid, load_grid
-from models.precomputed import KIND, load_precomputed
-from models.torchvision_detector import load_torchvision
+from models.extractors.base import Extractor
+from models.extractors.bottom_up.extractor import load_bottom_up
+from models.extractors.config import read_config, read_kind
+from models.extractors.detectron2 import load_detectron2
+from models.extractors.faster_rcnn import load_detector
+from models.extractors.grid import Grid, load_grid
+from models.extractors.precomputed import KIND, load_precomputed
+from models.extractors.torchvision import load_torchvision
 
 DEFAULT = "faster-rcnn"  # of a folder that names no kind
 

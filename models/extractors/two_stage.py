@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.extractor import PICTURE, Detections, Extractor
-from models.places import places
+from models.extractors.base import PICTURE, Detections, Extractor
+from models.extractors.places import places
 
 SMALLEST = 1 / 50  # of the side of a square as large as the picture: 16 pixels at 800
 
