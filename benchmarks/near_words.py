@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from models.dataset import CaptionedFeatures, read_captions
+from models.datasets.captioned_features import CaptionedFeatures, read_captions
+from models.datasets.feature_store import open_features
 from models.evaluate import all_pairs
-from models.extract import open_features
 from models.matching.checkpoint import load_matcher
 from models.metrics import Recalls, text_to_image_ranks
 

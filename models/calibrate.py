@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.dataset import CaptionedFeatures
+from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluate import all_pairs, recalls
 from models.matching.calibration import (
     Answers,

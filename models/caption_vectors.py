@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.dataset import read_captions
+from models.datasets.captioned_features import read_captions
 from models.text.char_ngrams import Subwords, sparse
 from models.text.vocabulary import tokenize
 from models.text.word_vectors import WordVectors

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.layouts import PUBLISHED_FEATURES
+from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig

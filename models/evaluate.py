@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.batches import Rows
 from models.bootstrap import described, intervals
-from models.dataset import CaptionedFeatures
+from models.datasets.captioned_features import CaptionedFeatures
 from models.matching.matcher import Matcher
 from models.metrics import Recalls, Shortlists, image_to_text_ranks, places_of_best, rsum, text_to_image_ranks
 from models.rerankers.base import score_in_blocks, tiles

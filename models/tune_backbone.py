@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torchvision.ops import roi_align
 
 from models.batches import Regions
-from models.dataset import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
 from models.evaluate import evaluate
 from models.extractors.backbones.base import Backbone, folded, read_layers
 from models.extractors.backbones.registry import architecture

@@ -19,10 +19,10 @@ from index.files import make_folder
 from index.files import replace as replace_file
 from index.lock import WriterLock
 from index.slab import LayoutMismatch, Slab
+from models.datasets.feature_collection import Collection, Featured
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
-from models.featured import Collection, Featured
 from service.ingest import Rejected, display_name
 from service.regions import region_layout
 from service.worker import Records

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from index.catalog import Catalog
-from models.featured import Collection, open_collection
+from models.datasets.feature_collection import Collection, open_collection
 from service.bootstrap import Loaded, extractor_of
 from service.features import Taken, ingest_features
 from service.settings import Settings

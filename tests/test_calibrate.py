@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from models.calibrate import Pairs, Plan, answers, calibrate, galleries
-from models.dataset import CaptionedFeatures
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.evaluate import all_pairs, recalls
-from models.layouts import PUBLISHED_FEATURES
 from models.matching.calibration import Calibration, Evidence
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_plain, save_calibration, save_matcher
 from models.matching.matcher import Matcher

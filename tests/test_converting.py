@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.extract import open_features
+from models.datasets.feature_store import open_features
 from service.cli import main
 from tests import authors
 from tests.test_tsv import six

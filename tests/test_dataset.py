@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.dataset import CaptionedFeatures, CaptionLine, read_captions
-from models.extract import Features
+from models.datasets.captioned_features import CaptionedFeatures, CaptionLine, read_captions
+from models.datasets.feature_store import Features
 
 
 def pictures(counts: list[int]) -> CaptionedFeatures:

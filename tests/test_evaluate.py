@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.dataset import CaptionedFeatures
+from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import combined

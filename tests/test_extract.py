@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.extract import extract, open_features
+from models.datasets.feature_store import extract, open_features
 from tests.fakes import COLOURS, FakeExtractor
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.extract import extract
+from models.datasets.bottom_up_tsv import convert_tsv
+from models.datasets.feature_collection import Featured, open_collection
+from models.datasets.feature_store import extract
 from models.extractors.precomputed import MadeElsewhere, NoDetector, Precomputed
 from models.extractors.registry import load_extractor
-from models.featured import Featured, open_collection
-from models.tsv import convert_tsv
 from tests.fakes import FakeExtractor
 from tests.featured import THEIRS, arrays, scan_layout
 from tests.library import two_coloured

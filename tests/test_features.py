@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from index.lock import Locked, WriterLock
-from models.featured import Collection, Featured, open_collection
+from models.datasets.feature_collection import Collection, Featured, open_collection
 from service.settings import Settings
 from tests.api import Web
 from tests.fakes import FakeExtractor
@@ -133,7 +133,7 @@ def test_running_again_adds_captions_and_what_is_missing_and_nothing_twice(tmp_p
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-from models.featured import open_collection
+from models.datasets.feature_collection import open_collection
 from service.features import ingest_features
 from tests.fakes import FakeExtractor
 for line in sys.stdin:

@@ -7,7 +7,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.featured import open_collection
+from models.datasets.feature_collection import open_collection
 from service.bootstrap import Loaded
 from service.commands.asking import reasons
 from service.found import ImageAnswer, TextAnswer

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.dataset import CaptionLine
-from models.layouts import PUBLISHED_FEATURES, read_lines, read_pictures, read_precomp, read_precomp_ids
+from models.datasets.captioned_features import CaptionLine
+from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_lines, read_pictures, read_precomp, read_precomp_ids
 
 
 def precomp(folder: Path, split: str, features: np.ndarray, num_captions: int) -> Path:

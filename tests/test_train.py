@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.dataset import CaptionedFeatures
+from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluate import evaluate
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher

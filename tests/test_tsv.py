@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.dataset import CaptionedFeatures, CaptionLine
-from models.extract import open_features
-from models.tsv import convert_tsv
+from models.datasets.bottom_up_tsv import convert_tsv
+from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+from models.datasets.feature_store import open_features
 
 
 def coded(array: np.ndarray) -> str:

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.dataset import CaptionLine
+from models.datasets.captioned_features import CaptionLine
 from models.extractors.backbones.base import Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.tune_backbone import BACKBONE_FILE, Tuning, tile_boxes, tile_regions

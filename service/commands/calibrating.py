@@ -54,8 +54,8 @@ def calibrate(
 
 def sentences_of(precomp: Path | None, captions: Path | None, split: str) -> list[str]:
     """All captions of a split: of a folder in SCAN's layout, or of a captions file."""
-    from models.dataset import read_captions  # noqa: PLC0415
-    from models.layouts import read_precomp  # noqa: PLC0415
+    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
+    from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
 
     if precomp is not None:
         return read_precomp(precomp, split).sentences()[0]

@@ -63,7 +63,7 @@ def score(
 
 
 def _convert_features(files: list[Path], out: Path, regions: int, objects: Path | None, extractor: str) -> None:
-    from models.tsv import convert_tsv  # noqa: PLC0415
+    from models.datasets.bottom_up_tsv import convert_tsv  # noqa: PLC0415
 
     with progress() as bars:
         task = bars.add_task("converting", total=None)

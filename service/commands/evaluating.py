@@ -11,7 +11,7 @@ from service.flags import read_settings
 from service.folders import picture_files
 
 if TYPE_CHECKING:
-    from models.dataset import CaptionedFeatures, CaptionLine
+    from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
     from models.extractors.base import Extractor
     from models.matching.matcher import Matcher
 
@@ -120,7 +120,7 @@ class Chosen:
 
     def lines(self, captions: Path) -> "list[CaptionLine]":
         """The pictures: those with captions, then the others of the gallery."""
-        from models.dataset import read_captions  # noqa: PLC0415
+        from models.datasets.captioned_features import read_captions  # noqa: PLC0415
 
         asked = read_captions(captions, self.split)[: self.first]
         others = [line for split in self.gallery for line in read_captions(captions, split)]
@@ -132,9 +132,9 @@ def captioned(
     precomp: Path | None, features: Path | None, captions: Path | None, chosen: Chosen
 ) -> "CaptionedFeatures":
     """Captioned pictures: of a folder in SCAN's layout, or of extracted features and a captions file."""
-    from models.dataset import CaptionedFeatures  # noqa: PLC0415
-    from models.extract import open_features  # noqa: PLC0415
-    from models.layouts import read_precomp  # noqa: PLC0415
+    from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415
+    from models.datasets.feature_store import open_features  # noqa: PLC0415
+    from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
 
     if precomp is not None:
         data = read_precomp(precomp, chosen.split or "test")
@@ -157,7 +157,7 @@ def _extracted(
     images: Path | None, captions: Path | None, chosen: Chosen, detector: Path | None, device: str, out: Path
 ) -> Path:
     """The folder `out`, with features of the captioned pictures."""
-    from models.layouts import read_pictures  # noqa: PLC0415
+    from models.datasets.scan_precomp import read_pictures  # noqa: PLC0415
     from service.bootstrap import detector_of  # noqa: PLC0415
 
     if images is None or captions is None:
@@ -168,7 +168,7 @@ def _extracted(
 
 def extract_all(extractor: "Extractor", photographs: dict[str, Path], out: Path) -> None:
     """Extract with a progress bar. ValueError where `out` was begun with other pictures or another detector."""
-    from models.extract import extract as extracted  # noqa: PLC0415
+    from models.datasets.feature_store import extract as extracted  # noqa: PLC0415
 
     if not photographs:
         raise ValueError("no pictures there")

@@ -13,8 +13,8 @@ from service.commands.shared import LOCAL, AsJson, Client, Url, note, print_json
 from service.folders import picture_files
 
 if TYPE_CHECKING:
+    from models.datasets.feature_collection import Collection
     from models.extractors.base import Extractor
-    from models.featured import Collection
     from service.settings import Settings
 
 app = typer.Typer()
@@ -78,7 +78,7 @@ def ingest_features(
 
     Writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
     """
-    from models.featured import open_collection  # noqa: PLC0415 - PyTorch comes with it
+    from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - PyTorch comes with it
     from service.flags import read_settings  # noqa: PLC0415
 
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})

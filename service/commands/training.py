@@ -14,7 +14,7 @@ from service.commands.evaluating import Captions, Chosen, Features, KeptRegions,
 from service.commands.shared import Device, note, progress
 
 if TYPE_CHECKING:
-    from models.dataset import CaptionedFeatures
+    from models.datasets.captioned_features import CaptionedFeatures
     from models.logs import Log
 
 app = typer.Typer()
@@ -98,7 +98,7 @@ def changed(recipe: R, changes: list[str]) -> R:
 def _train_detector(
     captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
 ) -> None:
-    from models.dataset import read_captions  # noqa: PLC0415
+    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
     from models.detector_recipe import DetectorRecipe  # noqa: PLC0415
     from models.train_detector import train_detector  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
@@ -123,7 +123,7 @@ def _tune_backbone(
     device: str,
     start: Path | None,
 ) -> None:
-    from models.dataset import read_captions  # noqa: PLC0415
+    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
     from models.tune_backbone import Tuning  # noqa: PLC0415
     from models.tuning_recipe import TuningRecipe  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.extract import Features, open_features
+from models.datasets.feature_store import Features, open_features
 from tests.e2e.stack import REGARD, Stack, until
 
 pytestmark = [pytest.mark.timeout(2000), pytest.mark.realdata]

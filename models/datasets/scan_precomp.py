@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.dataset import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
 
 # What extracted SCAN's arrays and the TSVs of 36 boxes: bottom-up attention's ResNet-101 (Anderson et al., 2018).
 PUBLISHED_FEATURES = "bottom-up-36"

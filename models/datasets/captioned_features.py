@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from models.batches import Regions
-from models.extract import Features
+from models.datasets.feature_store import Features
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.extract import begin, write
-from models.layouts import PUBLISHED_FEATURES, read_lines
+from models.datasets.feature_store import begin, write
+from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_lines
 
 SIX_COLUMNS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
 TEN_COLUMNS = (

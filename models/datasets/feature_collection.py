@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from models.extract import MANIFEST_FILE, Features, open_features
+from models.datasets.bottom_up_tsv import Record, object_names, read_tsv
+from models.datasets.feature_store import MANIFEST_FILE, Features, open_features
+from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_precomp, read_precomp_ids
 from models.extractors.base import PICTURE, REGION
-from models.layouts import PUBLISHED_FEATURES, read_precomp, read_precomp_ids
-from models.tsv import Record, object_names, read_tsv
 
 Captions = Mapping[str, Sequence[str]]
 FORMAT = "regard features 1"
