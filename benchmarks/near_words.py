@@ -16,9 +16,9 @@ import torch
 
 from models.datasets.captioned_features import CaptionedFeatures, read_captions
 from models.datasets.feature_store import open_features
-from models.evaluate import all_pairs
+from models.evaluation.evaluate import all_pairs
+from models.evaluation.metrics import Recalls, text_to_image_ranks
 from models.matching.checkpoint import load_matcher
-from models.metrics import Recalls, text_to_image_ranks
 
 
 def main() -> None:

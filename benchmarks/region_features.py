@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from models.datasets.captioned_features import CaptionLine, read_captions
+from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.extractors.region_features import FeatureKind, region_features
-from models.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.text.vocabulary import tokenize
 
 VARIANTS: tuple[tuple[FeatureKind, int], ...] = (("map", 4), ("map", 7), ("region", 7), ("region", 10), ("region", 14))

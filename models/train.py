@@ -14,7 +14,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluate import evaluate
+from models.evaluation.evaluate import evaluate
 from models.logs import Log
 from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import Matcher

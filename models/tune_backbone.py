@@ -16,7 +16,7 @@ from torchvision.ops import roi_align
 
 from models.batches import Regions
 from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
-from models.evaluate import evaluate
+from models.evaluation.evaluate import evaluate
 from models.extractors.backbones.base import Backbone, folded, read_layers
 from models.extractors.backbones.registry import architecture
 from models.extractors.config import fingerprint

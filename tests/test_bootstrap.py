@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.bootstrap import RESAMPLES, drawings, intervals
-from models.metrics import Recalls
+from models.evaluation.confidence import RESAMPLES, drawings, intervals
+from models.evaluation.metrics import Recalls
 
 
 def asked(pictures: int, captions: int = 5) -> np.ndarray:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.calibrate import Pairs, Plan, answers, calibrate, galleries
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
-from models.evaluate import all_pairs, recalls
+from models.evaluation.evaluate import all_pairs, recalls
+from models.evaluation.fit_calibration import Pairs, Plan, answers, calibrate, galleries
 from models.matching.calibration import Calibration, Evidence
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_plain, save_calibration, save_matcher
 from models.matching.matcher import Matcher

@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 
 from models.batches import Regions, Words
 from models.convert import convert
+from models.evaluation.score_matrix import score_all
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
 from models.published import Kind, Unconvertible
 from models.rerankers.camp_released import CampReleased
 from models.rerankers.scan import ScanConfig
 from models.safe_load.restricted_pickle import Refused
-from models.score import score_all
 from tests import authors
 
 PARITY = ["scan_t2i_lse", "scan_i2t_avg", "bfan_equal", "bfan_prob"]

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
+from models.evaluation.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
+from models.evaluation.metrics import Recalls, Shortlists, shortlisted
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import combined
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
-from models.metrics import Recalls, Shortlists, shortlisted
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 

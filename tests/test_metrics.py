@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models import metrics
-from models.metrics import Recalls, Shortlists, image_to_text_ranks, places_of_best, rsum, text_to_image_ranks
+from models.evaluation import metrics
+from models.evaluation.metrics import (
+    Recalls,
+    Shortlists,
+    image_to_text_ranks,
+    places_of_best,
+    rsum,
+    text_to_image_ranks,
+)
 
 matrices = arrays(np.float32, (6, 3), elements=st.integers(-3, 3).map(float))
 IMAGE_OF = torch.tensor([0, 0, 1, 1, 2, 2])

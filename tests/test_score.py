@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from models import score
 from models.batches import Regions
+from models.evaluation import score_matrix as score
+from models.evaluation.score_matrix import encoded_sentences, score_all
 from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
 from models.rerankers.encoders import EncoderConfig
-from models.score import encoded_sentences, score_all
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 CAPTIONS = ["a dog runs on grass", "grass", "a dog", "dog on a dog on a dog", "runs", "a a a"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluate import evaluate
+from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
 from models.recipes import RECIPES, Recipe

@@ -31,8 +31,8 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
-    from models.calibrate import Plan  # noqa: PLC0415 - PyTorch comes with it
-    from models.calibrate import calibrate as found  # noqa: PLC0415
+    from models.evaluation.fit_calibration import Plan  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.fit_calibration import calibrate as found  # noqa: PLC0415
     from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 

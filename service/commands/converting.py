@@ -49,7 +49,7 @@ def score(
     """Score all pictures with all captions, in float64 as the published evaluations do."""
     import numpy as np  # noqa: PLC0415
 
-    from models.score import score_all  # noqa: PLC0415
+    from models.evaluation.score_matrix import score_all  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     if not out.parent.is_dir():

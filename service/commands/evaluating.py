@@ -80,8 +80,8 @@ def evaluate(
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
     import tempfile  # noqa: PLC0415
 
-    from models.evaluate import evaluate as measured  # noqa: PLC0415
-    from models.evaluate import evaluate_gallery  # noqa: PLC0415
+    from models.evaluation.evaluate import evaluate as measured  # noqa: PLC0415
+    from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
     from service.weights import load_model  # noqa: PLC0415
 

@@ -9,12 +9,19 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.batches import Rows
-from models.bootstrap import described, intervals
 from models.datasets.captioned_features import CaptionedFeatures
+from models.evaluation.confidence import described, intervals
+from models.evaluation.metrics import (
+    Recalls,
+    Shortlists,
+    image_to_text_ranks,
+    places_of_best,
+    rsum,
+    text_to_image_ranks,
+)
+from models.evaluation.score_matrix import encoded_sentences
 from models.matching.matcher import Matcher
-from models.metrics import Recalls, Shortlists, image_to_text_ranks, places_of_best, rsum, text_to_image_ranks
 from models.rerankers.base import score_in_blocks, tiles
-from models.score import encoded_sentences
 
 SHORTLISTS = (10, 50, 100, 200, 500)
 HELD = 2048  # pictures that are held encoded at once: 36 regions of SCAN at width 512 take 160 MB

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluate import all_pairs, recalls
+from models.evaluation.evaluate import all_pairs, recalls
+from models.evaluation.score_matrix import encoded_sentences
 from models.matching.calibration import (
     Answers,
     Calibration,
@@ -26,7 +27,6 @@ from models.matching.hubness import HUBNESS, By, HubCorrected, Hubs, centres, pa
 from models.matching.matcher import Matcher
 from models.rerankers.attention import masked_mean
 from models.rerankers.base import tiles
-from models.score import encoded_sentences
 
 BATCH = 256
 UNKNOWN = Evidence(1.0, 0.0)
