@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from models.batches import Regions, Words
-from models.convert import convert
+from models.conversion.authors_options import Kind, Unconvertible
+from models.conversion.convert import convert
 from models.evaluation.score_matrix import score_all
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
-from models.published import Kind, Unconvertible
 from models.rerankers.camp_released import CampReleased
 from models.rerankers.scan import ScanConfig
 from models.safe_load.restricted_pickle import Refused

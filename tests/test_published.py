@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from models.published import PLANS, Kind, Options, Unconvertible
+from models.conversion.authors_options import PLANS, Kind, Options, Unconvertible
 from tests.authors import BFAN, CAMP, SCAN
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.conversion.authors_options import PLANS, Kind, Options, Plan, Unconvertible
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
-from models.published import PLANS, Kind, Options, Plan, Unconvertible
 from models.rerankers.camp_messages import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig
 from models.safe_load.restricted_pickle import read_pickle, read_torch
