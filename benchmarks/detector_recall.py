@@ -18,7 +18,7 @@ from torchvision.ops import box_iou
 from models.datasets.captioned_features import read_captions
 from models.extractors.base import Detections
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
-from models.teacher import Lesson, Teacher, look_at_all, read_lessons
+from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons
 
 OVERLAP = 0.5
 LARGE = 0.1  # share of the picture above which a box counts as large

@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.caption_vectors import captions_in, learn
 from models.text.char_ngrams import Spelling
 from models.text.vocabulary import SPELT_ALIKE, tokenize
+from models.training.word_init import captions_in, learn
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
-from models.augment import random_view
-from models.teacher import Lesson
+from models.training.detector.augment import random_view
+from models.training.detector.pseudo_labels import Lesson
 
 
 def photograph_of_a_thing() -> tuple[PIL.Image.Image, Lesson]:

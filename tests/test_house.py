@@ -135,7 +135,7 @@ def test_a_wrong_arrow_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("models/train.py", "import json, torch.nn\ndef f():\n    import rich.progress"),
+        ("models/training/trainer.py", "import json, torch.nn\ndef f():\n    import rich.progress"),
         ("index/view.py", "import sqlite3\nimport faiss\nfrom index.slab import Slab\nfrom . import slab"),
         ("service/routes/search.py", "from fastapi import APIRouter\nfrom service.search import Search"),
         ("service/app.py", "from service.routes import search"),

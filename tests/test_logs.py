@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from models.logs import written
+from models.training.logs import written
 
 
 def test_entries_become_json_lines_and_curves(tmp_path: Path) -> None:

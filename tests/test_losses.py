@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from models.batches import Regions, Tokens
-from models.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce, uniform_hinge
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
+from models.training.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce, uniform_hinge
 
 SAME = torch.eye(4, dtype=torch.bool)
 

@@ -10,10 +10,10 @@ from models.batches import Regions
 from models.matching.checkpoint import new_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
-from models.objective import batch_losses
-from models.recipes import Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
+from models.training.objective import batch_losses
+from models.training.recipes import Recipe
 
 SENTENCES = ["a dog", "grass runs", "a a dog"]
 

@@ -9,10 +9,10 @@ from torch.optim import SGD, Adadelta, AdamW
 from models.matching.checkpoint import new_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
-from models.optimizing import clip, optimizer_for, schedule_for
-from models.recipes import Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
+from models.training.optim import clip, optimizer_for, schedule_for
+from models.training.recipes import Recipe
 
 
 def matcher() -> Matcher:

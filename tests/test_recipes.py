@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import pytest
 
-from models.detector_recipe import DetectorRecipe
-from models.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, build
-from models.tuning_recipe import TuningRecipe
+from models.training.backbone.recipe import TuningRecipe
+from models.training.detector.recipe import DetectorRecipe
+from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
 from service.commands.training import changed
 from tests.files import ROOT
 

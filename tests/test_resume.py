@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from models.matching.matcher import Matcher
-from models.recipes import RECIPES
-from models.train import Training
+from models.training.recipes import RECIPES
+from models.training.trainer import Training
 from tests.test_train import DISTINCT, small, synthetic
 
 FORKS = multiprocessing.get_context("forkserver")  # one process imports PyTorch, the killed ones begin as its forks

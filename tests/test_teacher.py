@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from models.extractors.coco_classes import COCO_CLASSES
-from models.teacher import Lesson, Teacher, look_at_all, read_lessons
+from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons
 
 
 class OneBoxTeacher(Teacher):

@@ -14,8 +14,8 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
-from models.recipes import RECIPES, Recipe
-from models.train import Training
+from models.training.recipes import RECIPES, Recipe
+from models.training.trainer import Training
 
 NOUNS = [f"noun{letter}" for letter in "abcdefghijklmnopqrst"]
 

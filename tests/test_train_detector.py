@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.detector_recipe import DetectorRecipe, batch_views, learning_rate
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
-from models.teacher import look_at_all
-from models.train_detector import LESSONS_FILE, train_detector
+from models.training.detector.pseudo_labels import look_at_all
+from models.training.detector.recipe import DetectorRecipe, batch_views, learning_rate
+from models.training.detector.trainer import LESSONS_FILE, train_detector
 from tests.test_teacher import OneBoxTeacher
 
 RECIPE = DetectorRecipe(steps=4, batch=2, warmup=2, save_every=2, sides=(64.0, 96.0))

@@ -13,8 +13,8 @@ from torchvision.models import mobilenet_v2
 from models.datasets.captioned_features import CaptionLine
 from models.extractors.backbones.base import Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
-from models.tune_backbone import BACKBONE_FILE, Tuning, tile_boxes, tile_regions
-from models.tuning_recipe import TuningRecipe, batches
+from models.training.backbone.recipe import TuningRecipe, batches
+from models.training.backbone.trainer import BACKBONE_FILE, Tuning, tile_boxes, tile_regions
 
 RECIPE = TuningRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
 COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")

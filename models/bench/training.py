@@ -21,8 +21,8 @@ from models.bench.encoding import Sizes, encoders_step
 from models.bench.literal import CaptionLoop
 from models.bench.memory import peak_of
 from models.bench.timing import Best, in_turns
-from models.losses import hardest_pairs, hinge
 from models.rerankers.base import Reranker
+from models.training.losses import hardest_pairs, hinge
 
 MARGIN = 0.2
 FORMS = ("ours", "literal")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from models.recipes import RECIPES, Recipe
+from models.training.recipes import RECIPES, Recipe
 from service.commands.evaluating import Captions, Chosen, Features, KeptRegions, Out, Precomp, captioned
 from service.commands.shared import Device, note, progress
 
 if TYPE_CHECKING:
     from models.datasets.captioned_features import CaptionedFeatures
-    from models.logs import Log
+    from models.training.logs import Log
 
 app = typer.Typer()
 R = TypeVar("R")
@@ -99,8 +99,8 @@ def _train_detector(
     captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
 ) -> None:
     from models.datasets.captioned_features import read_captions  # noqa: PLC0415
-    from models.detector_recipe import DetectorRecipe  # noqa: PLC0415
-    from models.train_detector import train_detector  # noqa: PLC0415
+    from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
+    from models.training.detector.trainer import train_detector  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     folder = captions.parent
@@ -124,8 +124,8 @@ def _tune_backbone(
     start: Path | None,
 ) -> None:
     from models.datasets.captioned_features import read_captions  # noqa: PLC0415
-    from models.tune_backbone import Tuning  # noqa: PLC0415
-    from models.tuning_recipe import TuningRecipe  # noqa: PLC0415
+    from models.training.backbone.recipe import TuningRecipe  # noqa: PLC0415
+    from models.training.backbone.trainer import Tuning  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     train, dev = (read_captions(captions, split) for split in splits)
@@ -145,7 +145,7 @@ def _train_matcher(
     word_vectors: Path | None,
 ) -> None:
     from models.matching.checkpoint import load_plain  # noqa: PLC0415
-    from models.train import Training  # noqa: PLC0415
+    from models.training.trainer import Training  # noqa: PLC0415
     from service.bootstrap import device_of  # noqa: PLC0415
 
     if name not in RECIPES:
@@ -165,7 +165,7 @@ def _train_matcher(
 @contextmanager
 def _course(out: Path, steps: int) -> "Iterator[Log]":
     """A log of what happens to files in `out`, with a progress bar."""
-    from models.logs import written  # noqa: PLC0415
+    from models.training.logs import written  # noqa: PLC0415
 
     with written(out) as log, progress() as bars:
         task = bars.add_task("training", total=steps)

@@ -15,16 +15,16 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
-from models.logs import Log
 from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
-from models.objective import batch_losses
-from models.optimizing import clip, optimizer_for, schedule_for
-from models.recipes import RECIPES, Recipe
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
 from models.text.word_vectors import start_from
+from models.training.logs import Log
+from models.training.objective import batch_losses
+from models.training.optim import clip, optimizer_for, schedule_for
+from models.training.recipes import RECIPES, Recipe
 
 
 @dataclass

@@ -6,7 +6,7 @@ from torch.optim import SGD, Adadelta, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR, OneCycleLR
 
 from models.matching.matcher import Matcher
-from models.recipes import Recipe
+from models.training.recipes import Recipe
 
 
 def optimizer_for(recipe: Recipe, matcher: Module) -> Optimizer:

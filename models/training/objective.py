@@ -8,11 +8,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.batches import Regions, Rows, Tokens, Words
-from models.losses import binary, hardest_pairs, hinge, info_nce, uniform_hinge
 from models.matching.matcher import Matcher
-from models.recipes import Recipe
 from models.rerankers.base import Reranker
 from models.rerankers.sman import intra_pair_loss
+from models.training.losses import binary, hardest_pairs, hinge, info_nce, uniform_hinge
+from models.training.recipes import Recipe
 
 
 def batch_losses(

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from models.augment import View, random_view
 from models.extractors.backbones.base import STRIDE
 from models.extractors.resize import fitted
-from models.teacher import Lesson
+from models.training.detector.augment import View, random_view
+from models.training.detector.pseudo_labels import Lesson
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,13 +21,13 @@ from models.extractors.backbones.base import Backbone, folded, read_layers
 from models.extractors.backbones.registry import architecture
 from models.extractors.config import fingerprint
 from models.extractors.resize import stacked
-from models.logs import Log
 from models.matching.matcher import Matcher
-from models.objective import batch_losses
-from models.recipes import RECIPES
 from models.rerankers.base import tiles
-from models.train import fresh_matcher
-from models.tuning_recipe import Batch, TuningRecipe, batches, steps_an_epoch
+from models.training.backbone.recipe import Batch, TuningRecipe, batches, steps_an_epoch
+from models.training.logs import Log
+from models.training.objective import batch_losses
+from models.training.recipes import RECIPES
+from models.training.trainer import fresh_matcher
 
 CELLS = 4  # of a region's feature, as the detector has them
 TILINGS = (1, 2, 3)  # tiles a side

@@ -8,7 +8,7 @@ import PIL.ImageEnhance
 import torch
 from torch import Tensor
 
-from models.teacher import Lesson
+from models.training.detector.pseudo_labels import Lesson
 
 LEAST_VISIBLE = 0.4  # of a box's area, or the view no longer shows the thing
 ENHANCERS = (PIL.ImageEnhance.Brightness, PIL.ImageEnhance.Contrast, PIL.ImageEnhance.Color)

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from models.augment import View
-from models.detector_recipe import DetectorRecipe, learning_rate, prefetched
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, placed, save_detector
-from models.teacher import Lesson, Teacher, look_at_all, read_lessons
+from models.training.detector.augment import View
+from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons
+from models.training.detector.recipe import DetectorRecipe, learning_rate, prefetched
 
 LESSONS_FILE = "lessons.jsonl"
 CHECKPOINT_FILE = "checkpoint.pt"

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from models.augment import random_view
 from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
-from models.teacher import Lesson
+from models.training.detector.augment import random_view
+from models.training.detector.pseudo_labels import Lesson
 
 NO_BOXES = Lesson(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
 
