@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
 
-from index.entries import Caption, Failure, Image, JobStatus, NewPicture, Picture, Ready, TagUse
 from index.filters import Filter
-from index.intake import give_caption_slots, make_ready, next_caption_slot, next_slot, take_in
-from index.rows import AMONG, Mask, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
+from index.queries import AMONG, Mask, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
+from index.records import Caption, Failure, Image, JobStatus, NewPicture, Picture, Ready, TagUse
 from index.schema import Database
+from index.writes import give_caption_slots, make_ready, next_caption_slot, next_slot, take_in
 
 
 class Catalog:

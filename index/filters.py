@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from index.entries import TagValue
+from index.records import TagValue
 
 Range: TypeAlias = Mapping[str, TagValue]
 """{"gte": low, "lte": high}, either may be absent, both of one kind (numbers or strings)."""

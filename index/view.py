@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from index import manifest
+from index import view_manifest as manifest
 from index.files import make_folder, remove_strays
-from index.manifest import Counts, Manifest, NoView, ViewMismatch
 from index.ragged import Half, RaggedSlab
 from index.shortlist import Floats, Shortlist
 from index.slab import Arrays, Corrupt, RowNumbers, Slab
+from index.view_manifest import Counts, Manifest, NoView, ViewMismatch
 
 __all__ = ["Counts", "NoView", "View", "ViewMismatch", "ViewWriter"]
 

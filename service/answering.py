@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from index.entries import Failure, Image, JobStatus
 from index.filters import Filter
+from index.records import Failure, Image, JobStatus
 from service.asked import FilterAsked, Range
 from service.errors import InvalidRequest
 from service.found import CaptionHit, ExplanationAnswer, PictureHit, Token

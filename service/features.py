@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from index.catalog import Catalog
-from index.entries import FEATURES_ONLY, NewPicture, Ready
 from index.files import make_folder
 from index.files import replace as replace_file
 from index.lock import WriterLock
+from index.records import FEATURES_ONLY, NewPicture, Ready
 from index.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import Collection, Featured
 from models.extractors.base import REGION, Extractor

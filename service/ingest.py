@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from index.catalog import Catalog
-from index.entries import NewPicture
+from index.records import NewPicture
 from service.errors import FeaturesOnly, InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
 from service.form import Form, FormLimits, SpooledFile
 from service.header import inspect

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from index.catalog import Catalog
-from index.entries import Image
+from index.records import Image
 from index.slab import Slab
 from models.extractors.base import Extractor
 from service.decode import Decoded, DecodeFailed, DecodePool

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from index.catalog import Catalog
-from index.entries import JobStatus
+from index.records import JobStatus
 from service.served import Models
 
 REMEMBERED = 10_000  # jobs; a forgotten one is judged afresh, which only takes longer while others ingest

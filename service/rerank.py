@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from index.entries import Caption
+from index.records import Caption
 from index.view import View
 from models.batches import Rows, Words
 from models.matching.matcher import Matcher

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from index.entries import Caption, Image
 from index.filters import Filter
+from index.records import Caption, Image
 
 Box: TypeAlias = tuple[float, float, float, float]
 

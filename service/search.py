@@ -10,7 +10,7 @@ import PIL.Image
 import torch
 
 from index.catalog import Catalog
-from index.entries import Caption, Image
+from index.records import Caption, Image
 from index.view import View
 from models.batches import Regions
 from models.extractors.base import Extractor

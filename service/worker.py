@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from index.catalog import Catalog
-from index.entries import Picture, Ready
+from index.records import Picture, Ready
 from index.slab import Slab
 from models.extractors.base import Detections, Extractor
 from service.catchup import KeptView

@@ -3,7 +3,7 @@
 from typing import Any
 
 from index.catalog import Catalog
-from index.entries import NewPicture, Ready
+from index.records import NewPicture, Ready
 
 
 def picture(image_id: str, **said: Any) -> NewPicture:

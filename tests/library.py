@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 
 from index.catalog import Catalog
-from index.entries import NewPicture, Ready, TagValue
+from index.records import NewPicture, Ready, TagValue
 from index.slab import Slab
 from index.view import ViewWriter
 from models.extractors.base import Detections

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.catalog import Catalog
-from index.entries import NewPicture, Ready
 from index.lock import WriterLock
+from index.records import NewPicture, Ready
 from index.slab import Slab
 from index.view import ViewWriter
 from tests import views

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from index.catalog import Catalog
-from index.entries import Failure, JobStatus, Ready
+from index.records import Failure, JobStatus, Ready
 from tests.catalogs import make_ready, picture
 
 

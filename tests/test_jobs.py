@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from index.catalog import Catalog
-from index.entries import NewPicture
+from index.records import NewPicture
 from service.jobs import GROUP, STREAM, Notifier, Polling, RedisNotifier, RedisWakeups, open_notifier, open_wakeups
 from tests.servers import RedisServer, free_port
 

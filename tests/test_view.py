@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from index import manifest
-from index.manifest import NAME
+from index import view_manifest as manifest
 from index.view import NoView, View, ViewWriter
+from index.view_manifest import NAME
 from tests.views import ABOUT, EMBED, build, captions, check, images
 
 

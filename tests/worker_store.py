@@ -11,7 +11,7 @@ import PIL.Image
 import torch
 
 from index.catalog import Catalog
-from index.entries import Image, NewPicture
+from index.records import Image, NewPicture
 from index.slab import Slab
 from index.view import View
 from models.batches import Regions

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from index.entries import Image
+from index.records import Image
 from service.answering import box, listed
 from service.bootstrap import Services
 from service.decode import DecodeFailed

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from sqlite3 import Connection
 
-from index.entries import NewPicture, Ready
 from index.filters import checked_value
+from index.records import NewPicture, Ready
 
 
 def take_in(db: Connection, picture: NewPicture, now: float) -> int:

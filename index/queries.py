@@ -8,7 +8,7 @@ from sqlite3 import Connection, Row
 import numpy as np
 import numpy.typing as npt
 
-from index.entries import Caption, Failure, Image, JobState, JobStatus, TagUse, TagValue
+from index.records import Caption, Failure, Image, JobState, JobStatus, TagUse, TagValue
 
 Mask = npt.NDArray[np.bool_]
 
