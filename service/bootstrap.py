@@ -16,8 +16,8 @@ from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
 from service.batcher import Batcher
 from service.cache import LocalCache, RedisCache, ResultCache
-from service.decode import DecodePool
 from service.ingest import Intake
+from service.media.decode_pool import DecodePool
 from service.metrics import Metrics
 from service.originals import Originals
 from service.progress import Progress

@@ -10,8 +10,8 @@ from index.catalog import Catalog
 from index.records import NewPicture
 from service.errors import FeaturesOnly, InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
 from service.form import Form, FormLimits, SpooledFile
-from service.header import inspect
 from service.manifest import Described, parse_manifest
+from service.media.inspect import inspect
 from service.originals import Incoming, Originals, image_id_of
 from service.settings import Settings
 from service.spool import spooled

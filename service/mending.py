@@ -9,7 +9,7 @@ from index.catalog import Catalog
 from index.records import Image
 from index.slab import Slab
 from models.extractors.base import Extractor
-from service.decode import Decoded, DecodeFailed, DecodePool
+from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
 from service.originals import Originals
 from service.regions import region_layout
 from service.worker import Records, region_records

@@ -20,8 +20,8 @@ from index.records import Picture, Ready
 from index.slab import Slab
 from models.extractors.base import Detections, Extractor
 from service.catchup import KeptView
-from service.decode import Decoded, DecodeFailed, DecodePool
 from service.jobs import Wakeups
+from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
 from service.originals import Originals
 
 MAX_ATTEMPTS = 3

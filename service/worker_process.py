@@ -16,8 +16,8 @@ from index.slab import Slab
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
 from service.catchup import KeptView
-from service.decode import DecodePool
 from service.jobs import Wakeups, open_wakeups
+from service.media.decode_pool import DecodePool
 from service.mending import mend
 from service.originals import Originals
 from service.regions import region_layout

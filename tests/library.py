@@ -13,7 +13,7 @@ from index.records import NewPicture, Ready, TagValue
 from index.slab import Slab
 from index.view import ViewWriter
 from models.extractors.base import Detections
-from service.decode import DecodeFailed, DecodePool
+from service.media.decode_pool import DecodeFailed, DecodePool
 from service.originals import Originals
 from service.regions import StoredRegions, region_layout
 from service.search import Search

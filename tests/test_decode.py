@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.decode import DecodeFailed, DecodeLimits, DecodePool
+from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
 from tests.pictures import corners, encoded, huge_png
 from tests.processes import children_of, wait_until
 
@@ -117,7 +117,7 @@ def test_the_decoders_end_with_the_process_that_wanted_them(tmp_path: Path) -> N
     file = tmp_path / "picture.jpg"
     file.write_bytes(encoded(corners(), "JPEG"))
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom service.decode import DecodeLimits, DecodePool\n"
+        "import sys, time\nfrom pathlib import Path\nfrom service.media.decode_pool import DecodeLimits, DecodePool\n"
         "pool = DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6))\n"
         "pool.decode(Path(sys.argv[1]))\nprint('decoded', flush=True)\ntime.sleep(600)\n"
     )
@@ -130,7 +130,9 @@ def test_the_decoders_end_with_the_process_that_wanted_them(tmp_path: Path) -> N
 
 
 def test_a_decoder_imports_nothing_heavy() -> None:
-    program = "import sys, service.decode_child; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    program = (
+        "import sys, service.media.decode_worker; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "fastapi", "pydantic", "faiss", "redis"} & set(done.stdout.split())
 

@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 from service.errors import UnreadablePicture
-from service.header import inspect
+from service.media.inspect import inspect
 from tests.pictures import corners, encoded, huge_png
 
 MAX_PIXELS = 80_000_000

@@ -8,8 +8,8 @@ import PIL.Image
 import pytest
 from PIL.PngImagePlugin import PngInfo
 
-from service.decode import DecodeLimits, DecodePool
-from service.metadata import served, strip
+from service.media.decode_pool import DecodeLimits, DecodePool
+from service.media.strip_metadata import served, strip
 from tests.pictures import corners, encoded, seen_corners
 
 SECRETS = (b"51 deg N", b"maker note", b"taken at home")

@@ -8,7 +8,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from service.decode import DecodeLimits, DecodePool
+from service.media.decode_pool import DecodeLimits, DecodePool
 from tests.pictures import CORNERS, corners, encoded, seen_corners
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)

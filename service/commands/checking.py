@@ -77,7 +77,7 @@ def _decoding(settings: Settings) -> str:
 
     from PIL import Image  # noqa: PLC0415
 
-    from service.decode import DecodePool  # noqa: PLC0415
+    from service.media.decode_pool import DecodePool  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder, DecodePool.from_settings(settings, workers=1) as pool:
         path = Path(folder) / "picture.png"

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Query, Request, Response
 from index.records import Image
 from service.answering import box, listed
 from service.bootstrap import Services
-from service.decode import DecodeFailed
 from service.errors import InvalidRequest, NotFound, Problem, UnreadablePicture
-from service.metadata import served
+from service.media.decode_pool import DecodeFailed
+from service.media.strip_metadata import served
 from service.routes.problems import problems
 from service.routes.using import Using
 from service.schemas import ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue

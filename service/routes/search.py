@@ -14,7 +14,6 @@ from service.answering import caption_hits, filter_of, picture_hits
 from service.asked import ImageAsked, SearchAsked, TextAsked
 from service.bootstrap import Services
 from service.cache import cache_key
-from service.decode import DecodeFailed
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -28,6 +27,7 @@ from service.errors import (
 )
 from service.form import Form, FormLimits, SpooledFile
 from service.found import ImageAnswer, ImageTimings, TextAnswer, Timings
+from service.media.decode_pool import DecodeFailed
 from service.results import ImageQuestion, Outcome, TextQuestion
 from service.routes.documented import IMAGE_FORM
 from service.routes.problems import invalid, problems

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import PIL.Image
 
-from service import pixels
-from service.decode import DecodePool
+from service.media import pixels
+from service.media.decode_pool import DecodePool
 from service.originals import MEDIA_TYPES
 
 JPEG_COLOUR = ((0xE0, b"JFIF\0"), (0xE2, b"ICC_PROFILE\0"), (0xEE, b"Adobe"))

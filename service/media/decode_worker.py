@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import PIL.Image
 
-from service import pixels
+from service.media import pixels
 
 HEAD = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import PIL.Image
 
-from service.decode_child import HEAD, write_frame
+from service.media.decode_worker import HEAD, write_frame
 from service.settings import Settings
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
@@ -62,7 +62,7 @@ class _Child:
         # Twice the time: its own clock matters only once nobody is left to end it.
         arguments = [str(limits.memory_bytes), str(limits.max_pixels), str(2 * limits.timeout_s)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "service.decode_child", *arguments],
+            [sys.executable, "-m", "service.media.decode_worker", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

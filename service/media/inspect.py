@@ -6,7 +6,7 @@ from pathlib import Path
 import PIL.Image
 
 from service.errors import UnreadablePicture
-from service.pixels import DAMAGE, FORMATS
+from service.media.pixels import DAMAGE, FORMATS
 
 EXTENSIONS = {
     "JPEG": "jpg",
