@@ -19,12 +19,12 @@ from service.cache import LocalCache, RedisCache, ResultCache
 from service.ingest import Intake
 from service.media.decode_pool import DecodePool
 from service.metrics import Metrics
-from service.originals import Originals
 from service.progress import Progress
-from service.regions import StoredRegions
 from service.search import Search
 from service.served import Models, Served
 from service.settings import Settings
+from service.storage.originals import Originals
+from service.storage.region_records import StoredRegions
 from service.weights import DETECTOR, Misconfigured, load_models
 from service.worker_process import CATALOG, EXTRACTOR, REGIONS, VIEWS, refuse_other_extractor
 

@@ -12,9 +12,9 @@ from service.errors import FeaturesOnly, InvalidRequest, NothingAccepted, TooLar
 from service.form import Form, FormLimits, SpooledFile
 from service.manifest import Described, parse_manifest
 from service.media.inspect import inspect
-from service.originals import Incoming, Originals, image_id_of
 from service.settings import Settings
 from service.spool import spooled
+from service.storage.originals import Incoming, Originals, image_id_of
 
 LONGEST_NAME = 255
 TURNS_TEXT_AROUND = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -10,8 +10,8 @@ from index.records import Image
 from index.slab import Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
-from service.originals import Originals
-from service.regions import region_layout
+from service.storage.originals import Originals
+from service.storage.region_records import region_layout
 from service.worker import Records, region_records
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from models.batches import Rows, Words
 from models.matching.matcher import Matcher
 from models.rerankers.base import tiles
 from service.explain import explained
-from service.regions import Seen
 from service.results import Explained
+from service.storage.region_records import Seen
 
 Scores = npt.NDArray[np.float32]
 RowNumbers = Sequence[int] | npt.NDArray[np.int64]

@@ -22,7 +22,7 @@ from models.extractors.base import Detections, Extractor
 from service.catchup import KeptView
 from service.jobs import Wakeups
 from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
-from service.originals import Originals
+from service.storage.originals import Originals
 
 MAX_ATTEMPTS = 3
 BEAT_S = 5.0

@@ -19,10 +19,10 @@ from service.catchup import KeptView
 from service.jobs import Wakeups, open_wakeups
 from service.media.decode_pool import DecodePool
 from service.mending import mend
-from service.originals import Originals
-from service.regions import region_layout
 from service.settings import Settings
 from service.spool import remove_strays
+from service.storage.originals import Originals
+from service.storage.region_records import region_layout
 from service.worker import Worker
 
 CATALOG, REGIONS, VIEWS, EXTRACTOR = "catalog.sqlite", "regions", "views", "extractor"

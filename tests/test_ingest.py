@@ -14,7 +14,7 @@ from index.catalog import Catalog
 from service.errors import InvalidRequest, NothingAccepted, TooLarge
 from service.form import FormLimits
 from service.ingest import IngestReceipt, Intake, display_name
-from service.originals import Originals
+from service.storage.originals import Originals
 from tests.forms import CONTENT_TYPE, form, part, pieces
 from tests.pictures import encoded, huge_png
 

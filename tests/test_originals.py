@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from service.originals import Incoming, Originals, image_id_of
+from service.storage.originals import Incoming, Originals, image_id_of
 
 
 def put(originals: Originals, content: bytes) -> Incoming:

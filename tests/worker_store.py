@@ -16,9 +16,9 @@ from index.slab import Slab
 from index.view import View
 from models.batches import Regions
 from service.jobs import Wakeups
-from service.originals import Incoming, Originals
-from service.regions import region_layout
 from service.settings import Settings
+from service.storage.originals import Incoming, Originals
+from service.storage.region_records import region_layout
 from service.worker import Worker
 from service.worker_process import open_worker
 from tests.fakes import D, FakeExtractor, FakeMatcher, R

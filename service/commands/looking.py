@@ -11,7 +11,7 @@ from service.flags import read_settings
 
 if TYPE_CHECKING:
     from service.bootstrap import Loaded
-    from service.regions import Found
+    from service.storage.region_records import Found
 
 app = typer.Typer()
 
@@ -64,7 +64,7 @@ def explain(
 def found_in_file(extractor: Any, path: Path) -> "tuple[Found, tuple[int, int]]":
     """The regions of a picture file, decoded as an upload is, and its upright size."""
     from service.media.decode_pool import DecodeFailed, DecodePool  # noqa: PLC0415
-    from service.regions import found_in  # noqa: PLC0415
+    from service.storage.region_records import found_in  # noqa: PLC0415
 
     with DecodePool.from_settings(read_settings({}), workers=1) as pool:
         try:

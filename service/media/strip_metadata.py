@@ -15,7 +15,7 @@ import PIL.Image
 
 from service.media import pixels
 from service.media.decode_pool import DecodePool
-from service.originals import MEDIA_TYPES
+from service.storage.originals import MEDIA_TYPES
 
 JPEG_COLOUR = ((0xE0, b"JFIF\0"), (0xE2, b"ICC_PROFILE\0"), (0xEE, b"Adobe"))
 # A marker inside or after compressed data; FF 00 is a data byte, FF D0 to D7 are restarts.

@@ -5,7 +5,7 @@ from pathlib import Path
 from index.catalog import Catalog
 from index.slab import Slab
 from index.view import View
-from service.regions import region_layout
+from service.storage.region_records import region_layout
 
 NUM_REGIONS, FEATURE_DIM = 36, 1280  # of the shipped detector
 
