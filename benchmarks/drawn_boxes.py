@@ -19,7 +19,7 @@ from models.extractors.base import PICTURE
 from service.bootstrap import detector_of
 from service.commands.looking import found_in_file
 from service.folders import picture_files
-from service.results import Box, Region
+from service.search.types import Box, Region
 
 SVG_SIDE = 480  # of the longer side
 LETTERS = 1 / 40  # height of a letter, as a share of the longer side

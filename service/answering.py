@@ -8,8 +8,8 @@ from index.records import Failure, Image, JobStatus
 from service.asked import FilterAsked, Range
 from service.errors import InvalidRequest
 from service.found import CaptionHit, ExplanationAnswer, PictureHit, Token
-from service.results import CaptionFound, Explained, Hit, Outcome, Region
 from service.schemas import Box, FailureAnswer, ImageListed, JobAnswer
+from service.search.types import CaptionFound, Explained, Hit, Outcome, Region
 
 # The first and last second of the years 1 to 9999: a date near either end, in a zone of its own, may lie outside.
 FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0

@@ -20,8 +20,8 @@ from service.ingest import Intake
 from service.media.decode_pool import DecodePool
 from service.metrics import Metrics
 from service.progress import Progress
-from service.search import Search
-from service.served import Models, Served
+from service.search.engine import Search
+from service.search.model_views import Models, Served
 from service.settings import Settings
 from service.storage.originals import Originals
 from service.storage.region_records import StoredRegions

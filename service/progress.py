@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from index.catalog import Catalog
 from index.records import JobStatus
-from service.served import Models
+from service.search.model_views import Models
 
 REMEMBERED = 10_000  # jobs; a forgotten one is judged afresh, which only takes longer while others ingest
 

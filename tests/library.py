@@ -14,8 +14,8 @@ from index.slab import Slab
 from index.view import ViewWriter
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodeFailed, DecodePool
-from service.search import Search
-from service.served import Models, Served
+from service.search.engine import Search
+from service.search.model_views import Models, Served
 from service.storage.originals import Originals
 from service.storage.region_records import StoredRegions, region_layout
 from tests.fakes import COLOURS, FakeExtractor, FakeMatcher

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service import rerank
-from service.results import TextQuestion
+from service.search import rerank
+from service.search.types import TextQuestion
 from tests.library import Library, image_id_of, sixty_four, two_coloured
 
 

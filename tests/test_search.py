@@ -12,7 +12,7 @@ from index.filters import Filter
 from models.batches import Words
 from models.matching.calibration import Calibration, Evidence
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
-from service.results import ImageQuestion, Outcome, TextQuestion
+from service.search.types import ImageQuestion, Outcome, TextQuestion
 from tests.fakes import COLOURS, FakeMatcher
 from tests.library import NAMES, NOW, Library, image_id_of, sixty_four, two_coloured
 

@@ -78,7 +78,7 @@ def found_in_file(extractor: Any, path: Path) -> "tuple[Found, tuple[int, int]]"
 def explained_pair(loaded: "Loaded", sentence: str, found: "Found") -> dict[str, Any]:
     """Score and reasons of one sentence with one picture, by the default model."""
     from service.answering import explanation  # noqa: PLC0415
-    from service.explain import explained  # noqa: PLC0415
+    from service.search.explain import explained  # noqa: PLC0415
 
     name, matcher = next(iter(loaded.matchers.items()))
     images, _ = matcher.encode_regions(found.as_batch())

@@ -7,7 +7,7 @@ from service.errors import Problem, UnknownModel, ViewNotBuilt
 from service.routes.problems import problems
 from service.routes.using import Using
 from service.schemas import ModelListed, ModelsAnswer
-from service.served import Served, not_built
+from service.search.model_views import Served, not_built
 
 router = APIRouter(tags=["models"])
 

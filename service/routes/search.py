@@ -28,10 +28,10 @@ from service.errors import (
 from service.form import Form, FormLimits, SpooledFile
 from service.found import ImageAnswer, ImageTimings, TextAnswer, Timings
 from service.media.decode_pool import DecodeFailed
-from service.results import ImageQuestion, Outcome, TextQuestion
 from service.routes.documented import IMAGE_FORM
 from service.routes.problems import invalid, problems
 from service.routes.using import Using, uploaded, while_connected
+from service.search.types import ImageQuestion, Outcome, TextQuestion
 
 router = APIRouter(tags=["search"])
 

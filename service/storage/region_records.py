@@ -13,7 +13,7 @@ import torch
 from index.slab import Layout, Slab
 from models.batches import Regions
 from models.extractors.base import REGION, Detections, Extractor
-from service.results import Box, Region
+from service.search.types import Box, Region
 
 SEEN = ("boxes", "labels", "confidence", "mask")  # the fields that say where regions are and what they show
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from models.rerankers.base import Explanation
 from models.text.vocabulary import SPECIALS
-from service.results import Explained, Word
+from service.search.types import Explained, Word
 from service.storage.region_records import Seen
 
 DIGITS = 6  # of weights; contributions stay whole, since they add up to the score

@@ -11,7 +11,7 @@ import torch
 from index.shortlist import Shortlist
 from models.matching.calibration import Evidence, leads, surprise
 from models.rerankers.base import tiles
-from service.results import Question
+from service.search.types import Question
 
 T = TypeVar("T")
 Mask = npt.NDArray[np.bool_]

@@ -14,11 +14,11 @@ from index.records import Caption, Image
 from index.view import View
 from models.batches import Regions
 from models.extractors.base import Extractor
-from service.candidates import Candidates, Mask
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
-from service.rerank import explain_captions, explain_pictures, score_captions, score_pictures
-from service.results import CaptionFound, Hit, ImageQuestion, Outcome, Question, TextQuestion
-from service.served import Models, Served
+from service.search.candidates import Candidates, Mask
+from service.search.model_views import Models, Served
+from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
+from service.search.types import CaptionFound, Hit, ImageQuestion, Outcome, Question, TextQuestion
 from service.storage.region_records import Found, StoredRegions, found_in
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products

@@ -11,8 +11,8 @@ from index.view import View
 from models.batches import Rows, Words
 from models.matching.matcher import Matcher
 from models.rerankers.base import tiles
-from service.explain import explained
-from service.results import Explained
+from service.search.explain import explained
+from service.search.types import Explained
 from service.storage.region_records import Seen
 
 Scores = npt.NDArray[np.float32]
