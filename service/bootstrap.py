@@ -16,7 +16,7 @@ from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
 from service.batcher import Batcher
 from service.cache import LocalCache, RedisCache, ResultCache
-from service.ingest import Intake
+from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
 from service.metrics import Metrics
 from service.progress import Progress

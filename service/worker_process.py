@@ -16,11 +16,11 @@ from index.slab import Slab
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
 from service.catchup import KeptView
+from service.ingest.spool import remove_strays
 from service.jobs import Wakeups, open_wakeups
 from service.media.decode_pool import DecodePool
 from service.mending import mend
 from service.settings import Settings
-from service.spool import remove_strays
 from service.storage.originals import Originals
 from service.storage.region_records import region_layout
 from service.worker import Worker

@@ -11,7 +11,7 @@ import numpy as np
 from index.catalog import Catalog
 from models.datasets.feature_collection import Collection, open_collection
 from service.bootstrap import Loaded, extractor_of
-from service.features import Taken, ingest_features
+from service.ingest.import_features import Taken, ingest_features
 from service.settings import Settings
 from service.worker_process import open_worker
 from tests.fakes import FakeExtractor, FakeMatcher

@@ -134,7 +134,7 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 from models.datasets.feature_collection import open_collection
-from service.features import ingest_features
+from service.ingest.import_features import ingest_features
 from tests.fakes import FakeExtractor
 for line in sys.stdin:
     child = os.fork()

@@ -12,8 +12,8 @@ import pytest
 
 from index.catalog import Catalog
 from service.errors import InvalidRequest, NothingAccepted, TooLarge
-from service.form import FormLimits
-from service.ingest import IngestReceipt, Intake, display_name
+from service.ingest.intake import IngestReceipt, Intake, display_name
+from service.ingest.multipart import FormLimits
 from service.storage.originals import Originals
 from tests.forms import CONTENT_TYPE, form, part, pieces
 from tests.pictures import encoded, huge_png

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.errors import InvalidRequest
-from service.manifest import parse_manifest, unix_seconds
+from service.ingest.manifest import parse_manifest, unix_seconds
 
 
 def parsed(entry: dict[str, Any]) -> Any:

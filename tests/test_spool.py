@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequest, TooLarge
-from service.form import FormLimits
-from service.spool import remove_strays, spooled
+from service.ingest.multipart import FormLimits
+from service.ingest.spool import remove_strays, spooled
 from tests.forms import CONTENT_TYPE, form, part, pieces
 
 LIMITS = FormLimits(max_file_bytes=1000, max_body_bytes=20_000, max_files=20, max_field_bytes=500)

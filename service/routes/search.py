@@ -25,8 +25,8 @@ from service.errors import (
     UnreadablePicture,
     ViewNotBuilt,
 )
-from service.form import Form, FormLimits, SpooledFile
 from service.found import ImageAnswer, ImageTimings, TextAnswer, Timings
+from service.ingest.multipart import Form, FormLimits, SpooledFile
 from service.media.decode_pool import DecodeFailed
 from service.routes.documented import IMAGE_FORM
 from service.routes.problems import invalid, problems

@@ -9,8 +9,8 @@ from fastapi import Depends, Request
 
 from service.bootstrap import Services
 from service.errors import Problem
-from service.form import Form, FormLimits
-from service.spool import spooled
+from service.ingest.multipart import Form, FormLimits
+from service.ingest.spool import spooled
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from models.datasets.feature_collection import Collection, Featured
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
-from service.ingest import Rejected, display_name
+from service.ingest.intake import Rejected, display_name
 from service.storage.region_records import region_layout
 from service.worker import Records
 from service.worker_process import CATALOG, EXTRACTOR, REGIONS, stored_extractor

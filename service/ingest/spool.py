@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from service.errors import TooLarge
-from service.form import Form, FormLimits, FormReader, boundary_of
+from service.ingest.multipart import Form, FormLimits, FormReader, boundary_of
 from service.settings import MB
 
 __all__ = ["Form", "FormLimits", "remove_strays", "spooled"]

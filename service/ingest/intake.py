@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from index.catalog import Catalog
 from index.records import NewPicture
 from service.errors import FeaturesOnly, InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
-from service.form import Form, FormLimits, SpooledFile
-from service.manifest import Described, parse_manifest
+from service.ingest.manifest import Described, parse_manifest
+from service.ingest.multipart import Form, FormLimits, SpooledFile
+from service.ingest.spool import spooled
 from service.media.inspect import inspect
 from service.settings import Settings
-from service.spool import spooled
 from service.storage.originals import Incoming, Originals, image_id_of
 
 LONGEST_NAME = 255
