@@ -26,7 +26,7 @@ from service.settings import Settings
 from service.storage.originals import Originals
 from service.storage.region_records import StoredRegions
 from service.weights import DETECTOR, Misconfigured, load_models
-from service.worker_process import CATALOG, EXTRACTOR, REGIONS, VIEWS, refuse_other_extractor
+from service.worker.process import CATALOG, EXTRACTOR, REGIONS, VIEWS, refuse_other_extractor
 
 log = logging.getLogger(__name__)
 

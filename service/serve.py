@@ -12,10 +12,10 @@ import uvicorn
 
 from service.app import create_app
 from service.bootstrap import Loaded, build_services
-from service.jobs import open_notifier
 from service.settings import Settings
-from service.supervisor import supervised_worker
-from service.worker_process import serve_worker
+from service.worker.process import serve_worker
+from service.worker.supervisor import supervised_worker
+from service.worker.wakeups import open_notifier
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import PIL.Image
 
 from models.extractors.base import Detections
 from service.settings import Settings
-from service.worker_process import serve_worker
+from service.worker.process import serve_worker
 from tests.fakes import FakeExtractor, FakeMatcher
 
 

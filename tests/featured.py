@@ -13,7 +13,7 @@ from models.datasets.feature_collection import Collection, open_collection
 from service.bootstrap import Loaded, extractor_of
 from service.ingest.import_features import Taken, ingest_features
 from service.settings import Settings
-from service.worker_process import open_worker
+from service.worker.process import open_worker
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.library import two_coloured
 

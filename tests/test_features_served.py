@@ -11,10 +11,10 @@ from models.datasets.feature_collection import open_collection
 from service.bootstrap import Loaded
 from service.commands.asking import reasons
 from service.found import ImageAnswer, TextAnswer
-from service.mending import mend
 from service.schemas import ImagesAnswer, RegionsAnswer
 from service.settings import Settings
 from service.weights import Misconfigured
+from service.worker.repair import mend
 from tests.api import Web, checked, png, problem
 from tests.fakes import FakeExtractor
 from tests.featured import PAIRS, THEIRS, built, take_in, theirs, totals

@@ -34,7 +34,7 @@ IN_FUNCTIONS = {
 DOORS = {
     "fastapi": ("service/app.py", "service/routes/"),
     "starlette": ("service/app.py", "service/routes/"),
-    "redis": ("service/cache.py", "service/jobs.py"),
+    "redis": ("service/cache.py", "service/worker/wakeups.py"),
     "uvicorn": ("service/cli.py", "service/serve.py"),
     "typer": ("service/cli.py", "service/commands/", "service/flags.py"),
     "service.app": ("service/cli.py", "service/serve.py"),
@@ -122,10 +122,10 @@ def test_imports_point_down(path: str) -> None:
         ("service/search/engine.py", "from redis.asyncio import Redis"),
         ("service/search/engine.py", "from .routes import search"),
         ("service/search/engine.py", "from service import app"),
-        ("service/worker.py", "import onnxruntime"),
+        ("service/worker/worker.py", "import onnxruntime"),
         ("models/extractors/faster_rcnn.py", "def f():\n    import detectron2"),
         ("models/extractors/detectron2.py", "import detectron2"),
-        ("service/worker.py", "import pickle"),
+        ("service/worker/worker.py", "import pickle"),
     ],
 )
 def test_a_wrong_arrow_is_found(path: str, source: str) -> None:

@@ -10,7 +10,16 @@ import redis
 
 from index.catalog import Catalog
 from index.records import NewPicture
-from service.jobs import GROUP, STREAM, Notifier, Polling, RedisNotifier, RedisWakeups, open_notifier, open_wakeups
+from service.worker.wakeups import (
+    GROUP,
+    STREAM,
+    Notifier,
+    Polling,
+    RedisNotifier,
+    RedisWakeups,
+    open_notifier,
+    open_wakeups,
+)
 from tests.servers import RedisServer, free_port
 
 A_LONG_TIME_S = 600.0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from service.settings import Settings
-from service.supervisor import Supervised, worker_environment
+from service.worker.supervisor import Supervised, worker_environment
 from tests.files import ROOT
 
 PATIENCE_S = 60.0
@@ -59,7 +59,7 @@ def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
 def test_it_ends_when_its_parent_is_killed() -> None:
     parent = f"""
 import os, sys, time
-from service.supervisor import Supervised
+from service.worker.supervisor import Supervised
 with Supervised([sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.environ, 1.0) as supervised:
     while supervised.pid is None:
         time.sleep(0.01)

@@ -16,9 +16,9 @@ import pytest
 
 from index.lock import Locked
 from models.extractors.base import Detections
-from service import worker_process
-from service.jobs import RedisNotifier
-from service.worker_process import open_worker
+from service.worker import process as worker_process
+from service.worker.process import open_worker
+from service.worker.wakeups import RedisNotifier
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.pictures import encoded
 from tests.processes import wait_until

@@ -15,12 +15,12 @@ from index.records import Image, NewPicture
 from index.slab import Slab
 from index.view import View
 from models.batches import Regions
-from service.jobs import Wakeups
 from service.settings import Settings
 from service.storage.originals import Incoming, Originals
 from service.storage.region_records import region_layout
-from service.worker import Worker
-from service.worker_process import open_worker
+from service.worker.process import open_worker
+from service.worker.wakeups import Wakeups
+from service.worker.worker import Worker
 from tests.fakes import D, FakeExtractor, FakeMatcher, R
 
 COLOURS = ("red", "lime", "blue", "yellow", "cyan", "magenta", "white", "black")

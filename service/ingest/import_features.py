@@ -25,8 +25,8 @@ from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
 from service.ingest.intake import Rejected, display_name
 from service.storage.region_records import region_layout
-from service.worker import Records
-from service.worker_process import CATALOG, EXTRACTOR, REGIONS, stored_extractor
+from service.worker.process import CATALOG, EXTRACTOR, REGIONS, stored_extractor
+from service.worker.worker import Records
 
 BATCH = 64
 

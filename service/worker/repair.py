@@ -12,7 +12,7 @@ from models.extractors.base import Extractor
 from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.storage.region_records import region_layout
-from service.worker import Records, region_records
+from service.worker.worker import Records, region_records
 
 log = logging.getLogger(__name__)
 

@@ -15,15 +15,15 @@ from index.lock import Locked, WriterLock
 from index.slab import Slab
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
-from service.catchup import KeptView
 from service.ingest.spool import remove_strays
-from service.jobs import Wakeups, open_wakeups
 from service.media.decode_pool import DecodePool
-from service.mending import mend
 from service.settings import Settings
 from service.storage.originals import Originals
 from service.storage.region_records import region_layout
-from service.worker import Worker
+from service.worker.repair import mend
+from service.worker.view_builder import KeptView
+from service.worker.wakeups import Wakeups, open_wakeups
+from service.worker.worker import Worker
 
 CATALOG, REGIONS, VIEWS, EXTRACTOR = "catalog.sqlite", "regions", "views", "extractor"
 LOCK_PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice

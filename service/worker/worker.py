@@ -19,10 +19,10 @@ from index.catalog import Catalog
 from index.records import Picture, Ready
 from index.slab import Slab
 from models.extractors.base import Detections, Extractor
-from service.catchup import KeptView
-from service.jobs import Wakeups
 from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
 from service.storage.originals import Originals
+from service.worker.view_builder import KeptView
+from service.worker.wakeups import Wakeups
 
 MAX_ATTEMPTS = 3
 BEAT_S = 5.0
