@@ -16,7 +16,7 @@ import PIL.ImageFont
 import PIL.ImageOps
 
 from models.extractors.base import PICTURE
-from service.bootstrap import detector_of
+from service.api.services import detector_of
 from service.commands.looking import found_in_file
 from service.folders import picture_files
 from service.search.types import Box, Region

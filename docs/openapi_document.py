@@ -6,7 +6,7 @@ python -m docs.openapi_document > docs/openapi.json
 import json
 import sys
 
-from service.app import describe
+from service.api.app import describe
 
 
 def document() -> str:

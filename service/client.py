@@ -11,8 +11,15 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from service.found import ImageAnswer, TextAnswer
-from service.schemas import FailuresAnswer, ImagesAnswer, IngestAnswer, JobAnswer, ModelsAnswer, RegionsAnswer
+from service.api.schemas.resources import (
+    FailuresAnswer,
+    ImagesAnswer,
+    IngestAnswer,
+    JobAnswer,
+    ModelsAnswer,
+    RegionsAnswer,
+)
+from service.api.schemas.results import ImageAnswer, TextAnswer
 
 A = TypeVar("A", bound=BaseModel)
 

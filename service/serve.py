@@ -10,8 +10,8 @@ from types import FrameType
 
 import uvicorn
 
-from service.app import create_app
-from service.bootstrap import Loaded, build_services
+from service.api.app import create_app
+from service.api.services import Loaded, build_services
 from service.settings import Settings
 from service.worker.process import serve_worker
 from service.worker.supervisor import supervised_worker

@@ -9,9 +9,9 @@ import httpx
 import PIL.Image
 from pydantic import BaseModel
 
-from service.app import create_app
-from service.bootstrap import Loaded, Services, build_services
-from service.schemas import ProblemAnswer
+from service.api.app import create_app
+from service.api.schemas.resources import ProblemAnswer
+from service.api.services import Loaded, Services, build_services
 from service.settings import Settings
 from tests.library import NOW, Library
 

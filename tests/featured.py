@@ -10,7 +10,7 @@ import numpy as np
 
 from index.catalog import Catalog
 from models.datasets.feature_collection import Collection, open_collection
-from service.bootstrap import Loaded, extractor_of
+from service.api.services import Loaded, extractor_of
 from service.ingest.import_features import Taken, ingest_features
 from service.settings import Settings
 from service.worker.process import open_worker

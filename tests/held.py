@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.batcher import Batcher
+from service.api.accelerator import Batcher
 
 PATIENCE_S = 30.0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import uvicorn
 
-from service.app import create_app
-from service.bootstrap import Loaded, build_services
+from service.api.app import create_app
+from service.api.services import Loaded, build_services
 from service.serve import address, bound
 from service.settings import Settings
 from tests.library import Library

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.schemas import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
+from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
 from tests.api import Api, checked, problem
 from tests.fakes import FakeMatcher
 from tests.held import held

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.found import ImageAnswer
+from service.api.schemas.results import ImageAnswer
 from tests.api import Api, checked, png, problem
 from tests.library import image_id_of, sixty_four, two_coloured
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from service.found import TextAnswer
-from service.schemas import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
+from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
+from service.api.schemas.results import TextAnswer
 from tests.api import Api, checked, png, problem
 from tests.library import Library, two_coloured
 

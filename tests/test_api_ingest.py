@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.found import TextAnswer
-from service.schemas import FailuresAnswer, IngestAnswer, JobAnswer
+from service.api.schemas.resources import FailuresAnswer, IngestAnswer, JobAnswer
+from service.api.schemas.results import TextAnswer
 from tests.api import Api, checked, png, problem
 from tests.library import NAMES, Library, two_coloured
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from models.matching.calibration import Calibration, Evidence
-from service.found import TextAnswer
-from service.schemas import ModelsAnswer
+from service.api.schemas.resources import ModelsAnswer
+from service.api.schemas.results import TextAnswer
 from tests.api import Api, checked, problem
 from tests.fakes import FakeMatcher
 from tests.held import held

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.batcher import Batcher
+from service.api.accelerator import Batcher
 from service.errors import NotReady, Overloaded
 from tests.held import held
 

@@ -8,7 +8,7 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cache import LARGEST, LocalCache, RedisCache, cache_key
+from service.api.cache import LARGEST, LocalCache, RedisCache, cache_key
 from tests.servers import RedisServer
 
 

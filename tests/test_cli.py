@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import service.bootstrap
+import service.api.services
 from index.lock import WriterLock
-from service.bootstrap import Loaded
+from service.api.services import Loaded
 from service.commands import checking
 from service.flags import flag_of
 from service.settings import Settings
@@ -34,7 +34,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""
     loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])  # type: ignore[dict-item]
-    monkeypatch.setattr(service.bootstrap, "detector_of", lambda folder, device: FakeExtractor())
+    monkeypatch.setattr(service.api.services, "detector_of", lambda folder, device: FakeExtractor())
     monkeypatch.setattr(Loaded, "from_settings", lambda settings, stored=True: loaded)
 
 

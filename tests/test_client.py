@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from service.api.schemas.results import CaptionHit, PictureHit
 from service.client import BYTES_AT_ONCE, FILES_AT_ONCE, Client, Refused, Unreachable, batches
-from service.found import CaptionHit, PictureHit
 from tests.library import two_coloured
 from tests.running import running
 from tests.servers import free_port

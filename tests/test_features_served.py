@@ -8,10 +8,10 @@ import PIL.Image
 import pytest
 
 from models.datasets.feature_collection import open_collection
-from service.bootstrap import Loaded
+from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
+from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.api.services import Loaded
 from service.commands.asking import reasons
-from service.found import ImageAnswer, TextAnswer
-from service.schemas import ImagesAnswer, RegionsAnswer
 from service.settings import Settings
 from service.weights import Misconfigured
 from service.worker.repair import mend
@@ -109,7 +109,7 @@ def test_a_server_is_told_which_models_it_may_have(tmp_path: Path, monkeypatch: 
     (tmp_path / "a.tsv").write_text(six("a", 2))
     take_in(open_collection([tmp_path / "a.tsv"], extractor=THEIRS), tmp_path / "data")
     small_weights(tmp_path / "strange", "scan-t2i-avg")
-    monkeypatch.setattr("service.bootstrap.detector_of", lambda folder, device: FakeExtractor())
+    monkeypatch.setattr("service.api.services.detector_of", lambda folder, device: FakeExtractor())
 
     def loaded(weights: str) -> Loaded:
         return Loaded.from_settings(Settings(data_dir=tmp_path / "data", models=(str(tmp_path / weights),)))

@@ -32,13 +32,13 @@ IN_FUNCTIONS = {
 
 # Each outside thing has one door: the module, and the files (or folders) that may import it.
 DOORS = {
-    "fastapi": ("service/app.py", "service/routes/"),
-    "starlette": ("service/app.py", "service/routes/"),
-    "redis": ("service/cache.py", "service/worker/wakeups.py"),
+    "fastapi": ("service/api/app.py", "service/routes/"),
+    "starlette": ("service/api/app.py", "service/routes/"),
+    "redis": ("service/api/cache.py", "service/worker/wakeups.py"),
     "uvicorn": ("service/cli.py", "service/serve.py"),
     "typer": ("service/cli.py", "service/commands/", "service/flags.py"),
-    "service.app": ("service/cli.py", "service/serve.py"),
-    "service.routes": ("service/app.py", "service/routes/"),
+    "service.api.app": ("service/cli.py", "service/serve.py"),
+    "service.api.routes": ("service/api/app.py", "service/routes/"),
     "service.cli": (),
     "detectron2": ("models/extractors/detectron2.py",),
 }
@@ -137,9 +137,9 @@ def test_a_wrong_arrow_is_found(path: str, source: str) -> None:
     [
         ("models/training/trainer.py", "import json, torch.nn\ndef f():\n    import rich.progress"),
         ("index/view.py", "import sqlite3\nimport faiss\nfrom index.slab import Slab\nfrom . import slab"),
-        ("service/routes/search.py", "from fastapi import APIRouter\nfrom service.search.engine import Search"),
-        ("service/app.py", "from service.routes import search"),
-        ("service/cache.py", "import redis.asyncio"),
+        ("service/api/routes/search.py", "from fastapi import APIRouter\nfrom service.search.engine import Search"),
+        ("service/api/app.py", "from service.api.routes import search"),
+        ("service/api/cache.py", "import redis.asyncio"),
         ("models/extractors/detectron2.py", "def f():\n    import detectron2.config"),
     ],
 )

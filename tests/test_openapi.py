@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from docs.openapi_document import document
-from service.schemas import ProblemAnswer
+from service.api.schemas.resources import ProblemAnswer
 from tests.files import ROOT
 
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from service.bootstrap import Loaded
-from service.found import ImageAnswer, TextAnswer
+from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.api.services import Loaded
 from service.naming import served_name
 from service.settings import Settings
 from service.weights import Misconfigured, load_model, load_models

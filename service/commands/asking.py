@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from service.api.schemas.results import CaptionHit, PictureHit
 from service.commands.shared import (
     LOCAL,
     AsJson,
@@ -16,7 +17,6 @@ from service.commands.shared import (
     print_json,
     print_table,
 )
-from service.found import CaptionHit, PictureHit
 
 app = typer.Typer()
 

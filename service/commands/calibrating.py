@@ -34,7 +34,7 @@ def calibrate(
     from models.evaluation.fit_calibration import Plan  # noqa: PLC0415 - PyTorch comes with it
     from models.evaluation.fit_calibration import calibrate as found  # noqa: PLC0415
     from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
 
     plan = Plan(share=share, by=by, best=best, bank=bank, held_out=held_out, seed=seed)
     matcher = load_plain(folder, device_of(device))

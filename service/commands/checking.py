@@ -56,7 +56,7 @@ def _torch(settings: Settings) -> str:
 def _device(settings: Settings) -> str:
     import torch  # noqa: PLC0415
 
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
 
     device = device_of(settings.device)
     torch.zeros(1, device=device)
@@ -64,7 +64,7 @@ def _device(settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
-    from service.bootstrap import Loaded  # noqa: PLC0415
+    from service.api.services import Loaded  # noqa: PLC0415
 
     loaded = Loaded.from_settings(settings)
     models = ", ".join(f"{name} {matcher.digest}" for name, matcher in loaded.matchers.items())
@@ -101,7 +101,7 @@ def _data_dir(settings: Settings) -> str:
 
 
 def _redis(settings: Settings) -> str:
-    from service.cache import ping  # noqa: PLC0415
+    from service.api.cache import ping  # noqa: PLC0415
 
     if settings.redis_url is None:
         return "not used"

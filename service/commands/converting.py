@@ -50,7 +50,7 @@ def score(
     import numpy as np  # noqa: PLC0415
 
     from models.evaluation.score_matrix import score_all  # noqa: PLC0415
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
 
     if not out.parent.is_dir():
         raise ValueError(f"there is no folder {out.parent} to write {out.name} to")

@@ -47,7 +47,7 @@ def extract(
     device: Device = "auto",
 ) -> None:
     """Write region features of pictures. Training and evaluation read them."""
-    from service.bootstrap import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
+    from service.api.services import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
 
     extract_all(detector_of(detector, device_of(device)), dict(picture_files([images])), out)
 
@@ -82,7 +82,7 @@ def evaluate(
 
     from models.evaluation.evaluate import evaluate as measured  # noqa: PLC0415
     from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
     from service.weights import load_model  # noqa: PLC0415
 
     if gallery and (precomp or fold5):
@@ -158,7 +158,7 @@ def _extracted(
 ) -> Path:
     """The folder `out`, with features of the captioned pictures."""
     from models.datasets.scan_precomp import read_pictures  # noqa: PLC0415
-    from service.bootstrap import detector_of  # noqa: PLC0415
+    from service.api.services import detector_of  # noqa: PLC0415
 
     if images is None or captions is None:
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")

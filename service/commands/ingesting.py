@@ -91,7 +91,7 @@ def ingest_features(
 
 def take_in(collection: "Collection", settings: "Settings", captioned: set[str]) -> Sent:
     """Write features to the data directory with a progress bar. Locked, ValueError."""
-    from service.bootstrap import detector_of, device_of  # noqa: PLC0415
+    from service.api.services import detector_of, device_of  # noqa: PLC0415
     from service.ingest.import_features import ingest_features as batches_taken  # noqa: PLC0415
 
     def detector() -> "Extractor":

@@ -10,7 +10,7 @@ from service.commands.shared import AsJson, Detector, Device, Model, print_json,
 from service.flags import read_settings
 
 if TYPE_CHECKING:
-    from service.bootstrap import Loaded
+    from service.api.services import Loaded
     from service.storage.region_records import Found
 
 app = typer.Typer()
@@ -21,7 +21,7 @@ Picture = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A pi
 @app.command()
 def detect(picture: Picture, detector: Detector = None, device: Device = "auto", as_json: AsJson = False) -> None:
     """Find the regions of a picture."""
-    from service.bootstrap import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
+    from service.api.services import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
 
     extractor = detector_of(detector, device_of(device))
     found, size = found_in_file(extractor, picture)
@@ -46,7 +46,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say which region answers which word. Scores a sentence with a picture file, without a server."""
-    from service.bootstrap import Loaded  # noqa: PLC0415
+    from service.api.services import Loaded  # noqa: PLC0415
 
     given = {"device": device, "detector": detector, "models": model}
     settings = read_settings({name: value for name, value in given.items() if value is not None})
@@ -77,7 +77,7 @@ def found_in_file(extractor: Any, path: Path) -> "tuple[Found, tuple[int, int]]"
 
 def explained_pair(loaded: "Loaded", sentence: str, found: "Found") -> dict[str, Any]:
     """Score and reasons of one sentence with one picture, by the default model."""
-    from service.answering import explanation  # noqa: PLC0415
+    from service.api.serializers import explanation  # noqa: PLC0415
     from service.search.explain import explained  # noqa: PLC0415
 
     name, matcher = next(iter(loaded.matchers.items()))

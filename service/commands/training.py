@@ -101,7 +101,7 @@ def _train_detector(
     from models.datasets.captioned_features import read_captions  # noqa: PLC0415
     from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
     from models.training.detector.trainer import train_detector  # noqa: PLC0415
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
 
     folder = captions.parent
     train_detector(
@@ -126,7 +126,7 @@ def _tune_backbone(
     from models.datasets.captioned_features import read_captions  # noqa: PLC0415
     from models.training.backbone.recipe import TuningRecipe  # noqa: PLC0415
     from models.training.backbone.trainer import Tuning  # noqa: PLC0415
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
 
     train, dev = (read_captions(captions, split) for split in splits)
     recipe = changed(TuningRecipe(), changes)
@@ -146,7 +146,7 @@ def _train_matcher(
 ) -> None:
     from models.matching.checkpoint import load_plain  # noqa: PLC0415
     from models.training.trainer import Training  # noqa: PLC0415
-    from service.bootstrap import device_of  # noqa: PLC0415
+    from service.api.services import device_of  # noqa: PLC0415
 
     if name not in RECIPES:
         raise ValueError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")

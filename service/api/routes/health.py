@@ -6,12 +6,12 @@ import logging
 from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
 
-from service.bootstrap import Services
+from service.api.dependencies import Using
+from service.api.metrics import Metrics
+from service.api.problems import problems
+from service.api.schemas.resources import LiveAnswer, ReadyAnswer
+from service.api.services import Services
 from service.errors import NotReady, Overloaded, Problem
-from service.metrics import Metrics
-from service.routes.problems import problems
-from service.routes.using import Using
-from service.schemas import LiveAnswer, ReadyAnswer
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])

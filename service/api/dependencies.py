@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
-from service.bootstrap import Services
+from service.api.services import Services
 from service.errors import Problem
 from service.ingest.multipart import Form, FormLimits
 from service.ingest.spool import spooled

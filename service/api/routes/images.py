@@ -5,14 +5,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from index.records import Image
-from service.answering import box, listed
-from service.bootstrap import Services
+from service.api.dependencies import Using
+from service.api.problems import problems
+from service.api.schemas.resources import ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue
+from service.api.serializers import box, listed
+from service.api.services import Services
 from service.errors import InvalidRequest, NotFound, Problem, UnreadablePicture
 from service.media.decode_pool import DecodeFailed
 from service.media.strip_metadata import served
-from service.routes.problems import problems
-from service.routes.using import Using
-from service.schemas import ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue
 
 router = APIRouter(tags=["pictures"])
 

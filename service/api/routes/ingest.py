@@ -2,7 +2,11 @@
 
 from fastapi import APIRouter, Request, Response
 
-from service.answering import failure, job_answer
+from service.api.dependencies import Using, content_length
+from service.api.openapi import INGEST_FORM
+from service.api.problems import problems
+from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
+from service.api.serializers import failure, job_answer
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -11,10 +15,6 @@ from service.errors import (
     Problem,
     TooLarge,
 )
-from service.routes.documented import INGEST_FORM
-from service.routes.problems import problems
-from service.routes.using import Using, content_length
-from service.schemas import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
 
 router = APIRouter(tags=["ingestion"])
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from service.schemas import Answer, Box
+from service.api.schemas.resources import Answer, Box
 
 
 class Token(Answer):

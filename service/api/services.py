@@ -14,12 +14,12 @@ from models.extractors.config import CONFIG_FILE
 from models.extractors.registry import load_extractor
 from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
-from service.batcher import Batcher
-from service.cache import LocalCache, RedisCache, ResultCache
+from service.api.accelerator import Batcher
+from service.api.cache import LocalCache, RedisCache, ResultCache
+from service.api.job_progress import Progress
+from service.api.metrics import Metrics
 from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
-from service.metrics import Metrics
-from service.progress import Progress
 from service.search.engine import Search
 from service.search.model_views import Models, Served
 from service.settings import Settings

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from service.asked import ImageAsked
-from service.routes.examples import EXAMPLES
-from service.routes.problems import PROBLEM_JSON
-from service.schemas import ProblemAnswer
+from service.api.openapi_examples import EXAMPLES
+from service.api.problems import PROBLEM_JSON
+from service.api.schemas.requests import ImageAsked
+from service.api.schemas.resources import ProblemAnswer
 
 BINARY = {"type": "string", "format": "binary"}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from index.filters import Filter
 from index.records import Failure, Image, JobStatus
-from service.asked import FilterAsked, Range
+from service.api.schemas.requests import FilterAsked, Range
+from service.api.schemas.resources import Box, FailureAnswer, ImageListed, JobAnswer
+from service.api.schemas.results import CaptionHit, ExplanationAnswer, PictureHit, Token
 from service.errors import InvalidRequest
-from service.found import CaptionHit, ExplanationAnswer, PictureHit, Token
-from service.schemas import Box, FailureAnswer, ImageListed, JobAnswer
 from service.search.types import CaptionFound, Explained, Hit, Outcome, Region
 
 # The first and last second of the years 1 to 9999: a date near either end, in a zone of its own, may lie outside.

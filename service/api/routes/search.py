@@ -10,10 +10,14 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
-from service.answering import caption_hits, filter_of, picture_hits
-from service.asked import ImageAsked, SearchAsked, TextAsked
-from service.bootstrap import Services
-from service.cache import cache_key
+from service.api.cache import cache_key
+from service.api.dependencies import Using, uploaded, while_connected
+from service.api.openapi import IMAGE_FORM
+from service.api.problems import invalid, problems
+from service.api.schemas.requests import ImageAsked, SearchAsked, TextAsked
+from service.api.schemas.results import ImageAnswer, ImageTimings, TextAnswer, Timings
+from service.api.serializers import caption_hits, filter_of, picture_hits
+from service.api.services import Services
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -25,12 +29,8 @@ from service.errors import (
     UnreadablePicture,
     ViewNotBuilt,
 )
-from service.found import ImageAnswer, ImageTimings, TextAnswer, Timings
 from service.ingest.multipart import Form, FormLimits, SpooledFile
 from service.media.decode_pool import DecodeFailed
-from service.routes.documented import IMAGE_FORM
-from service.routes.problems import invalid, problems
-from service.routes.using import Using, uploaded, while_connected
 from service.search.types import ImageQuestion, Outcome, TextQuestion
 
 router = APIRouter(tags=["search"])

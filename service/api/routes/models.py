@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
-from service.bootstrap import Services
+from service.api.dependencies import Using
+from service.api.problems import problems
+from service.api.schemas.resources import ModelListed, ModelsAnswer
+from service.api.services import Services
 from service.errors import Problem, UnknownModel, ViewNotBuilt
-from service.routes.problems import problems
-from service.routes.using import Using
-from service.schemas import ModelListed, ModelsAnswer
 from service.search.model_views import Served, not_built
 
 router = APIRouter(tags=["models"])

@@ -16,7 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.bootstrap import Services
+from service.api.dependencies import Gone
+from service.api.openapi import complete
+from service.api.problems import invalid, response_of
+from service.api.routes import health, images, ingest, models, search
+from service.api.services import Services
 from service.errors import (
     BadRequest,
     MethodNotAllowed,
@@ -24,10 +28,6 @@ from service.errors import (
     Problem,
     TooLarge,
 )
-from service.routes import health, images, ingest, models, search
-from service.routes.documented import complete
-from service.routes.problems import invalid, response_of
-from service.routes.using import Gone
 
 log = logging.getLogger(__name__)
 
