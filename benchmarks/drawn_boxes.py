@@ -17,8 +17,8 @@ import PIL.ImageOps
 
 from models.extractors.base import PICTURE
 from service.api.services import detector_of
-from service.commands.looking import found_in_file
-from service.folders import picture_files
+from service.cli.commands.looking import found_in_file
+from service.cli.picture_files import picture_files
 from service.search.types import Box, Region
 
 SVG_SIDE = 480  # of the longer side

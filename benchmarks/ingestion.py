@@ -62,7 +62,7 @@ def main() -> None:
     extractor = load_detector(WEIGHTS / "detector")
     bare(extractor, files[: given.batch], given.batch)
     with tempfile.TemporaryDirectory() as data:
-        command = [sys.executable, "-m", "service.cli", "serve", "--data-dir", data, "--port", str(PORT)]
+        command = [sys.executable, "-m", "service.cli.main", "serve", "--data-dir", data, "--port", str(PORT)]
         server = subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL)
         try:
             client = Client(f"http://127.0.0.1:{PORT}")

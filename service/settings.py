@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.naming import served_name
+from service.model_names import served_name
 
 PREFIX = "REGARD_"
 OF_THE_TESTS = ("REGARD_TEST_", "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD")

@@ -125,7 +125,7 @@ def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     def run(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
         status = 0
-        from service.cli import main  # noqa: PLC0415 - many tests need no command
+        from service.cli.main import main  # noqa: PLC0415 - many tests need no command
 
         try:
             main()

@@ -16,7 +16,7 @@ from models.bench.timing import Best, Turns, hardware, in_turns, processor
 from models.bench.training import MODELS, random_batch, step
 from models.rerankers.base import Reranker
 from models.rerankers.registry import RERANKERS
-from service.commands import measuring
+from service.cli.commands import measuring
 
 SIZES = Sizes(pairs=6, regions=5, words=4, width=16)
 

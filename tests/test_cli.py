@@ -13,8 +13,8 @@ import pytest
 import service.api.services
 from index.lock import WriterLock
 from service.api.services import Loaded
-from service.commands import checking
-from service.flags import flag_of
+from service.cli.commands import checking
+from service.cli.settings_options import flag_of
 from service.settings import Settings
 from tests.fakes import FakeExtractor, FakeMatcher
 from tests.files import ROOT
@@ -46,7 +46,7 @@ def photos(folder: Path, *colours: str) -> Path:
 
 
 def test_help_lists_the_commands_and_loads_no_model() -> None:
-    code = "import sys; sys.argv = ['regard', '--help']\nfrom service.cli import main\ntry: main()\n"
+    code = "import sys; sys.argv = ['regard', '--help']\nfrom service.cli.main import main\ntry: main()\n"
     code += "finally: print('heavy:', [m for m in ('torch', 'faiss', 'fastapi', 'PIL') if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "heavy: []" in ran.stdout

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.datasets.feature_store import open_features
-from service.cli import main
+from service.cli.main import main
 from tests import authors
 from tests.test_tsv import six
 

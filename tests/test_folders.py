@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.folders import picture_files
+from service.cli.picture_files import picture_files
 
 
 def make(folder: Path, *names: str) -> None:

@@ -35,11 +35,11 @@ DOORS = {
     "fastapi": ("service/api/app.py", "service/routes/"),
     "starlette": ("service/api/app.py", "service/routes/"),
     "redis": ("service/api/cache.py", "service/worker/wakeups.py"),
-    "uvicorn": ("service/cli.py", "service/serve.py"),
-    "typer": ("service/cli.py", "service/commands/", "service/flags.py"),
-    "service.api.app": ("service/cli.py", "service/serve.py"),
+    "uvicorn": ("service/cli/main.py", "service/serve.py"),
+    "typer": ("service/cli/main.py", "service/commands/", "service/cli/settings_options.py"),
+    "service.api.app": ("service/cli/main.py", "service/serve.py"),
     "service.api.routes": ("service/api/app.py", "service/routes/"),
-    "service.cli": (),
+    "service.cli.main": (),
     "detectron2": ("models/extractors/detectron2.py",),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

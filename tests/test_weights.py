@@ -6,9 +6,9 @@ import pytest
 
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
-from service.naming import served_name
+from service.model_loading import Misconfigured, load_model, load_models
+from service.model_names import served_name
 from service.settings import Settings
-from service.weights import Misconfigured, load_model, load_models
 from tests.api import Web, checked, problem
 from tests.fakes import FakeExtractor
 from tests.pictures import encoded

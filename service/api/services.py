@@ -20,12 +20,12 @@ from service.api.job_progress import Progress
 from service.api.metrics import Metrics
 from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
+from service.model_loading import DETECTOR, Misconfigured, load_models
 from service.search.engine import Search
 from service.search.model_views import Models, Served
 from service.settings import Settings
 from service.storage.originals import Originals
 from service.storage.region_records import StoredRegions
-from service.weights import DETECTOR, Misconfigured, load_models
 from service.worker.process import CATALOG, EXTRACTOR, REGIONS, VIEWS, refuse_other_extractor
 
 log = logging.getLogger(__name__)

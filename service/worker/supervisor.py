@@ -94,7 +94,7 @@ def _release(process: "subprocess.Popen[bytes]") -> None:
 
 def supervised_worker(settings: Settings) -> Supervised:
     """A worker of these settings."""
-    command = [sys.executable, "-P", "-m", "service.cli", "worker", "--end-with-stdin"]
+    command = [sys.executable, "-P", "-m", "service.cli.main", "worker", "--end-with-stdin"]
     return Supervised(command, worker_environment(settings), FIRST_DELAY_S)
 
 

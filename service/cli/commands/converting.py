@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.shared import Device, note, progress
+from service.cli.commands.shared import Device, note, progress
 
 app = typer.Typer()
 

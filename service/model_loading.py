@@ -6,7 +6,7 @@ from pathlib import Path
 from models.matching.checkpoint import WEIGHTS, load_matcher
 from models.matching.ensemble import combined
 from models.matching.matcher import Matcher
-from service.naming import members_of, served_name
+from service.model_names import members_of, served_name
 
 DETECTOR = "detector"
 

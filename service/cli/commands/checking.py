@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from service.commands.shared import AsJson, print_json, print_table
-from service.flags import settings_flags
+from service.cli.commands.shared import AsJson, print_json, print_table
+from service.cli.settings_options import settings_flags
 from service.settings import Settings
 
 app = typer.Typer()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.commands.shared import AsJson, Detector, Device, print_json, print_table, progress
-from service.flags import read_settings
-from service.folders import picture_files
+from service.cli.commands.shared import AsJson, Detector, Device, print_json, print_table, progress
+from service.cli.picture_files import picture_files
+from service.cli.settings_options import read_settings
 
 if TYPE_CHECKING:
     from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
@@ -83,7 +83,7 @@ def evaluate(
     from models.evaluation.evaluate import evaluate as measured  # noqa: PLC0415
     from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
-    from service.weights import load_model  # noqa: PLC0415
+    from service.model_loading import load_model  # noqa: PLC0415
 
     if gallery and (precomp or fold5):
         raise typer.BadParameter("--gallery goes with --captions, and not with --fold5")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.commands.asking import reasons
-from service.commands.shared import AsJson, Detector, Device, Model, print_json, print_table
-from service.flags import read_settings
+from service.cli.commands.asking import reasons
+from service.cli.commands.shared import AsJson, Detector, Device, Model, print_json, print_table
+from service.cli.settings_options import read_settings
 
 if TYPE_CHECKING:
     from service.api.services import Loaded

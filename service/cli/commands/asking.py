@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from service.api.schemas.results import CaptionHit, PictureHit
-from service.commands.shared import (
+from service.cli.commands.shared import (
     LOCAL,
     AsJson,
     Client,

@@ -5,8 +5,7 @@ import sys
 import typer
 
 from index.lock import Locked
-from service.client import Refused, Unreachable
-from service.commands import (
+from service.cli.commands import (
     asking,
     calibrating,
     checking,
@@ -19,6 +18,7 @@ from service.commands import (
     training,
     words,
 )
+from service.client import Refused, Unreachable
 
 app = typer.Typer(
     name="regard",

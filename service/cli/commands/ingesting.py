@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.commands.shared import LOCAL, AsJson, Client, Url, note, print_json, progress
+from service.cli.picture_files import picture_files
 from service.client import Refused, batches
-from service.commands.shared import LOCAL, AsJson, Client, Url, note, print_json, progress
-from service.folders import picture_files
 
 if TYPE_CHECKING:
     from models.datasets.feature_collection import Collection
@@ -79,7 +79,7 @@ def ingest_features(
     Writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
     """
     from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - PyTorch comes with it
-    from service.flags import read_settings  # noqa: PLC0415
+    from service.cli.settings_options import read_settings  # noqa: PLC0415
 
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     about = {name: said["captions"] for name, said in ({} if captions is None else read_manifest(captions)).items()}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.shared import note, print_table
+from service.cli.commands.shared import note, print_table
 
 app = typer.Typer()
 

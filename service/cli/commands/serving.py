@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from service.flags import settings_flags
+from service.cli.settings_options import settings_flags
 from service.settings import Settings
 
 app = typer.Typer()
@@ -58,8 +58,8 @@ def _run_worker(settings: Settings, end_with_stdin: bool) -> None:
 def _take_in(url: str, photos: Path) -> None:
     import time  # noqa: PLC0415
 
+    from service.cli.commands.ingesting import report, send  # noqa: PLC0415
     from service.client import Client, Refused, Unreachable  # noqa: PLC0415
-    from service.commands.ingesting import report, send  # noqa: PLC0415
 
     with Client(url) as client:
         while not client.is_alive():
