@@ -20,7 +20,7 @@ from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from models.text.vocabulary import Vocabulary
 
-WEIGHTS = Path(__file__).parent / "weights"
+WEIGHTS = Path(__file__).parent.parent / "weights"
 CALIBRATION = "calibration.json"  # this and the next are optional; part of the digest where they are there
 BANK = "hubs.safetensors"
 FORMAT = 1

@@ -19,7 +19,7 @@ from service.media.decode_worker import HEAD, write_frame
 from service.settings import Settings
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
-PACKAGES = Path(__file__).parent.parent  # a child started here finds `service` whether it is installed or not
+PACKAGES = Path(__file__).parent.parent.parent  # a child started here finds `service` whether it is installed or not
 
 
 @dataclass(frozen=True)

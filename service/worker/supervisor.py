@@ -16,7 +16,7 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 LASTED_S = 60.0  # a process that lived this long did not fail at its start
 POLITE_S = 30.0  # a worker told to end finishes the batch in hand
 
-PACKAGES = str(Path(__file__).parent.parent)
+PACKAGES = str(Path(__file__).parent.parent.parent)
 
 log = logging.getLogger(__name__)
 
