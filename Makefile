@@ -28,7 +28,7 @@ export OMP_WAIT_POLICY ?= passive
 
 help:
 	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
-	@echo 'make test [TESTS=tests/test_rows.py]              run the tests'
+	@echo 'make test [TESTS=tests/models/test_batches.py]              run the tests'
 	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
 	@echo 'make bench BENCH=name [ARGS=..]                   measure'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'

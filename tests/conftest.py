@@ -11,8 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.regard import Regard
-from tests.servers import RedisServer, free_port
+from tests.support.cli_runner import Regard
+from tests.support.redis_server import RedisServer, free_port
 
 TEST_DATA = "REGARD_TEST_DATA"
 REQUIRE_ALL = os.environ.get("REGARD_REQUIRE_ALL") == "1"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from tests.files import ROOT
+from tests.support.project_files import ROOT
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from tests.e2e.pictures import Photo
-from tests.servers import free_port
+from tests.support.redis_server import free_port
 
 T = TypeVar("T")
 REGARD = str(Path(sys.executable).with_name("regard"))

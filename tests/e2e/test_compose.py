@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.compose import Service, compose, image_command, image_environment, service
 from tests.e2e.pictures import Photo, photos
 from tests.e2e.stack import REGARD, Stack, until
-from tests.servers import RedisServer
+from tests.support.redis_server import RedisServer
 
 PICTURES = 12
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, until
-from tests.files import ROOT
-from tests.processes import children_of
+from tests.support.processes import children_of
+from tests.support.project_files import ROOT
 
 pytestmark = pytest.mark.timeout(2000)
 

@@ -18,7 +18,7 @@ from index.catalog import Catalog
 from tests.e2e.pictures import Photo, photos, queries
 from tests.e2e.stack import Stack, until
 from tests.e2e.stores import assert_whole
-from tests.servers import RedisServer
+from tests.support.redis_server import RedisServer
 
 KILLS = int(os.environ.get("REGARD_KILLS", "6"))
 PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "40"))

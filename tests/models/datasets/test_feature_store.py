@@ -1,0 +1,56 @@
+"""Features of many pictures, made once."""
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from models.datasets.feature_store import extract, open_features
+from tests.support.fakes import COLOURS, FakeExtractor
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> dict[str, Path]:
+    files = {}
+    for name, colour in COLOURS.items():
+        files[name] = tmp_path / f"{name}.png"
+        PIL.Image.new("RGB", (16, 12), tuple(255 * part for part in colour)).save(files[name])
+    return files
+
+
+def test_arrays_hold_what_the_extractor_said(photographs: dict[str, Path], tmp_path: Path) -> None:
+    extractor = FakeExtractor()
+    assert list(extract(extractor, photographs, tmp_path / "out", batch=3)) == [3, 6, 8]
+    features = open_features(tmp_path / "out")
+    expected = extractor.extract([PIL.Image.open(path).convert("RGB") for path in photographs.values()])
+    assert features.ids == tuple(photographs)
+    assert features.digest == extractor.digest
+    for name, tensor in expected.tensors().items():
+        array = getattr(features, name)
+        np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-3)
+    with pytest.raises(ValueError, match="read-only"):
+        features.features[0] = 0
+
+
+def test_a_killed_extraction_goes_on_and_repeats_nothing(photographs: dict[str, Path], tmp_path: Path) -> None:
+    for _ in extract(FakeExtractor(), photographs, tmp_path / "cut", batch=3):
+        break  # as a kill after the first batch leaves it
+    with pytest.raises(ValueError, match="3 of 8"):
+        open_features(tmp_path / "cut")
+    assert list(extract(FakeExtractor(), photographs, tmp_path / "cut", batch=3)) == [6, 8]
+    for _ in extract(FakeExtractor(), photographs, tmp_path / "whole", batch=3):
+        pass
+    cut, whole = open_features(tmp_path / "cut"), open_features(tmp_path / "whole")
+    assert np.array_equal(cut.features, whole.features)
+    assert np.array_equal(cut.boxes, whole.boxes)
+
+
+def test_another_extractor_or_other_photographs_are_refused(photographs: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    list(extract(FakeExtractor(), photographs, out))
+    with pytest.raises(ValueError, match="made by extractor fake-extractor, not another"):
+        next(extract(FakeExtractor("another"), photographs, out))
+    del photographs["red"]
+    with pytest.raises(ValueError, match="other photographs"):
+        next(extract(FakeExtractor(), photographs, out))

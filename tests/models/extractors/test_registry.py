@@ -1,0 +1,48 @@
+"""Which extractor a folder holds."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.extractors.bottom_up.extractor import BottomUp
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, save_detector
+from models.extractors.grid import Grid
+from models.extractors.registry import KINDS, UnknownExtractor, load_extractor
+from tests.models.extractors.bottom_up.test_extractor import folder
+from tests.support import caffe_weights
+
+
+@pytest.fixture(scope="module")
+def detector_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    at = tmp_path_factory.mktemp("detector")
+    save_detector(FasterRcnn(DetectorConfig(labels=("cat",), neck_width=16, head_width=16)), at)
+    return at
+
+
+def test_a_folder_that_names_no_kind_holds_the_projects_own_detector(detector_folder: Path) -> None:
+    loaded = load_extractor(detector_folder)
+    assert isinstance(loaded, FasterRcnn)
+    config = json.loads((detector_folder / "config.json").read_text(encoding="utf-8"))
+    (detector_folder / "config.json").write_text(json.dumps({"kind": "faster-rcnn", **config}), encoding="utf-8")
+    assert load_extractor(detector_folder).digest == loaded.digest
+
+
+def test_the_named_kind_is_loaded(detector_folder: Path, tmp_path: Path) -> None:
+    assert isinstance(
+        load_extractor(folder(tmp_path / "b", caffe_weights.random_weights(caffe_weights.Size()))), BottomUp
+    )
+    (tmp_path / "config.json").write_text(
+        json.dumps({"kind": "grid", "backbone": str(detector_folder), "side": 64}), encoding="utf-8"
+    )
+    grid = load_extractor(tmp_path)
+    assert isinstance(grid, Grid)
+    assert grid.num_regions == 4
+
+
+def test_an_unknown_kind_is_told_with_those_known(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"kind": "yolo"}', encoding="utf-8")
+    with pytest.raises(UnknownExtractor, match=f"'yolo'; known: {', '.join(KINDS)}"):
+        load_extractor(tmp_path)

@@ -1,0 +1,94 @@
+"""Training of the detector: the same recipe gives the same weights, killed or not."""
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torchvision.models import mobilenet_v2
+
+from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.training.detector.pseudo_labels import look_at_all
+from models.training.detector.recipe import DetectorRecipe, batch_views, learning_rate
+from models.training.detector.trainer import LESSONS_FILE, train_detector
+from tests.models.training.detector.test_pseudo_labels import OneBoxTeacher
+
+RECIPE = DetectorRecipe(steps=4, batch=2, warmup=2, save_every=2, sides=(64.0, 96.0))
+
+
+@pytest.fixture
+def material(tmp_path: Path) -> dict[str, Path]:
+    """Photographs by name, and under "backbone" an untrained MobileNetV2."""
+    torch.manual_seed(0)
+    save_file(mobilenet_v2().state_dict(), tmp_path / "backbone.safetensors")
+    random = np.random.default_rng(0)
+    files = {}
+    for number in range(5):
+        files[f"{number}.png"] = tmp_path / f"{number}.png"
+        PIL.Image.fromarray(random.integers(0, 256, (32, 32, 3), np.uint8)).save(files[f"{number}.png"])
+    return files | {"backbone": tmp_path / "backbone.safetensors"}
+
+
+def train(material: dict[str, Path], out: Path, recipe: DetectorRecipe = RECIPE) -> dict[str, Tensor]:
+    """Trains in `out`, where the teacher has already looked at everything; the weights."""
+    photographs = {name: path for name, path in material.items() if name != "backbone"}
+    out.mkdir(exist_ok=True)
+    list(look_at_all(OneBoxTeacher(), photographs, out / LESSONS_FILE))
+    detector = train_detector(
+        recipe,
+        photographs=photographs,
+        backbone_file=material["backbone"],
+        teacher_file=Path("nobody looks again"),
+        out=out,
+        threads=1,
+    )
+    return detector.state_dict()
+
+
+def test_a_killed_training_ends_with_the_same_weights(
+    material: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(material, tmp_path / "whole")
+    steps = 0
+
+    def killed_in_the_fourth(*args: object, **kwargs: object) -> dict[str, Tensor]:
+        nonlocal steps
+        steps += 1
+        if steps == 4:
+            raise KeyboardInterrupt
+        return losses(*args, **kwargs)
+
+    losses = FasterRcnn.losses
+    with monkeypatch.context() as patched:
+        patched.setattr(FasterRcnn, "losses", killed_in_the_fourth)
+        with pytest.raises(KeyboardInterrupt):
+            train(material, tmp_path / "killed")
+    again = train(material, tmp_path / "killed")
+    assert all(torch.equal(again[name], whole[name]) for name in whole)
+    shipped = load_detector(tmp_path / "killed" / "detector").state_dict()
+    assert all(torch.equal(shipped[name], whole[name].half().float()) for name in whole)
+
+
+def test_another_recipe_does_not_go_on_from_a_checkpoint(material: dict[str, Path], tmp_path: Path) -> None:
+    train(material, tmp_path / "out")
+    with pytest.raises(ValueError, match="another recipe"):
+        train(material, tmp_path / "out", DetectorRecipe(steps=6, batch=2, warmup=2, save_every=2))
+
+
+def test_views_follow_from_recipe_and_step(material: dict[str, Path], tmp_path: Path) -> None:
+    photographs = {name: path for name, path in material.items() if name != "backbone"}
+    teacher = OneBoxTeacher()
+    lessons = {name: teacher.look(PIL.Image.open(path)) for name, path in photographs.items()}
+    first, same, next_one = (batch_views(RECIPE, photographs, lessons, step) for step in (3, 3, 4))
+    assert all(torch.equal(one.pixels, other.pixels) for one, other in zip(first, same, strict=True))
+    assert [view.pixels.shape for view in first] != [view.pixels.shape for view in next_one]
+
+
+def test_the_learning_rate_warms_up_and_ends_at_zero() -> None:
+    rates = [learning_rate(RECIPE, step) for step in range(RECIPE.steps + 1)]
+    assert rates[1] == max(rates) == RECIPE.learning_rate
+    assert rates[0] == RECIPE.learning_rate / 2
+    assert rates[-1] == pytest.approx(0)

@@ -1,0 +1,90 @@
+"""Recipes fit the models they name and each other."""
+
+import math
+import re
+from dataclasses import fields
+
+import pytest
+
+from models.rerankers.encoders import EncoderConfig
+from models.rerankers.registry import RERANKERS, build
+from models.training.backbone.recipe import TuningRecipe
+from models.training.detector.recipe import DetectorRecipe
+from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
+from service.cli.commands.training import changed
+from tests.support.project_files import ROOT
+
+PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_is_named_after_a_model_that_has_its_options_and_parts(name: str) -> None:
+    recipe = RECIPES[name]
+    assert name.startswith(recipe.model)
+    reranker = build(recipe.model, EncoderConfig(num_words=5, feature_dim=4, word_dim=4, width=4), recipe.options)
+    for part in recipe.trained:
+        assert any(weight.startswith(part) for weight, _ in reranker.named_parameters())
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+def test_rates_fall_while_there_is_something_left_to_learn(name: str) -> None:
+    recipe = PAPERS[name]
+    assert recipe.decay_after
+    assert list(recipe.decay_after) == sorted(set(recipe.decay_after))
+    assert recipe.decay_after[-1] < recipe.epochs
+
+
+def test_every_model_has_recipes_for_all_data_sets() -> None:
+    for data in ("flickr8k", "f30k", "coco"):
+        for model in RERANKERS:
+            if data != "coco" or not model.startswith("camp-released"):  # whose authors published none for COCO
+                assert RECIPES[f"{model}-{data}"].model == model
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(RECIPES) if RECIPES[name].starts_from])
+def test_a_recipe_goes_on_from_one_with_the_same_vectors(name: str) -> None:
+    recipe, earlier = RECIPES[name], RECIPES[str(RECIPES[name].starts_from)]
+    assert (recipe.width, recipe.word_dim, recipe.embed_dim) == (earlier.width, earlier.word_dim, earlier.embed_dim)
+
+
+def test_models_and_fields_are_documented() -> None:
+    models, training = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("models.md", "training.md"))
+    for model in RERANKERS:
+        assert f"`{model}`" in models or f"`{model.rpartition('-')[0]}-avg`, `-lse`" in models, model
+    table = training[training.index("| field |") : training.index("## What OUT holds")]
+    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == {
+        field.name for field in fields(Recipe)
+    }
+
+
+@pytest.mark.parametrize("name", [*POSITIVE, *NOT_NEGATIVE, *SHARES])
+def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
+    fractional = isinstance(getattr(Recipe(model="scan-t2i-avg"), name), float)
+    for value in [-1.0, math.nan, math.inf] if fractional else [-1]:
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            Recipe(model="scan-t2i-avg", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("loss=foo", "loss: Input should be 'hinge' or 'binary'"),
+        ("width=abc", "width: Input should be a valid integer"),
+        ("width=1.5", "width: Input should be a valid integer"),
+        ("batch=0", "batch must be above 0, not 0"),
+        ("word_dropout=1", "word_dropout must be 0 or more and less than 1"),
+        ("decay_after=[-3]", "decay_after names epochs from 1 on"),
+        ("steps=3", "with a name among model"),
+        ("width", "write name=value"),
+    ],
+)
+def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        changed(RECIPES["scan-t2i-avg-flickr8k"], [change])
+
+
+def test_changes_are_taken_as_what_they_stand_for() -> None:
+    recipe = changed(RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"])
+    assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
+    assert changed(TuningRecipe(), ["rate=1e-4"]) == TuningRecipe(rate=1e-4)
+    assert changed(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)

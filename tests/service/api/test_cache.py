@@ -1,0 +1,115 @@
+"""Kept answers: what counts as the same question, bounds, and a Redis that is not there."""
+
+import asyncio
+import socket
+
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.api.cache import LARGEST, LocalCache, RedisCache, cache_key
+from tests.support.redis_server import RedisServer
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.binary(max_size=8)), max_size=60))
+def test_the_local_cache_holds_the_answers_used_last(puts: list[tuple[int, bytes]]) -> None:
+    async def use() -> None:
+        cache, used = LocalCache(max_entries=4), dict[str, bytes]()
+        for number, answer in puts:
+            key = str(number)
+            await cache.put(key, answer)
+            used.pop(key, None)
+            used[key] = answer
+            kept = list(used)[-4:]
+            assert await cache.get(kept[0]) == used[kept[0]]
+            used[kept[0]] = used.pop(kept[0])  # just used: now the last to go
+            assert [await cache.get(old) for old in list(used)[:-4]] == [None] * (len(used) - 4)
+
+    asyncio.run(use())
+
+
+def test_an_answer_too_large_to_keep_is_not_kept_and_neither_is_the_one_it_replaces() -> None:
+    async def use() -> bytes | None:
+        cache = LocalCache(max_entries=4)
+        await cache.put("x", b"small")
+        await cache.put("x", b"." * (LARGEST + 1))
+        return await cache.get("x")
+
+    assert asyncio.run(use()) is None
+
+
+def test_no_entries_means_no_cache() -> None:
+    async def use() -> bytes | None:
+        cache = LocalCache(max_entries=0)
+        await cache.put("x", b"1")
+        return await cache.get("x")
+
+    assert asyncio.run(use()) is None
+
+
+def test_every_part_of_a_question_counts() -> None:
+    asked = {"query": "a dog", "k": 10, "filter": {"tags": {"year": 2024}}, "index_version": "7"}
+    again = dict(reversed(list(asked.items())))
+    assert cache_key(asked) == cache_key(again)
+    others = [
+        asked | change
+        for change in (
+            {"query": "a Dog"},
+            {"k": 11},
+            {"filter": {"tags": {"year": "2024"}}},
+            {"filter": None},
+            {"index_version": "8"},
+        )
+    ]
+    assert len({cache_key(other) for other in [asked, *others]}) == 6
+
+
+@pytest.mark.redis
+def test_redis_keeps_answers_and_is_a_miss_once_it_is_gone(redis_server: RedisServer) -> None:
+    async def use() -> None:
+        cache = RedisCache.connect(redis_server.url, seconds_kept=60)
+        assert await cache.get("x") is None
+        await cache.put("x", b"\x00answer")
+        assert await cache.get("x") == b"\x00answer"
+        redis_server.kill()
+        assert await cache.get("x") is None
+        await cache.put("x", b"other")
+        await cache.close()
+
+    asyncio.run(use())
+
+
+@pytest.mark.redis
+def test_redis_is_used_again_some_time_after_it_came_back(redis_server: RedisServer) -> None:
+    now = [0.0]
+    redis_server.kill()
+
+    async def use() -> list[bytes | None]:
+        client = redis.asyncio.Redis.from_url(redis_server.url, retry=None)
+        cache = RedisCache(client, seconds_kept=60, seconds_left_alone=2, clock=lambda: now[0])
+        await cache.put("x", b"lost")
+        redis_server.start()
+        await cache.put("x", b"also lost")
+        answers = [await cache.get("x"), await client.get("regard:answer:x")]
+        now[0] += 3
+        await cache.put("x", b"kept")
+        answers.append(await cache.get("x"))
+        await cache.close()
+        return answers
+
+    assert asyncio.run(use()) == [None, None, b"kept"]
+
+
+def test_a_server_that_never_answers_costs_one_short_wait() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+
+        async def use() -> list[bytes | None]:
+            cache = RedisCache.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", 60, timeout=0.05)
+            answers = [await cache.get("x"), await cache.get("x")]
+            await cache.close()
+            return answers
+
+        assert asyncio.run(use()) == [None, None]

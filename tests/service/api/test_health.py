@@ -1,0 +1,110 @@
+"""Health, metrics, models, and what every route has in common."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
+from tests.support.busy_accelerator import held
+from tests.support.fakes import FakeMatcher
+from tests.support.library import NOW, Library, two_coloured
+from tests.support.web_app import Api, checked, problem
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path, others=[FakeMatcher("other", "other-digest")])
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def test_an_empty_store_with_a_worker_is_ready(api: Api) -> None:
+    checked(api.get("/livez"), 200, LiveAnswer)
+    not_yet = problem(api.get("/readyz"), 503, "not-ready")
+    assert "no worker was ever heard from" in not_yet["checks"]["worker"]
+    api.library.catalog.heartbeat("worker", NOW - 1)
+    assert checked(api.get("/readyz"), 200, ReadyAnswer)["checks"]["model"] == "ok"
+
+
+def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.library.catalog.heartbeat("worker", NOW - api.settings.worker_silent_s - 1)
+    answer = api.get("/readyz")
+    assert "no worker was heard from" in problem(answer, 503, "not-ready")["checks"]["worker"]
+    assert int(answer.headers["retry-after"]) >= 1
+    api.library.catalog.heartbeat("worker", NOW)
+    monkeypatch.setattr(api.library.matcher, "score", lambda *_: 1 / 0)
+    assert "ZeroDivisionError" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+    monkeypatch.undo()
+    with held(api.services.batcher):
+        api.services.batcher.enqueue(api.settings.queue_cost, lambda: None)
+        assert "try again" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+    api.services.batcher.close()
+    assert "has ended" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+
+
+def test_models_are_listed_with_what_they_can_find(api: Api) -> None:
+    api.library.add("first", two_coloured("red", "red"), captions=["red", "a wall"])
+    api.library.add("second", two_coloured("blue", "blue"), captions=["blue"], view=False)
+    fake, other = checked(api.get("/models"), 200, ModelsAnswer)["models"]
+    assert fake == {
+        "name": "fake",
+        "digest": "fake-matcher",
+        "default": True,
+        "calibrated": False,
+        "state": "building",
+        "pictures": 1,
+        "captions": 2,
+        "missing_pictures": 1,
+        "missing_captions": 1,
+    }
+    assert (other["state"], other["missing_pictures"]) == ("not built", 2)
+    checked(api.request("POST", "/models/fake/build"), 202, ModelListed)
+    assert "REGARD_VIEWS" in problem(api.request("POST", "/models/other/build"), 409, "view-not-built")["detail"]
+    problem(api.request("POST", "/models/scam/build"), 404, "unknown-model")
+
+
+def test_metrics_speak_of_requests_stages_and_store(api: Api) -> None:
+    api.library.add("first", two_coloured("red", "red"))
+    api.text("red")
+    api.text("red")
+    api.get("/nowhere/at/all")
+    page = api.get("/metrics")
+    assert page.headers["content-type"].startswith("text/plain")
+    lines = page.text.splitlines()
+    assert 'regard_requests_total{route="/search/text",status="200"} 2.0' in lines
+    assert 'regard_requests_total{route="none",status="404"} 1.0' in lines
+    assert 'regard_cache_total{outcome="hit"} 1.0' in lines
+    assert "regard_pictures_ready 1.0" in lines
+    assert 'regard_search_stage_seconds_count{stage="rerank"} 1.0' in lines
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/images/x/y/z", "/search"])
+def test_a_route_that_does_not_exist_is_a_problem_document(api: Api, path: str) -> None:
+    assert path in problem(api.get(path), 404, "not-found")["detail"]
+
+
+def test_another_method_is_a_problem_document_that_names_the_right_one(api: Api) -> None:
+    answer = api.get("/search/text")
+    assert "POST" in problem(answer, 405, "method-not-allowed")["detail"]
+    assert answer.headers["allow"] == "POST"
+
+
+def test_a_request_keeps_the_name_it_came_with(api: Api) -> None:
+    named = api.request("GET", "/livez", headers={"x-request-id": "mine-1"})
+    assert named.headers["x-request-id"] == "mine-1"
+    odd = api.request("GET", "/livez", headers={"x-request-id": 'mine"; drop'})
+    assert len(odd.headers["x-request-id"]) == 32
+    assert odd.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_root_leads_to_something_to_read(api: Api) -> None:
+    answer = api.get("/")
+    assert answer.status_code in {200, 307}
+    assert answer.status_code == 200 or answer.headers["location"] == "/docs"
+
+
+def test_the_default_model_proves_that_it_works(tmp_path: Path) -> None:
+    Library(tmp_path).search.forward_pass()

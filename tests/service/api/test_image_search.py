@@ -1,0 +1,88 @@
+"""Asking with a picture over HTTP: captions for it, pictures like it, and whatever is no picture."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from service.api.schemas.results import ImageAnswer
+from tests.support.library import image_id_of, sixty_four, two_coloured
+from tests.support.web_app import Api, checked, png, problem
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    library = sixty_four(tmp_path_factory.mktemp("data"))
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def ask_with(api: Api, picture: bytes | None, **fields: Any) -> httpx.Response:
+    parts: dict[str, Any] = {name: (None, str(value)) for name, value in fields.items()}
+    if picture is not None:
+        parts["image"] = ("asked.png", picture)
+    return api.request("POST", "/search/image", files=parts)
+
+
+def test_a_picture_asks_for_captions_and_for_pictures(api: Api) -> None:
+    content = png(two_coloured("green", "magenta", 400, 200))
+    captions = checked(ask_with(api, content, k=4, explain="true"), 200, ImageAnswer)
+    assert captions["target"] == "captions"
+    assert captions["results"][0]["text"] in {"green and magenta", "magenta and green"}
+    assert captions["results"][0]["explanation"]["regions"][1]["box"] == [0, 0, 200, 200]
+    assert set(captions["timings_ms"]) == {"detect", "encode", "shortlist", "rerank", "total"}
+    pictures = checked(ask_with(api, content, target="images", k=2), 200, ImageAnswer)
+    assert "green and magenta.png" in {hit["filename"] for hit in pictures["results"]}
+    own = image_id_of("green and magenta")
+    alike = checked(ask_with(api, None, target="images", k=5, image_id=own), 200, ImageAnswer)
+    assert own not in {hit["image_id"] for hit in alike["results"]}
+    wanted = json.dumps({"tags": {"left": "red"}})
+    filtered = checked(ask_with(api, None, target="images", k=5, image_id=own, filter=wanted), 200, ImageAnswer)
+    assert {hit["tags"]["left"] for hit in filtered["results"]} == {"red"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"k": "many"}, "k"),
+        ({"target": "sounds"}, "target"),
+        ({"filter": "{"}, "filter"),
+        ({"filter": '{"tags": {"a": null}}'}, "filter"),
+        ({"sort": "date"}, "sort"),
+        ({"target": "images", "explain": "true"}, "explain"),
+        ({"target": "images", "min_probability": "0.5"}, "min_probability"),
+        ({"min_probability": "0.5"}, "min_probability"),
+        ({"min_probability": "likely"}, "min_probability"),
+        ({"image_id": "../../etc/passwd"}, "image_id"),
+        ({"image_id": image_id_of("red and red")}, "image"),
+        ({"shortlist": "5"}, "shortlist"),
+    ],
+)
+def test_a_wrong_form_field_is_named(api: Api, fields: dict[str, str], field: str) -> None:
+    answer = problem(ask_with(api, png(two_coloured("red", "red")), **fields), 422, "invalid-request")
+    assert [error["field"] for error in answer["errors"]] == [field]
+
+
+def test_what_is_no_picture_is_refused_with_its_reason(api: Api) -> None:
+    assert problem(ask_with(api, b"hello"), 422, "unreadable-picture")["detail"]
+    cut = png(two_coloured("red", "blue", 400, 400))[:100]
+    assert problem(ask_with(api, cut), 422, "unreadable-picture")["detail"]
+    problem(api.request("POST", "/search/image", json={}), 422, "invalid-request")
+    problem(ask_with(api, None, k=3), 422, "invalid-request")
+    problem(ask_with(api, None, image_id="0" * 32), 404, "not-found")
+    assert list(api.services.originals.incoming.iterdir()) == []
+
+
+def test_an_answer_to_a_picture_is_kept(api: Api) -> None:
+    asked = [("red", 7), ("red", 7), ("red", 8), ("blue", 7)]
+    answers = [ask_with(api, png(two_coloured(colour, "white")), k=k) for colour, k in asked]
+    assert [checked(answer, 200, ImageAnswer)["cached"] for answer in answers] == [False, True, False, False]
+
+
+def test_a_file_over_the_limit_is_refused(api: Api) -> None:
+    content = b"\xff\xd8" + bytes(api.settings.max_file_bytes)
+    assert "over the limit" in problem(ask_with(api, content), 413, "too-large")["detail"]

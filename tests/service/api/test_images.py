@@ -1,0 +1,138 @@
+"""Stored pictures over HTTP: bytes, thumbnails, regions, lists, tags, deletion."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
+from service.api.schemas.results import TextAnswer
+from tests.support.library import Library, two_coloured
+from tests.support.web_app import Api, checked, png, problem
+
+GPS, MAKER_NOTE, MAKE = 0x8825, 0x927C, 0x010F
+COLOURS = ["red", "green", "blue", "yellow", "white"]
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path)
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def ingest(api: Api, *files: tuple[str, bytes]) -> list[str]:
+    answer = api.request("POST", "/ingest", files=[("images", file) for file in files])
+    api.library.work(api.services.originals, api.services.pool)
+    return [one["image_id"] for one in checked(answer, 202, IngestAnswer)["accepted"]]
+
+
+def photograph() -> bytes:
+    """A JPEG that tells where and with what it was taken."""
+    exif = PIL.Image.Exif()
+    exif[MAKE] = "A maker with a name"
+    exif.get_ifd(GPS)[2] = (48.0, 51.0, 30.0)
+    content = io.BytesIO()
+    two_coloured("red", "blue", 640, 480).save(content, "JPEG", exif=exif)
+    return content.getvalue()
+
+
+def test_a_picture_is_shown_without_what_it_tells_about_its_maker(api: Api) -> None:
+    content = photograph()
+    (image_id,) = ingest(api, ("a.jpg", content))
+    shown = api.get(f"/images/{image_id}")
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "image/jpeg")
+    assert shown.headers["x-content-type-options"] == "nosniff"
+    with PIL.Image.open(io.BytesIO(shown.content)) as picture, PIL.Image.open(io.BytesIO(content)) as original:
+        assert dict(picture.getexif()) == {}
+        assert original.getexif()[MAKE]
+        assert picture.tobytes() == original.tobytes()
+    assert b"maker" not in shown.content
+    thumbnail = api.get(f"/images/{image_id}/thumbnail")
+    assert (thumbnail.status_code, thumbnail.headers["content-type"]) == (200, "image/jpeg")
+    with PIL.Image.open(io.BytesIO(thumbnail.content)) as picture:
+        assert max(picture.size) == 320
+
+
+def test_a_copy_that_is_still_right_is_not_sent_again(api: Api) -> None:
+    (image_id,) = ingest(api, ("a.png", png(two_coloured("red", "blue"))))
+    for path in (f"/images/{image_id}", f"/images/{image_id}/thumbnail"):
+        first = api.get(path)
+        assert "max-age" in first.headers["cache-control"]
+        again = api.request("GET", path, headers={"if-none-match": first.headers["etag"]})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+        assert api.request("GET", path, headers={"if-none-match": '"other"'}).status_code == 200
+
+
+def test_regions_are_listed_with_their_words(api: Api) -> None:
+    (image_id,) = ingest(api, ("a.png", png(two_coloured("red", "blue", 40, 20))))
+    found = checked(api.get(f"/images/{image_id}/regions"), 200, RegionsAnswer)
+    assert (found["width"], found["height"], found["extractor"]) == (40, 20, "fake-extractor")
+    assert [region["label"] for region in found["regions"]] == ["picture", "left", "right", "centre"]
+    assert found["regions"][2]["box"] == [20, 0, 40, 20]
+
+
+def test_pictures_are_listed_page_by_page_in_order_of_arrival(api: Api) -> None:
+    ids = ingest(api, *((f"{colour}.png", png(two_coloured(colour, colour))) for colour in COLOURS))
+    pages, after = [], None
+    while True:
+        query = {"limit": 2} | ({} if after is None else {"after": after})
+        page = checked(api.get("/images", **query), 200, ImagesAnswer)
+        pages.append([image["image_id"] for image in page["images"]])
+        if (after := page["next"]) is None:
+            break
+    assert pages == [ids[:2], ids[2:4], ids[4:]]
+    first = checked(api.get("/images"), 200, ImagesAnswer)["images"][0]
+    assert (first["filename"], first["state"], first["width"], first["taken_at"]) == ("red.png", "ready", 40, None)
+    assert problem(api.get("/images", after="nope"), 422, "invalid-request")["errors"][0]["field"] == "after"
+    assert problem(api.get("/images", limit=0), 422, "invalid-request")["errors"][0]["field"] == "limit"
+
+
+def test_a_picture_that_waits_is_listed_but_has_no_regions_yet(api: Api) -> None:
+    answer = api.request("POST", "/ingest", files={"images": ("a.png", png(two_coloured("red", "red")))})
+    image_id = answer.json()["accepted"][0]["image_id"]
+    (listed,) = checked(api.get("/images"), 200, ImagesAnswer)["images"]
+    assert (listed["state"], listed["width"]) == ("queued", None)
+    assert "waiting" in problem(api.get(f"/images/{image_id}/regions"), 404, "not-found")["detail"]
+    problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")
+
+
+def test_a_deleted_picture_is_gone_until_it_comes_again(api: Api) -> None:
+    content = png(two_coloured("red", "red"))
+    image_id, other = ingest(api, ("a.png", content), ("b.png", png(two_coloured("blue", "blue"))))
+    assert len(checked(api.text("red"), 200, TextAnswer)["results"]) == 2
+    deleted = api.request("DELETE", f"/images/{image_id}")
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    problem(api.request("DELETE", f"/images/{image_id}"), 404, "not-found")
+    for path in ("", "/thumbnail", "/regions"):
+        problem(api.get(f"/images/{image_id}{path}"), 404, "not-found")
+    assert [hit["image_id"] for hit in checked(api.text("red"), 200, TextAnswer)["results"]] == [other]
+    assert [image["image_id"] for image in checked(api.get("/images"), 200, ImagesAnswer)["images"]] == [other]
+    assert ingest(api, ("again.png", content)) == [image_id]
+    assert len(checked(api.text("red"), 200, TextAnswer)["results"]) == 2
+
+
+def test_tags_in_use_are_listed_with_their_values(api: Api) -> None:
+    for number, colour in enumerate(COLOURS):
+        api.library.add(colour, two_coloured(colour, colour), tags={"year": 2020 + number % 2, "who": "5"})
+    api.library.catalog.delete(api.library.add("gone", two_coloured("cyan", "cyan"), tags={"secret": 1}), 0.0)
+    assert checked(api.get("/tags"), 200, TagsAnswer)["tags"] == [
+        {"name": "who", "pictures": 5, "distinct_values": 1, "values": [{"value": "5", "pictures": 5}]},
+        {
+            "name": "year",
+            "pictures": 5,
+            "distinct_values": 2,
+            "values": [{"value": 2020, "pictures": 3}, {"value": 2021, "pictures": 2}],
+        },
+    ]
+
+
+@pytest.mark.parametrize("image_id", ["0" * 32, "nope", "%00", "..%2f..%2fetc%2fpasswd", "%F0%9F%90%95"])
+def test_an_unknown_picture_is_not_found(api: Api, image_id: str) -> None:
+    for path in ("", "/thumbnail", "/regions"):
+        problem(api.get(f"/images/{image_id}{path}"), 404, "not-found")
+    problem(api.request("DELETE", f"/images/{image_id}"), 404, "not-found")

@@ -1,0 +1,96 @@
+"""The description of the routes: checked in as it is, and complete."""
+
+import json
+import tomllib
+from typing import Any
+
+import jsonschema
+import pytest
+
+from docs.openapi_document import document
+from service.api.schemas.resources import ProblemAnswer
+from tests.support.project_files import ROOT
+
+DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
+OPERATIONS = [
+    (f"{method.upper()} {path}", operation)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+]
+ROUTES = {
+    "POST /ingest",
+    "GET /jobs/{job_id}",
+    "GET /failures",
+    "POST /search/text",
+    "POST /search/image",
+    "GET /images",
+    "GET /images/{image_id}",
+    "DELETE /images/{image_id}",
+    "GET /images/{image_id}/thumbnail",
+    "GET /images/{image_id}/regions",
+    "GET /tags",
+    "GET /models",
+    "POST /models/{name}/build",
+    "GET /livez",
+    "GET /readyz",
+    "GET /metrics",
+}
+
+
+def references(node: Any) -> set[str]:
+    """Every $ref below a node."""
+    if isinstance(node, dict):
+        own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set[str]()
+        return own.union(*map(references, node.values()))
+    return set[str]().union(*map(references, node)) if isinstance(node, list) else set()
+
+
+def test_the_document_is_checked_in_as_it_is() -> None:
+    assert (ROOT / "docs" / "openapi.json").read_text(encoding="utf-8") == document(), "run `make docs`"
+
+
+def test_it_lists_every_route_of_the_contract_and_no_other() -> None:
+    assert {name for name, _ in OPERATIONS} == ROUTES
+
+
+def test_every_reference_leads_somewhere() -> None:
+    for reference in references(DOCUMENT):
+        node = DOCUMENT
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+
+
+@pytest.mark.parametrize(("name", "operation"), OPERATIONS)
+def test_an_operation_has_a_name_words_and_its_errors(name: str, operation: dict[str, Any]) -> None:
+    assert operation["operationId"].isidentifier()
+    assert operation["summary"]
+    assert operation["description"]
+    good = {status for status in operation["responses"] if status.startswith("2")}
+    assert len(good) == 1
+    faults = {status: said for status, said in operation["responses"].items() if status >= "400"}
+    assert "500" in faults
+    for status, said in faults.items():
+        content = said["content"]["application/problem+json"]
+        assert set(said["content"]) == {"application/problem+json"}, f"{name} {status}"
+        for example in content["examples"].values():
+            ProblemAnswer.model_validate(example["value"])
+            assert example["value"]["status"] == int(status)
+
+
+def test_it_is_of_this_release() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert DOCUMENT["info"]["version"] == project["version"]
+
+
+def test_names_of_operations_are_unique() -> None:
+    names = [operation["operationId"] for _, operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("name", "operation"), OPERATIONS)
+def test_an_answer_has_an_example_that_is_one(name: str, operation: dict[str, Any]) -> None:
+    (answer,) = [said for status, said in operation["responses"].items() if status.startswith("2")]
+    content = answer.get("content", {}).get("application/json")
+    if content is not None:
+        jsonschema.validate(content["example"], {**content["schema"], "components": DOCUMENT["components"]})
+        assert name

@@ -1,0 +1,249 @@
+"""Searching over HTTP: what comes back, what is refused and how, the cache, many at once, and hanging up."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from models.matching.calibration import Calibration, Evidence
+from service.api.schemas.resources import ModelsAnswer
+from service.api.schemas.results import TextAnswer
+from tests.support.busy_accelerator import held
+from tests.support.fakes import FakeMatcher
+from tests.support.library import Library, sixty_four, two_coloured
+from tests.support.web_app import Api, checked, problem
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    library = sixty_four(tmp_path_factory.mktemp("data"))
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Iterator[Api]:
+    """A store that a test fills itself, with a second model that has no view."""
+    library = Library(tmp_path, others=[FakeMatcher("other", "other-digest")])
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def test_a_sentence_brings_its_pictures(api: Api) -> None:
+    answer = checked(api.text("  cyan beside yellow ", k=2), 200, TextAnswer)
+    assert {hit["filename"] for hit in answer["results"]} == {"cyan and yellow.png", "yellow and cyan.png"}
+    assert [hit["rank"] for hit in answer["results"]] == [1, 2]
+    assert answer["query"] == "cyan beside yellow"
+    assert answer["unknown_words"] == ["beside"]
+    assert (answer["model"], answer["model_digest"], answer["k"], answer["shortlist"]) == (
+        "fake",
+        "fake-matcher",
+        2,
+        100,
+    )
+    hit = answer["results"][0]
+    assert hit["url"] == f"/images/{hit['image_id']}"
+    assert hit["probability"] is None
+    assert "explanation" not in hit
+    assert set(answer["timings_ms"]) == {"encode", "shortlist", "rerank", "total"}
+    assert answer["timings_ms"]["total"] >= answer["timings_ms"]["rerank"] > 0
+
+
+def test_an_explanation_comes_when_asked_for(api: Api) -> None:
+    answer = checked(api.text("red", explain=True, k=3), 200, TextAnswer)
+    for hit in answer["results"]:
+        why = hit["explanation"]
+        assert why["kind"] == "words attend regions"
+        assert sum(why["contributions"]) == pytest.approx(hit["score"], abs=1e-6)
+        assert why["words"][0] == {"text": "<start>", "special": True}
+        assert len(why["attention"]) == len(why["words"])
+        assert {len(row) for row in why["attention"]} == {len(why["regions"])}
+        assert why["word_weights"] is None
+        assert all(0 <= x1 < x2 <= hit["width"] for x1, _, x2, _ in (region["box"] for region in why["regions"]))
+
+
+def test_a_calibrated_model_says_how_likely_and_when_nothing_is(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    meaning = Calibration(text=Evidence(8.0, -2.0), image=Evidence(6.0, -1.0))
+    (served,) = api.services.models
+    monkeypatch.setattr(served.matcher, "calibration", meaning)
+    monkeypatch.setattr(served.matcher, "digest", "calibrated")
+    (listed,) = checked(api.get("/models"), 200, ModelsAnswer)["models"]
+    assert listed["calibrated"] is True
+    answer = checked(api.text("red and blue", k=3), 200, TextAnswer)
+    likely = [hit["probability"] for hit in answer["results"]]
+    assert likely == sorted(likely, reverse=True)
+    assert all(0 < one < 1 for one in likely)
+    assert answer["left_out"] == 0
+    none = checked(api.text("red and blue", k=3, min_probability=0.999), 200, TextAnswer)
+    assert (none["results"], none["left_out"]) == ([], 64)
+
+
+def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
+    wanted = {"tags": {"left": ["red", "blue"], "number": {"gte": 5}}, "taken_at": {"lte": "2023-11-14T22:13:20Z"}}
+    answer = checked(api.text("red", k=50, sort="date", filter=wanted), 200, TextAnswer)
+    assert answer["results"]
+    assert all(hit["tags"]["left"] in {"red", "blue"} and hit["tags"]["number"] >= 5 for hit in answer["results"])
+    times = [hit["taken_at"] for hit in answer["results"]]
+    assert None not in times
+    assert times == sorted(times, reverse=True)
+    high = checked(api.text("red", min_score=99), 200, TextAnswer)
+    assert (high["results"], high["left_out"]) == ([], 64)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({"query": "   "}, "query", "is blank; write what the picture shows"),
+        ({"query": "x" * 513}, "query", "has 513 characters"),
+        ({"query": 5}, "query", "string"),
+        ({}, "query", "is missing"),
+        ({"query": "x", "k": 0}, "k", "greater than or equal to 1"),
+        ({"query": "x", "k": 101}, "k", "less than or equal to 100"),
+        ({"query": "x", "k": 20, "shortlist": 10}, "shortlist", "at least k, which is 20"),
+        ({"query": "x", "shortlist": 1001}, "shortlist", "less than or equal to 1000"),
+        ({"query": "x", "shortlst": 100}, "shortlst", "is not a field"),
+        ({"query": "x", "sort": "size"}, "sort", "'relevance' or 'date'"),
+        ({"query": "x", "min_probability": 0.5}, "min_probability", "no calibration"),
+        ({"query": "x", "min_probability": 1.5}, "min_probability", "less than or equal to 1"),
+        ({"query": "x", "filter": {"tags": {"a": {}}}}, "filter.tags.a", "a range such as"),
+        ({"query": "x", "filter": {"tags": {"a": True}}}, "filter.tags.a", "give a string, a number"),
+        ({"query": "x", "filter": {"tags": {"a": {"gte": 1, "lte": "b"}}}}, "filter", "range"),
+        ({"query": "x", "filter": {"taken_at": {"gte": "2024-01-01T00:00:00"}}}, "filter.taken_at.gte", "timezone"),
+        ({"query": "x", "filter": {"colour": "red"}}, "filter.colour", "is not a field"),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_to_do(api: Api, body: dict[str, Any], field: str, words: str) -> None:
+    answer = problem(api.request("POST", "/search/text", json=body), 422, "invalid-request")
+    assert [error["field"] for error in answer["errors"]] == [field]
+    assert words in answer["errors"][0]["problem"]
+    assert words in answer["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"{", 422, "is not JSON"),
+        (b"", 422, "is missing; send a JSON object"),
+        (b"[]", 422, "body"),
+        (b'{"query": "x", "min_score": NaN}', 422, "finite"),
+        (b'{"query": "\\ud800"}', 422, "query"),
+        (b"\xff", 400, "body"),
+        (b"[" * 100_000, 400, "body"),
+    ],
+)
+def test_a_body_that_is_no_request_is_refused_in_words(api: Api, content: bytes, status: int, words: str) -> None:
+    headers = {"content-type": "application/json"}
+    answer = api.request("POST", "/search/text", content=content, headers=headers)
+    assert words in problem(answer, status, "invalid-request" if status == 422 else "bad-request")["detail"]
+
+
+@pytest.mark.parametrize("query", ["red\x00blue", "🐕 🟥", "r" * 512, "é" * 512, "a " * 200 + "red", "' OR 1=1 --"])
+def test_odd_queries_are_just_queries(api: Api, query: str) -> None:
+    assert checked(api.text(query), 200, TextAnswer)["query"] == query.strip()
+
+
+def test_a_body_without_end_is_cut(api: Api) -> None:
+    headers = {"content-type": "application/json"}
+    answer = api.request("POST", "/search/text", content=b" " * (2**20 + 1), headers=headers)
+    problem(answer, 413, "too-large")
+
+
+def test_models_are_known_by_name(changing: Api) -> None:
+    answer = problem(changing.text("red", model="scam"), 404, "unknown-model")
+    assert answer["known"] == ["fake", "other"]
+    assert checked(changing.text("red"), 200, TextAnswer)["results"] == []
+    changing.library.add("red", two_coloured("red", "red"))
+    answer = problem(changing.text("red", model="other"), 409, "view-not-built")
+    assert answer["build"]["state"] == "not built"
+    assert len(checked(changing.text("red", model="fake"), 200, TextAnswer)["results"]) == 1
+
+
+def test_an_answer_is_kept_until_something_changes(changing: Api) -> None:
+    changing.library.add("red", two_coloured("red", "red"))
+    first = checked(changing.text("red"), 200, TextAnswer)
+    again = checked(changing.text(" red "), 200, TextAnswer)
+    assert (first["cached"], again["cached"]) == (False, True)
+    assert again["results"] == first["results"]
+    assert checked(changing.text("red", k=9), 200, TextAnswer)["cached"] is False
+    changing.library.add("blue", two_coloured("blue", "blue"))
+    renewed = checked(changing.text("red"), 200, TextAnswer)
+    assert renewed["cached"] is False
+    assert len(renewed["results"]) == 2
+    assert renewed["index_version"] != first["index_version"]
+
+
+def test_many_at_once_each_get_their_own_answer(api: Api) -> None:
+    names = [f"{left} {right}" for left in ("red", "green", "blue", "cyan") for right in ("white", "black", "red")]
+
+    async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
+        asking = [client.post("/search/text", json={"query": name, "k": 3, "explain": True}) for name in names * 3]
+        return await asyncio.gather(*asking)
+
+    for name, answer in zip(names * 3, api.together(ask), strict=True):
+        assert checked(answer, 200, TextAnswer)["query"] == name
+        left, right = name.split()
+        assert answer.json()["results"][0]["filename"] in {f"{left} and {right}.png", f"{right} and {left}.png"}
+
+
+def test_too_much_waiting_is_refused_with_a_time_to_come_back(api: Api) -> None:
+    with held(api.services.batcher):
+        waiting = api.services.batcher.enqueue(api.settings.queue_cost, lambda: None)
+        answer = api.text("overload")
+    waiting.result(10)
+    assert problem(answer, 503, "overloaded")["retry_after"] >= 1
+    assert int(answer.headers["retry-after"]) >= 1
+    assert api.text("overload").status_code == 200
+
+
+def test_a_fault_inside_is_a_500_that_gives_nothing_away(changing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    changing.library.add("red", two_coloured("red", "red"))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(changing.library.matcher, "score", fail)
+    answer = problem(changing.text("red"), 500, "internal-error")
+    assert "secret" not in json.dumps(answer)
+    monkeypatch.undo()
+    assert changing.text("red").status_code == 200
+
+
+def test_a_caller_who_hangs_up_is_not_worked_for(api: Api) -> None:
+    body = json.dumps({"query": "nobody listens"}).encode()
+
+    async def hang_up(_: httpx.AsyncClient) -> None:
+        messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
+
+        async def receive() -> dict[str, Any]:
+            while len(messages) == 1 and not api.services.batcher.waiting_cost:
+                await asyncio.sleep(0.001)
+            return messages.pop(0)
+
+        async def send(message: Any) -> None:
+            pass
+
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/search/text",
+            "headers": headers,
+            "query_string": b"",
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": ("regard", 80),
+            "asgi": {"version": "3.0"},
+        }
+        await api.app(scope, receive, send)
+
+    with held(api.services.batcher):
+        api.together(hang_up)
+        assert api.services.batcher.waiting_cost == 0

@@ -1,0 +1,88 @@
+"""`regard convert` and `regard score`, as scripts call them."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.datasets.feature_store import open_features
+from service.cli.main import main
+from tests.models.datasets.test_bottom_up_tsv import six
+from tests.support import authors_checkpoints as authors
+
+
+def regard(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Runs the program in this process; its exit status."""
+    monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def test_a_checkpoint_is_converted_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN)
+    vocab = authors.write_vocabulary(tmp_path / "vocab.json")
+    assert regard(monkeypatch, "convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w") == 0
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((3, 2, authors.FEATURE_DIM), dtype=np.float32))
+    (tmp_path / "captions.txt").write_text("a dog runs\ngrass\n")
+    options = {"weights": "w", "features": "x.npy", "captions": "captions.txt", "out": "s.npy"}
+    arguments = [part for name, value in options.items() for part in (f"--{name}", tmp_path / value)]
+    assert regard(monkeypatch, "score", *arguments, "--device", "cpu") == 0
+    scores = np.load(tmp_path / "s.npy")
+    assert (scores.shape, scores.dtype) == ((3, 2), np.float64)
+    assert np.isfinite(scores).all()
+
+
+def test_features_are_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.tsv").write_text(six("1", 2))
+    (tmp_path / "b.tsv").write_text(six("2", 3))
+    files = [tmp_path / "a.tsv", tmp_path / "b.tsv"]
+    assert regard(monkeypatch, "convert", "tsv", *files, "--out", tmp_path / "out", "--regions", 4) == 0
+    assert open_features(tmp_path / "out").features.shape == (2, 4, 4)
+
+
+def test_what_is_refused_ends_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN | {"agg_func": "Median"})
+    vocab = authors.write_vocabulary(tmp_path / "vocab.json")
+    assert regard(monkeypatch, "convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w") == 1
+    complaint = capsys.readouterr().err.splitlines()
+    assert len(complaint) == 1
+    assert "option agg_func is 'Median'" in complaint[0]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["caan", "f", "--vocab", "v"], ["scan", "f"], ["scan", "f", "f", "--vocab", "v"]]
+)
+def test_wrong_arguments_are_told_from_wrong_files(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("f", "v"):
+        Path(name).touch()
+    assert regard(monkeypatch, "convert", *arguments, "--out", "out") == 2
+
+
+def test_folders_in_scans_layout_train_and_are_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    for split in ("train", "dev", "testall"):
+        np.save(f"{split}_ims.npy", random.random((10, 2, 4), dtype=np.float32))
+        Path(f"{split}_caps.txt").write_text("".join(f"picture {n // 5} caption {n % 5}\n" for n in range(50)))
+    sizes = ["epochs=1", "width=8", "word_dim=8", "embed_dim=4", "batch=5", "least_count=1", "decay_after=[]"]
+    change = [part for size in sizes for part in ("--set", size)]
+    for number in (1, 2):
+        out = ["--precomp", ".", "--out", f"run{number}", "--set", f"seed={number}"]
+        assert regard(monkeypatch, "train", "scan-i2t-avg-f30k", *out, *change) == 0
+    capsys.readouterr()
+    both = ["--model", "run1/best+run2/best", "--precomp", ".", "--split", "testall", "--fold5", "--json"]
+    assert regard(monkeypatch, "evaluate", *both, "--device", "cpu") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["images"], report["captions"]) == (10, 50)
+    assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
+    assert report["model"] == "scan-i2t-avg+scan-i2t-avg"

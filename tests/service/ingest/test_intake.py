@@ -1,0 +1,243 @@
+"""Uploads: what is accepted is durable, what is not has its reason, and one never costs the other."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from index.catalog import Catalog
+from service.errors import InvalidRequest, NothingAccepted, TooLarge
+from service.ingest.intake import IngestReceipt, Intake, display_name
+from service.ingest.multipart import FormLimits
+from service.storage.originals import Originals
+from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
+from tests.support.pictures import encoded, huge_png
+
+LIMITS = FormLimits(max_file_bytes=200_000, max_body_bytes=2_000_000, max_files=50)
+NOW = 1_700_000_000.0
+
+
+class Store:
+    """An intake on an empty data directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.catalog = Catalog(folder / "data" / "catalog.sqlite")
+        self.originals = Originals(folder / "data")
+        self.woken: list[str] = []
+        self.intake = Intake(self.catalog, self.originals, LIMITS, 80_000_000, self.woken.append, clock=lambda: NOW)
+
+    def send(self, *parts: bytes, manifest: dict[str, Any] | None = None) -> IngestReceipt:
+        described = [] if manifest is None else [part("manifest", json.dumps(manifest).encode())]
+        try:
+            return asyncio.run(self.intake.receive(CONTENT_TYPE, None, pieces(form(*described, *parts))))
+        finally:
+            assert list(self.originals.incoming.iterdir()) == []
+
+    def kept(self) -> list[str]:
+        """Every file outside the catalog, from the folder above the data directory."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return sorted(path.name for path in files if not path.name.startswith("catalog.sqlite"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+def picture(colour: str, kind: str = "PNG") -> bytes:
+    return encoded(PIL.Image.new("RGB", (20, 10), colour), kind)
+
+
+def id_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def test_what_is_accepted_is_on_disk_and_queued_when_the_answer_leaves(store: Store) -> None:
+    red, blue = picture("red"), picture("blue", "JPEG")
+    receipt = store.send(part("images", red, "red.png"), part("images", blue, "blue.png"))
+    assert [(one.image_id, one.filename, one.duplicate) for one in receipt.accepted] == [
+        (id_of(red), "red.png", False),
+        (id_of(blue), "blue.png", False),
+    ]
+    assert receipt.rejected == []
+    assert store.originals.path(id_of(red), "png").read_bytes() == red
+    assert store.originals.path(id_of(blue), "jpg").read_bytes() == blue
+    assert [waiting.image_id for waiting in store.catalog.queued(10)] == [id_of(red), id_of(blue)]
+    assert store.woken == [receipt.job_id]
+    job = store.catalog.job(receipt.job_id)
+    assert job is not None
+    assert (job.state, job.total) == ("queued", 2)
+
+
+def test_the_same_bytes_are_one_picture(store: Store) -> None:
+    red = picture("red")
+    first = store.send(part("images", red, "one.png"), part("images", red, "two.png"))
+    again = store.send(part("images", red, "three.png"))
+    assert [one.duplicate for one in first.accepted] == [False, True]
+    assert [one.duplicate for one in again.accepted] == [True]
+    assert len(store.catalog.queued(10)) == 1
+    assert len(store.kept()) == 1
+
+
+def test_an_original_that_was_lost_is_restored_by_sending_it_again(store: Store) -> None:
+    red = picture("red")
+    store.send(part("images", red, "one.png"))
+    store.originals.path(id_of(red), "png").unlink()
+    store.send(part("images", red, "one.png"))
+    assert store.originals.path(id_of(red), "png").read_bytes() == red
+
+
+def test_what_a_deleted_picture_was_can_come_back(store: Store) -> None:
+    red = picture("red")
+    store.send(part("images", red, "one.png"))
+    assert store.catalog.delete(id_of(red), NOW)
+    receipt = store.send(part("images", red, "one.png"))
+    assert [one.duplicate for one in receipt.accepted] == [False]
+    assert len(store.catalog.queued(10)) == 1
+
+
+def test_a_bad_file_is_told_why_and_the_good_ones_go_on(store: Store) -> None:
+    good = picture("red")
+    bad = {
+        "empty.jpg": b"",
+        "text.jpg": b"To whom it may concern\n",
+        "archive.jpg": b"PK\x03\x04" + bytes(50),
+        "zeros.jpg": bytes(5000),
+        "bomb.png": huge_png(20_000, 20_000),
+        "huge.jpg": bytes(200_001),
+    }
+    receipt = store.send(
+        *(part("images", content, name) for name, content in bad.items()), part("images", good, "good.png")
+    )
+    assert [one.image_id for one in receipt.accepted] == [id_of(good)]
+    assert [one.filename for one in receipt.rejected] == list(bad)
+    assert len({one.problem for one in receipt.rejected}) == len(bad)
+    assert store.kept() == [f"{id_of(good)}.png"]
+
+
+def test_nothing_acceptable_is_refused_with_every_reason(store: Store) -> None:
+    with pytest.raises(NothingAccepted) as refused:
+        store.send(part("images", b"", "a.jpg"), part("images", b"text", "b.jpg"))
+    assert [one["filename"] for one in refused.value.extra["rejected"]] == ["a.jpg", "b.jpg"]
+    with pytest.raises(NothingAccepted):
+        store.send()
+    assert store.woken == []
+    assert store.kept() == []
+
+
+def test_no_name_reaches_the_disk(store: Store) -> None:
+    names = ["../../up.png", "/etc/absolute.png", "nul%00.png", "x" * 4000 + ".png", "..", "a/b\\c.png", ""]
+    colours = ["red", "lime", "blue", "white", "black", "yellow", "cyan"]
+    contents = [picture(colour) for colour in colours]
+    receipt = store.send(*(part("images", c, name) for c, name in zip(contents, names, strict=True)))
+    assert len(receipt.accepted) == len(names)
+    assert store.kept() == sorted(f"{id_of(content)}.png" for content in contents)
+    assert [path.name for path in store.folder.iterdir()] == ["data"]
+    shown = [one.filename for one in receipt.accepted]
+    assert shown[0] == "../../up.png"
+    assert shown[2] == "nul\N{REPLACEMENT CHARACTER}.png"
+    assert len(shown[3]) == 255
+    assert shown[3].endswith(".png")
+    assert shown[6] == "unnamed"
+    assert [waiting.filename for waiting in store.catalog.queued(10)] == shown
+
+
+def test_the_manifest_describes_files_by_name(store: Store) -> None:
+    red, blue = picture("red"), picture("blue")
+    store.send(
+        part("images", red, "../red.png"),
+        part("images", blue, "blue.png"),
+        manifest={
+            "../red.png": {
+                "captions": ["a red field"],
+                "tags": {"stars": 5},
+                "taken_at": "2024-05-06T07:08:09Z",
+            }
+        },
+    )
+    found = store.catalog.image(id_of(red))
+    assert found is not None
+    assert (found.captions, dict(found.tags), found.taken_at) == (("a red field",), {"stars": 5}, 1714979289.0)
+    other = store.catalog.image(id_of(blue))
+    assert other is not None
+    assert (other.captions, dict(other.tags), other.taken_at) == ((), {}, None)
+
+
+def test_the_manifest_may_come_as_a_file_and_last(store: Store) -> None:
+    red = picture("red")
+    manifest = json.dumps({"red.png": {"captions": ["a red field"]}}).encode()
+    store.send(part("images", red, "red.png"), part("manifest", b"\xef\xbb\xbf" + manifest, "manifest.json"))
+    found = store.catalog.image(id_of(red))
+    assert found is not None
+    assert found.captions == ("a red field",)
+
+
+def test_captions_of_duplicates_come_together(store: Store) -> None:
+    red = picture("red")
+    store.send(part("images", red, "one.png"), manifest={"one.png": {"captions": ["first", "second"]}})
+    store.send(part("images", red, "two.png"), manifest={"two.png": {"captions": ["second", "third"]}})
+    found = store.catalog.image(id_of(red))
+    assert found is not None
+    assert found.captions == ("first", "second", "third")
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"other.png": {}},
+        {"red.png": {"captions": [""]}},
+        {"red.png": {"taken_at": "yesterday"}},
+    ],
+)
+def test_a_wrong_manifest_refuses_the_request_before_anything_is_stored(store: Store, manifest: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        store.send(part("images", picture("red"), "red.png"), manifest=manifest)
+    assert store.kept() == []
+    assert store.catalog.queued(10) == []
+
+
+def test_a_name_that_means_two_pictures_cannot_be_described(store: Store) -> None:
+    files = [part("images", picture(colour), "same.png") for colour in ("red", "blue")]
+    assert len(store.send(*files).accepted) == 2
+    with pytest.raises(InvalidRequest, match="several files"):
+        store.send(*files, manifest={"same.png": {"captions": ["which?"]}})
+
+
+@pytest.mark.parametrize("wrong", [part("image", b"x", "red.png"), part("captions", b"[]")])
+def test_a_misspelt_field_is_not_passed_over(store: Store, wrong: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="images"):
+        store.send(part("images", picture("red"), "red.png"), wrong)
+    assert store.kept() == []
+
+
+def test_a_manifest_of_endless_length_is_refused(store: Store) -> None:
+    long = part("manifest", b'{"a": "' + b"x" * 4_500_000, None)
+    limits = FormLimits(max_file_bytes=10**7, max_body_bytes=10**8, max_files=5)
+    roomy = Intake(store.catalog, store.originals, limits, 10**6, store.woken.append)
+    with pytest.raises(TooLarge):
+        asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(long))))
+    as_file = part("manifest", b"x" * 4_500_000, "manifest.json")
+    with pytest.raises(TooLarge):
+        asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(as_file))))
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("plain.jpg", "plain.jpg"),
+        ("tab\tand\nline", "tab\N{REPLACEMENT CHARACTER}and\N{REPLACEMENT CHARACTER}line"),
+        ("\u202egpj.exe", "\N{REPLACEMENT CHARACTER}gpj.exe"),
+        ("   ", "unnamed"),
+        ("\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}.png", "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}.png"),
+    ],
+)
+def test_names_are_shown_without_tricks(name: str, shown: str) -> None:
+    assert display_name(name) == shown

@@ -1,0 +1,144 @@
+"""Files that are no pictures get a reason, and no file harms what is decoded after it."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import PIL.Image
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
+from tests.support.pictures import corners, encoded, huge_png
+from tests.support.processes import children_of, wait_until
+
+LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[DecodePool]:
+    with DecodePool(1, LIMITS) as shared:
+        yield shared
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF"])
+def test_a_file_cut_short_is_refused_at_once_with_a_reason(pool: DecodePool, tmp_path: Path, kind: str) -> None:
+    noise = PIL.Image.frombytes("RGB", (64, 64), random.Random(1).randbytes(64 * 64 * 3))
+    whole = encoded(noise, kind)
+    file = tmp_path / "cut"
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DecodeFailed) as failed:
+        pool.decode(file)
+    assert failed.value.final
+    assert "upload a complete copy" in failed.value.reason
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.png"
+    file.write_bytes(huge_png(20_000, 20_000))
+    # Twelve times too little memory for its pixels: decoding it would fail in another way.
+    with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**28, max_pixels=80_000_000)) as small:
+        with pytest.raises(DecodeFailed, match="400000000 pixels") as failed:
+            small.decode(file)
+        assert failed.value.final
+
+
+def test_a_picture_that_needs_too_much_memory_is_worth_another_try(tmp_path: Path) -> None:
+    file = tmp_path / "large.png"
+    file.write_bytes(huge_png(8_000, 9_000))
+    with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**28, max_pixels=80_000_000)) as small:
+        with pytest.raises(DecodeFailed, match="memory") as failed:
+            small.decode(file)
+        assert not failed.value.final
+        file.write_bytes(encoded(corners(), "PNG"))
+        assert small.decode(file).width == 60
+
+
+def test_a_missing_file_is_worth_another_try(pool: DecodePool, tmp_path: Path) -> None:
+    with pytest.raises(DecodeFailed, match="cannot be read") as failed:
+        pool.decode(tmp_path / "nowhere")
+    assert not failed.value.final
+
+
+KINDS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kind=st.sampled_from(KINDS), flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=8))
+def test_any_damage_gives_a_picture_or_a_reason(
+    pool: DecodePool, tmp_path: Path, kind: str, flips: list[tuple[int, int]]
+) -> None:
+    content = bytearray(encoded(corners(), kind))
+    for place, bits in flips:
+        content[place % len(content)] ^= bits
+    file = tmp_path / "damaged"
+    file.write_bytes(content)
+    with contextlib.suppress(DecodeFailed):
+        assert pool.decode(file).picture.mode == "RGB"
+    file.write_bytes(encoded(corners(), kind))
+    assert pool.decode(file).width == 60
+
+
+def test_a_decoder_that_hangs_is_ended_and_replaced(tmp_path: Path) -> None:
+    pipe, file = tmp_path / "pipe.jpg", tmp_path / "picture.jpg"
+    os.mkfifo(pipe)  # opening it waits for a writer that never comes
+    file.write_bytes(encoded(corners(), "JPEG"))
+    with DecodePool(1, DecodeLimits(timeout_s=2, memory_bytes=2**31, max_pixels=10**6)) as impatient:
+        with pytest.raises(DecodeFailed, match="longer than 2 s") as failed:
+            impatient.decode(pipe)
+        assert not failed.value.final
+        assert impatient.decode(file).width == 60
+
+
+def test_a_decoder_that_dies_is_replaced(tmp_path: Path) -> None:
+    pipe, file = tmp_path / "pipe.jpg", tmp_path / "picture.jpg"
+    os.mkfifo(pipe)
+    file.write_bytes(encoded(corners(), "JPEG"))
+    with DecodePool(1, LIMITS) as fresh:
+        fresh.decode(file)
+        before = children_of(os.getpid())
+        waiting = fresh.submit(pipe)
+        killer = threading.Timer(0.3, lambda: [os.kill(child, signal.SIGKILL) for child in before[-1:]])
+        killer.start()
+        with pytest.raises(DecodeFailed, match="signal 9") as failed:
+            waiting.result()
+        assert not failed.value.final
+        assert fresh.decode(file).width == 60
+
+
+def test_the_decoders_end_with_the_process_that_wanted_them(tmp_path: Path) -> None:
+    file = tmp_path / "picture.jpg"
+    file.write_bytes(encoded(corners(), "JPEG"))
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom service.media.decode_pool import DecodeLimits, DecodePool\n"
+        "pool = DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6))\n"
+        "pool.decode(Path(sys.argv[1]))\nprint('decoded', flush=True)\ntime.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(file)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"decoded\n"
+        (child,) = children_of(parent.pid)
+        parent.kill()
+    wait_until(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_a_decoder_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, service.media.decode_worker; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"torch", "numpy", "fastapi", "pydantic", "faiss", "redis"} & set(done.stdout.split())
+
+
+def test_a_disk_that_takes_no_thumbnail_is_not_the_pictures_fault(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "picture.png"
+    file.write_bytes(encoded(corners(), "PNG"))
+    with pytest.raises(OSError, match="thumbnail"):
+        pool.decode(file, file / "below-a-file.jpg")

@@ -1,0 +1,189 @@
+"""Any allowed picture becomes upright RGB of its full size or less, with a bare thumbnail."""
+
+import io
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from service.media.decode_pool import DecodeLimits, DecodePool
+from tests.support.pictures import CORNERS, corners, encoded, seen_corners
+
+LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[DecodePool]:
+    with DecodePool(1, LIMITS) as shared:
+        yield shared
+
+
+def gif_with_broken_tail(frames: int) -> bytes:
+    """A GIF whose first frame is sound and whose further frames hold pixels that do not decode."""
+    first = encoded(corners().convert("P", palette=PIL.Image.Palette.ADAPTIVE), "GIF")
+    assert first.endswith(b"\x3b")
+    broken = b"\x2c" + struct.pack("<HHHHB", 0, 0, 60, 40, 0) + b"\x0b\x02\xff\xff\x00"
+    return first[:-1] + frames * broken + b"\x3b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        *(("JPEG", mode) for mode in ("RGB", "CMYK")),
+        *(("PNG", mode) for mode in ("RGB", "RGBA", "P")),
+        *(("WEBP", mode) for mode in ("RGB", "RGBA")),
+        *(("BMP", mode) for mode in ("RGB", "P")),
+        *(("TIFF", mode) for mode in ("RGB", "CMYK", "RGBA")),
+        ("GIF", "P"),
+    ],
+)
+def test_every_format_and_mode_becomes_rgb(pool: DecodePool, tmp_path: Path, kind: str, mode: str) -> None:
+    file = tmp_path / "no-extension-needed"
+    file.write_bytes(encoded(corners().convert(mode), kind))
+    found = pool.decode(file)
+    assert found.picture.mode == "RGB"
+    assert found.picture.size == (found.width, found.height) == (60, 40)
+    assert seen_corners(found.picture) == {colour: colour for colour in CORNERS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "dark", "light"),
+    [
+        ("PNG", "L", 0, 255),
+        ("PNG", "1", 0, 255),
+        ("PNG", "I;16", 0, 65535),
+        ("TIFF", "I;16", 0, 65535),
+        ("TIFF", "F", 0.0, 1.0),
+        ("TIFF", "I", -5, 100_000),
+    ],
+)
+def test_grey_of_any_depth_keeps_dark_and_light(
+    pool: DecodePool, tmp_path: Path, kind: str, mode: str, dark: float, light: float
+) -> None:
+    picture = PIL.Image.new(mode, (20, 20), dark)
+    picture.paste(light, (10, 0, 20, 20))
+    file = tmp_path / "grey"
+    file.write_bytes(encoded(picture, kind))
+    found = pool.decode(file).picture
+    assert found.getpixel((2, 10)) == (0, 0, 0)
+    assert found.getpixel((18, 10)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])
+def test_what_is_transparent_is_white(pool: DecodePool, tmp_path: Path, mode: str) -> None:
+    picture = PIL.Image.new("RGBA", (20, 20), (255, 0, 0, 0))
+    picture.paste((0, 0, 0, 255), (0, 0, 10, 20))
+    file = tmp_path / "see-through.png"
+    file.write_bytes(encoded(picture.convert("P") if mode == "PA" else picture.convert(mode), "PNG"))
+    found = pool.decode(file).picture
+    assert found.getpixel((15, 10)) == (255, 255, 255)
+    assert found.getpixel((2, 10)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation_is_applied_and_the_size_is_the_upright_one(
+    pool: DecodePool, tmp_path: Path, kind: str, orientation: int
+) -> None:
+    # How a camera stores an upright scene under each orientation: the inverse of what a viewer does.
+    stored = {
+        2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+        3: PIL.Image.Transpose.ROTATE_180,
+        4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+        5: PIL.Image.Transpose.TRANSPOSE,
+        6: PIL.Image.Transpose.ROTATE_90,
+        7: PIL.Image.Transpose.TRANSVERSE,
+        8: PIL.Image.Transpose.ROTATE_270,
+    }
+    # Large enough to be reduced, which happens before the turn.
+    scene = corners(1800, 1200)
+    picture = scene.transpose(stored[orientation]) if orientation in stored else scene
+    exif = PIL.Image.Exif()
+    exif[0x0112] = orientation
+    file = tmp_path / "turned"
+    file.write_bytes(encoded(picture, kind, exif=exif))
+    found = pool.decode(file)
+    assert (found.width, found.height) == (1800, 1200)
+    assert found.picture.size == (1333, 889)
+    assert seen_corners(found.picture) == {colour: colour for colour in CORNERS}
+
+
+def test_a_large_picture_is_reduced_and_its_size_told(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "wide.jpg"
+    file.write_bytes(encoded(corners(4000, 60), "JPEG"))
+    found = pool.decode(file)
+    assert (found.width, found.height) == (4000, 60)
+    assert found.picture.size == (1333, 20)
+
+
+def test_a_line_of_pixels_keeps_one_pixel_of_height(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "line.png"
+    file.write_bytes(encoded(PIL.Image.new("RGB", (30_000, 1), "red"), "PNG"))
+    assert pool.decode(file).picture.size == (1333, 1)
+
+
+def test_only_the_first_frame_of_a_gif_is_decoded(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "moving.gif"
+    file.write_bytes(gif_with_broken_tail(frames=5000))
+    assert seen_corners(pool.decode(file).picture) == {colour: colour for colour in CORNERS}
+
+
+@pytest.mark.parametrize(
+    ("taken", "zone", "expected"),
+    [
+        ("2024:05:06 07:08:09", None, 1714979289.0),
+        ("2024:05:06 07:08:09", "+02:00", 1714979289.0 - 7200),
+        ("0000:00:00 00:00:00", None, None),
+        ("yesterday", None, None),
+        (None, None, None),
+    ],
+)
+def test_the_camera_tells_when(
+    pool: DecodePool, tmp_path: Path, taken: str | None, zone: str | None, expected: float | None
+) -> None:
+    exif = PIL.Image.Exif()
+    tags = exif.get_ifd(0x8769)
+    tags.update({tag: value for tag, value in ((0x9003, taken), (0x9011, zone)) if value is not None})
+    file = tmp_path / "dated.jpg"
+    file.write_bytes(encoded(corners(), "JPEG", exif=exif))
+    assert pool.decode(file).taken_at == expected
+
+
+def test_broken_exif_is_no_reason_to_refuse_a_picture(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "odd.jpg"
+    file.write_bytes(encoded(corners(), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff"))
+    assert pool.decode(file).taken_at is None
+
+
+# -- thumbnails and pictures to be served
+
+
+def test_the_thumbnail_is_small_upright_and_bare(pool: DecodePool, tmp_path: Path) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    exif.get_ifd(0x8825)[1] = "N"
+    file, thumbnail = tmp_path / "picture.jpg", tmp_path / "ab" / "cd" / "thumbnail.jpg"
+    stored = corners(900, 600).transpose(PIL.Image.Transpose.ROTATE_90)
+    file.write_bytes(encoded(stored, "JPEG", exif=exif, comment=b"at home"))
+    pool.decode(file, thumbnail)
+    with PIL.Image.open(thumbnail) as small:
+        assert small.size == (320, 213)
+        assert seen_corners(small) == {colour: colour for colour in CORNERS}
+        assert not small.getexif()
+        assert "comment" not in small.info
+    assert [path.name for path in thumbnail.parent.iterdir()] == ["thumbnail.jpg"]
+
+
+def test_a_rendered_picture_has_full_size_and_nothing_but_pixels(pool: DecodePool, tmp_path: Path) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 8
+    exif.get_ifd(0x8825)[1] = "N"
+    file = tmp_path / "picture.tif"
+    stored = corners(1800, 1200).transpose(PIL.Image.Transpose.ROTATE_270)
+    file.write_bytes(encoded(stored, "TIFF", exif=exif))
+    with PIL.Image.open(io.BytesIO(pool.rendered(file))) as shown:
+        assert shown.size == (1800, 1200)
+        assert not shown.getexif()
+        assert seen_corners(shown) == {colour: colour for colour in CORNERS}

@@ -1,0 +1,118 @@
+"""The client against a server on a real socket."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from service.api.schemas.results import CaptionHit, PictureHit
+from service.client import BYTES_AT_ONCE, FILES_AT_ONCE, Client, Refused, Unreachable, batches
+from tests.support.library import two_coloured
+from tests.support.redis_server import free_port
+from tests.support.running_server import running
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("data")) as address:
+        yield address
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[tuple[str, Path]]:
+    files = []
+    for colour in ("red", "green", "blue"):
+        path = tmp_path / f"{colour}.png"
+        two_coloured(colour, colour).save(path)
+        files.append((path.name, path))
+    return files
+
+
+def test_a_folder_goes_in_and_is_found_again(url: str, photos: list[tuple[str, Path]]) -> None:
+    with Client(url) as client:
+        receipt = client.ingest(photos, {"red.png": {"captions": ["a red wall"], "tags": {"year": 2024}}})
+        assert [one.filename for one in receipt.accepted] == ["red.png", "green.png", "blue.png"]
+        *_, job = client.wait(receipt.job_id)
+        assert (job.state, job.done, job.failed) == ("done", 3, 0)
+        best = client.search_text("red", k=1, explain=True).results[0]
+        assert (best.filename, best.tags) == ("red.png", {"year": 2024})
+        assert best.explanation is not None
+        alike = client.search_image(photos[0][1], target="images", k=1).results[0]
+        assert isinstance(alike, PictureHit)
+        assert alike.image_id == best.image_id
+        caption = client.search_image(best.image_id, filter={"tags": {"year": 2024}}).results[0]
+        assert isinstance(caption, CaptionHit)
+        assert caption.text == "a red wall"
+        assert client.models().models[0].name == "fake"
+        assert len(client.regions(best.image_id).regions) == 4
+        assert [image.filename for image in client.images(limit=2).images] == ["red.png", "green.png"]
+        client.delete(best.image_id)
+        assert best.image_id not in {hit.image_id for hit in client.search_text("red").results}
+        assert client.failures().failures == []
+
+
+def test_a_refusal_says_what_the_server_said(url: str) -> None:
+    with Client(url) as client:
+        with pytest.raises(Refused, match="No model is called 'scam'") as refused:
+            client.search_text("red", model="scam")
+        assert (refused.value.status, refused.value.document["known"]) == (404, ["fake"])
+        with pytest.raises(Refused, match="There is no job"):
+            client.job("nope")
+
+
+def test_nobody_at_the_address_is_said_in_words() -> None:
+    with Client(f"http://127.0.0.1:{free_port()}") as client:
+        assert not client.is_alive()
+        with pytest.raises(Unreachable, match="regard serve"):
+            client.models()
+
+
+class Overloaded(BaseHTTPRequestHandler):
+    """Says 503 twice to whatever is sent, then what was sent."""
+
+    bodies: list[bytes]
+
+    def do_POST(self) -> None:
+        self.bodies.append(self.rfile.read(int(self.headers["content-length"])))
+        answer = b'{"job_id": "1", "status_url": "/jobs/1", "accepted": [], "rejected": []}'
+        self.send_response(503 if len(self.bodies) < 3 else 202)
+        self.send_header("Retry-After", "7")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_an_overloaded_server_is_asked_again_after_the_time_it_names(photos: list[tuple[str, Path]]) -> None:
+    slept: list[float] = []
+    handler = type("Handler", (Overloaded,), {"bodies": []})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        with Client(f"http://127.0.0.1:{server.server_port}", slept.append) as client:
+            assert client.ingest(photos).job_id == "1"
+        server.shutdown()
+        thread.join()
+    assert slept == [7.0, 7.0]
+    assert len(handler.bodies) == 3
+    for body in handler.bodies:  # all of every file, each time
+        assert all(path.read_bytes() in body for _, path in photos)
+
+
+def test_batches_are_of_reasonable_size_and_lose_nothing(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(BYTES_AT_ONCE)
+    small = tmp_path / "small"
+    small.write_bytes(b"1")
+    files = [(str(n), large if n in {3, 4, 90} else small) for n in range(100)]
+    parts = list(batches(files))
+    assert [file for part in parts for file in part] == files
+    for part in parts:
+        assert len(part) <= FILES_AT_ONCE
+        assert len(part) == 1 or sum(path.stat().st_size for _, path in part) <= BYTES_AT_ONCE
+    assert list(batches([])) == []

@@ -1,0 +1,108 @@
+"""Models as settings name them, and ensembles of them through the whole service."""
+
+from pathlib import Path
+
+import pytest
+
+from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.api.services import Loaded
+from service.model_loading import Misconfigured, load_model, load_models
+from service.model_names import served_name
+from service.settings import Settings
+from tests.support.fakes import FakeExtractor
+from tests.support.pictures import encoded
+from tests.support.small_matchers import small_weights
+from tests.support.web_app import Web, checked, problem
+from tests.support.worker_store import Store, noise
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two trainings, which is the current one."""
+    small_weights(tmp_path / "runs" / "scan-t2i-avg", "scan-t2i-avg", 1)
+    small_weights(tmp_path / "runs" / "other" / "best", "scan-i2t-avg", 2)
+    small_weights(tmp_path / "runs" / "bfan", "bfan-equal", 3)
+    monkeypatch.chdir(tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [
+        ("caan", "caan"),
+        ("scan-t2i-avg", "scan-t2i-avg"),
+        ("other/best", "best"),
+        ("other/best/", "best"),
+        ("mine=other/best", "mine"),
+        ("scan-t2i-avg+other/best", "scan-t2i-avg+best"),
+        (".", "runs"),
+    ],
+)
+def test_a_model_is_served_under_its_folders_name_or_the_one_given(entry: str, name: str, folders: Path) -> None:
+    assert served_name(entry) == name
+
+
+def test_a_folder_whose_name_has_a_plus_or_an_equals_sign_is_one_model(folders: Path) -> None:
+    small_weights(folders / "a+b", "scan-t2i-avg", 4)
+    small_weights(folders / "lr=1" / "best", "scan-t2i-avg", 5)
+    assert list(load_models(["a+b", "x=lr=1/best"], "cpu")) == ["a+b", "x"]
+    assert load_model("a+b", "cpu").name == "scan-t2i-avg"
+
+
+def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(folders: Path) -> None:
+    models = load_models(["scan-t2i-avg", "i2t=other/best", "scan-t2i-avg+i2t"], "cpu")
+    assert list(models) == ["scan-t2i-avg", "i2t", "scan-t2i-avg+i2t"]
+    assert models["i2t"].name == "scan-i2t-avg"
+    assert models["scan-t2i-avg+i2t"].reranker.members[0] is models["scan-t2i-avg"].reranker
+    assert len({matcher.digest for matcher in models.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        (["nonsense"], "no model called nonsense is shipped"),
+        (["detector"], "no model called detector is shipped"),
+        (["no/such/folder"], "no/such/folder holds no checkpoint"),
+        (["bfan", "x=bfan", "x=other/best"], "two models are called x"),
+        (["scan-t2i-avg+bfan"], r"scan-t2i-avg\+bfan: .*different families"),
+        (["bfan+nonsense"], "no model called nonsense"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_in_words(entries: list[str], words: str, folders: Path) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        load_models(entries, "cpu")
+
+
+def test_views_are_named_as_models_are_served(folders: Path) -> None:
+    settings = Settings(models=("scan-t2i-avg", "i2t=other/best"), views=("i2t",))
+    assert settings.built_views == ("i2t",)
+    assert Settings(models=("other/best",), views=("best",)).built_views == ("best",)
+
+
+PLAIN, TOGETHER = "scan-t2i-avg", "scan-t2i-avg+i2t"
+
+
+def test_an_ensemble_is_served_by_its_name(folders: Path) -> None:
+    store = Store(folders / "data")
+    for seed in range(6):
+        store.accept(encoded(noise(seed), "PNG"), captions=["red green", "blue"])
+    names = (PLAIN, "i2t=other/best", TOGETHER)
+    settings = Settings(data_dir=store.folder, decode_workers=1, models=names, views=(PLAIN, TOGETHER))
+    loaded = Loaded(extractor=FakeExtractor(), matchers=load_models(names, "cpu"), views=settings.built_views)
+    store.drain(matchers=[loaded.matchers[name] for name in loaded.views])  # type: ignore[misc]
+    store.catalog.close()
+    web = Web(settings, loaded)
+    together, plain = (checked(web.text("red green", model=name), 200, TextAnswer) for name in (TOGETHER, PLAIN))
+    assert together["model"] == TOGETHER
+    ranks = [{hit["image_id"]: hit["shortlist_rank"] for hit in one["results"]} for one in (together, plain)]
+    assert len(ranks[0]) == 6
+    assert ranks[0] == ranks[1]  # the shortlist is the first member's
+    assert [hit["score"] for hit in together["results"]] != [hit["score"] for hit in plain["results"]]
+    form = {"image_id": (None, plain["results"][0]["image_id"]), "model": (None, TOGETHER)}
+    captions = checked(web.request("POST", "/search/image", files=form), 200, ImageAnswer)
+    assert {hit["text"] for hit in captions["results"]} == {"red green", "blue"}
+    problem(web.text("red", model="i2t"), 409, "view-not-built")
+    assert problem(web.text("red", model="i2t+scan-t2i-avg"), 404, "unknown-model")["known"] == [PLAIN, "i2t", TOGETHER]
+    assert web.request("POST", f"/models/{TOGETHER}/build").json()["state"] == "ready"
+    problem(web.request("POST", "/models/i2t/build"), 409, "view-not-built")
+    web.close()

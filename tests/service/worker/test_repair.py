@@ -1,0 +1,47 @@
+"""Region records lost from the disk are made again."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.pictures import encoded
+from tests.support.worker_store import NOW, Store, noise
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+@pytest.mark.parametrize("lost", [1, 3, 7])
+def test_regions_lost_from_the_disk_are_found_again(store: Store, lost: int) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(7)}
+    store.drain()
+    before = store.slab().read(range(7))
+    records = store.folder / "regions" / "records.bin"
+    content = records.read_bytes()
+    size = len(content) // 7
+    records.write_bytes(content[: -lost * size] + bytes(lost * size))
+    store.drain()
+    store.check(pictures)
+    after = store.slab().read(range(7))
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+
+
+def test_all_regions_lost_are_found_again_but_those_of_deleted_pictures(store: Store) -> None:
+    ids = [store.accept(encoded(noise(seed), "PNG")) for seed in range(4)]
+    store.drain()
+    before = store.slab().read(range(4))
+    store.catalog.delete(ids[1], NOW)
+    shutil.rmtree(store.folder / "regions")
+    store.drain()
+    after = store.slab().read(range(4))
+    np.testing.assert_array_equal(after["mask"][1], False)
+    for slot in (0, 2, 3):
+        np.testing.assert_array_equal(after["features"][slot], before["features"][slot])

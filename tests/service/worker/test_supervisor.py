@@ -1,0 +1,87 @@
+"""A process that is started again when it ends, and that ends with the one that started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from service.settings import Settings
+from service.worker.supervisor import Supervised, worker_environment
+from tests.support.project_files import ROOT
+
+PATIENCE_S = 60.0
+ENDS_WITH_STDIN = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+
+
+def test_what_ends_is_started_again_and_ends_with_the_block() -> None:
+    command = [sys.executable, "-c", ENDS_WITH_STDIN]
+    with Supervised(command, os.environ, first_delay_s=0.01) as supervised:
+        seen: list[int] = []
+        for _ in range(3):
+            until(lambda: supervised.pid not in {None, *seen})
+            assert supervised.pid is not None
+            seen.append(supervised.pid)
+            os.kill(seen[-1], signal.SIGKILL)
+        until(lambda: supervised.pid not in {None, *seen})
+        last = supervised.pid
+    assert last is not None
+    assert is_gone(last)
+    assert supervised.pid is None
+
+
+def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", f"open({str(log)!r}, 'a').write('x'); raise SystemExit(1)"]
+    with Supervised(command, os.environ, first_delay_s=3600):
+        until(log.exists)
+        until(lambda: log.read_text() == "x")
+    assert log.read_text() == "x"
+
+
+def test_it_ends_when_its_parent_is_killed() -> None:
+    parent = f"""
+import os, sys, time
+from service.worker.supervisor import Supervised
+with Supervised([sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.environ, 1.0) as supervised:
+    while supervised.pid is None:
+        time.sleep(0.01)
+    print(supervised.pid, flush=True)
+    time.sleep(3600)
+"""
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        child = int(next(line for line in process.stdout if line.strip().isdigit()))
+        process.kill()
+        until(lambda: is_gone(child))
+
+
+def test_a_worker_gets_the_settings_of_its_parent() -> None:
+    settings = Settings(data_dir=Path("x"), models=("a", "b"), views=("b",), threads=3, port=1234)
+    environment = worker_environment(settings)
+    given = {name: value for name, value in environment.items() if name.startswith("REGARD_")}
+    assert given["REGARD_MODELS"] == "a,b"
+    assert given["REGARD_THREADS"] == "3"
+    assert "REGARD_REDIS_URL" not in given
+    code = "from service.settings import Settings; print(Settings().model_dump_json(), end='')"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert Settings.model_validate_json(ran.stdout) == settings

@@ -1,0 +1,94 @@
+"""Views follow the stores from wherever they are."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from index.view import View
+from models.batches import Words
+from models.extractors.base import Detections
+from models.matching.calibration import Calibration, Evidence
+from models.matching.checkpoint import calibrated
+from models.matching.hubness import Hubs
+from tests.support.fakes import FakeExtractor, FakeMatcher
+from tests.support.pictures import encoded
+from tests.support.small_matchers import small_matcher
+from tests.support.worker_store import Store, noise
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+def test_captions_that_come_later_are_taken_up(store: Store) -> None:
+    content = encoded(noise(1), "PNG")
+    image_id = store.accept(content, captions=["red"])
+    store.drain()
+    store.accept(content, captions=["red", "blue and green"])
+    store.drain()
+    store.check({image_id: noise(1)})
+    assert store.catalog.num_caption_slots() == 2
+
+
+class ShortSighted(FakeMatcher):
+    """Finds no word in some captions."""
+
+    def words(self, sentence: str) -> list[str]:
+        if sentence == "unspeakable":
+            raise ValueError("no word")
+        return super().words(sentence)
+
+
+def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> None:
+    store.accept(encoded(noise(1), "PNG"), captions=["red", "unspeakable", "blue"])
+    store.drain(matchers=[ShortSighted()])
+    view = View.open(store.folder / "views" / "fake-matcher")
+    assert view.counts == (1, 3)
+    assert [len(words) for words in view.read_captions([0, 1, 2])] == [3, 3, 3]
+    view.close()
+
+
+def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None:
+    line = Evidence(1.0, 0.0)
+    hubs, bank = (
+        Hubs(pictures=0.5, sentences=0.5, best=2),
+        torch.randn(3, 8, generator=torch.Generator().manual_seed(1)),
+    )
+    matcher = calibrated(small_matcher("scan-t2i-avg"), Calibration(text=line, image=line, hubs=hubs), bank)
+    matcher.digest = "calibrated"
+    for seed in range(3):
+        store.accept(encoded(noise(seed), "PNG"))
+    store.drain(matchers=[matcher])
+    view = View.open(store.folder / "views" / "calibrated")
+    kept = view.read_images(range(3))
+    assert kept["hubness"].dtype == np.float32
+    assert len({*kept["hubness"].tolist()}) == 3
+    typical = matcher.pooled.embed_texts(Words(bank[:, None], torch.ones(3, 1, dtype=torch.bool))).detach().numpy()
+    cosines = np.sort(np.stack([view.embedding_of(row) for row in range(3)]) @ typical.T)
+    np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
+    view.close()
+
+
+class Idle(FakeExtractor):
+    """Must not be asked."""
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        raise AssertionError("there is nothing to detect")
+
+
+def test_a_new_models_view_is_built_without_new_detection(store: Store) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG"), captions=["red"]): noise(seed) for seed in range(6)}
+    store.drain(matchers=[])
+    other = FakeMatcher(name="other", digest="other-matcher")
+    with store.worker(Idle(), [FakeMatcher(), other]) as (worker, _):
+        while worker.run_once():
+            pass
+    store.check(pictures)
+    store.check(pictures, other)

@@ -1,0 +1,143 @@
+"""Wake-ups: quick where they work, and where they do not the worker looks by itself; they never raise."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from index.catalog import Catalog
+from index.records import NewPicture
+from service.worker.wakeups import (
+    GROUP,
+    STREAM,
+    Notifier,
+    Polling,
+    RedisNotifier,
+    RedisWakeups,
+    open_notifier,
+    open_wakeups,
+)
+from tests.support.redis_server import RedisServer, free_port
+
+A_LONG_TIME_S = 600.0
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    made = Catalog(tmp_path / "catalog.sqlite")
+    yield made
+    made.close()
+
+
+def new(image_id: str) -> NewPicture:
+    return NewPicture(image_id=image_id, filename="a.jpg", extension="jpg", num_bytes=1)
+
+
+def test_without_redis_the_catalog_is_watched(catalog: Catalog) -> None:
+    assert type(open_notifier(None)) is Notifier
+    wakeups, stop = open_wakeups(None, catalog), threading.Event()
+    assert isinstance(wakeups, Polling)
+    wakeups.wait(stop)
+    catalog.accept([new("a" * 32)], now=0.0)
+    before = time.monotonic()
+    wakeups.wait(stop)  # a change between two waits is not missed: this returns at once
+    started_looking = time.monotonic()
+    wakeups.wait(stop)  # nothing changed: this takes its whole second
+    assert started_looking - before < time.monotonic() - started_looking
+
+
+def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
+    stop = threading.Event()
+    stop.set()
+    Polling(catalog).wait(stop)
+
+
+def test_a_redis_that_is_not_there_is_no_trouble() -> None:
+    url = f"redis://127.0.0.1:{free_port()}/0"
+    RedisNotifier(url).wake("job")
+    wakeups, stop = RedisWakeups(url), threading.Event()
+    wakeups.wait(stop)
+    wakeups.acknowledge()
+    wakeups.close()
+
+
+def pending(server: RedisServer) -> int:
+    """Wake-ups delivered and not acknowledged."""
+    with redis.Redis(port=server.port) as client:
+        return int(client.xpending(STREAM, GROUP)["pending"])
+
+
+def delivered(server: RedisServer) -> int | None:
+    """Entries of the stream that the group was given; None without a group."""
+    with redis.Redis(port=server.port) as client:
+        try:
+            (group,) = client.xinfo_groups(STREAM)
+        except (redis.ResponseError, ValueError):
+            return None
+        return int(group["entries-read"] or 0)
+
+
+@pytest.mark.redis
+def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: RedisServer) -> None:
+    notifier, wakeups, stop = RedisNotifier(redis_server.url), RedisWakeups(redis_server.url), threading.Event()
+    wakeups.wait(stop)  # makes the group
+    notifier.wake("one")
+    while delivered(redis_server) != 1:
+        wakeups.wait(stop)
+    assert pending(redis_server) == 1
+    wakeups.acknowledge()
+    assert pending(redis_server) == 0
+
+
+@pytest.mark.redis
+def test_a_wake_up_from_before_the_worker_is_not_lost(redis_server: RedisServer) -> None:
+    RedisNotifier(redis_server.url).wake("early")
+    wakeups, stop = RedisWakeups(redis_server.url), threading.Event()
+    while delivered(redis_server) != 1:
+        wakeups.wait(stop)
+
+
+@pytest.mark.redis
+def test_what_a_dead_worker_had_in_hand_is_acknowledged_by_the_next(redis_server: RedisServer) -> None:
+    notifier, stop = RedisNotifier(redis_server.url), threading.Event()
+    dead = RedisWakeups(redis_server.url)
+    dead.wait(stop)
+    notifier.wake("one")
+    while delivered(redis_server) != 1:
+        dead.wait(stop)
+    following = RedisWakeups(redis_server.url)
+    following.wait(stop)
+    following.acknowledge()
+    assert pending(redis_server) == 0
+
+
+@pytest.mark.redis
+def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServer) -> None:
+    notifier, wakeups, stop = RedisNotifier(redis_server.url), RedisWakeups(redis_server.url), threading.Event()
+    wakeups.wait(stop)
+    notifier.wake("before")
+    wakeups.wait(stop)
+    redis_server.flush()
+    wakeups.wait(stop)
+    wakeups.acknowledge()
+    redis_server.kill()
+    notifier.wake("lost, and found by looking")
+    wakeups.wait(stop)
+    redis_server.start()
+    notifier.wake("after")
+    while delivered(redis_server) != 1:
+        wakeups.wait(stop)
+    wakeups.acknowledge()
+    assert pending(redis_server) == 0
+
+
+@pytest.mark.redis
+def test_the_stream_does_not_grow_for_ever(redis_server: RedisServer) -> None:
+    notifier = RedisNotifier(redis_server.url)
+    for number in range(3000):
+        notifier.wake(str(number))
+    with redis.Redis(port=redis_server.port) as client:
+        assert client.xlen(STREAM) < 2000

@@ -1,0 +1,156 @@
+"""Every accepted picture ends up once, whole and findable, or set aside with its reason."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from models.extractors.base import Detections
+from tests.support.fakes import FakeExtractor
+from tests.support.pictures import corners, encoded
+from tests.support.worker_store import COLOURS, NOW, Store, noise
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+def test_every_picture_ends_up_with_regions_view_rows_and_thumbnail(store: Store) -> None:
+    pictures = {}
+    for seed in range(8):
+        captions = [f"{COLOURS[seed]} picture", "seen from afar by many people"][: seed % 3]
+        pictures[store.accept(encoded(noise(seed), "PNG"), captions=captions)] = noise(seed)
+    store.drain()
+    store.check(pictures)
+    assert store.catalog.counts() == {"ready": 8, "queued": 0, "failed": 0, "deleted": 0}
+    for image_id in pictures:
+        assert store.image(image_id).extractor == "fake-extractor"
+        with PIL.Image.open(store.originals.thumbnail(image_id)) as thumbnail:
+            assert thumbnail.size == (24, 16)
+
+
+def test_boxes_and_size_are_those_of_the_full_upright_picture(store: Store) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    stored = corners(2000, 3000).transpose(PIL.Image.Transpose.ROTATE_90)
+    image_id = store.accept(encoded(stored, "JPEG", exif=exif), "jpg")
+    store.drain()
+    image = store.image(image_id)
+    assert (image.width, image.height) == (2000, 3000)
+    slab = store.slab()
+    boxes = slab.read([0])["boxes"][0]
+    slab.close()
+    np.testing.assert_allclose(boxes[0], [0, 0, 2000, 3000])
+    np.testing.assert_allclose(boxes[1], [0, 0, 1000, 3000], atol=3)
+
+
+def test_the_date_given_wins_over_the_cameras(store: Store) -> None:
+    exif = PIL.Image.Exif()
+    exif.get_ifd(0x8769)[0x9003] = "2024:05:06 07:08:09"
+    dated = store.accept(encoded(noise(1), "JPEG", exif=exif), "jpg")
+    told = store.accept(encoded(noise(2), "JPEG", exif=exif), "jpg", taken=12.0)
+    store.drain()
+    assert store.image(dated).taken_at == 1714979289.0
+    assert store.image(told).taken_at == 12.0
+
+
+def test_a_damaged_picture_is_set_aside_at_once_and_leaves_no_gap(store: Store) -> None:
+    whole = encoded(noise(1), "PNG")
+    bad = store.accept(whole[: len(whole) // 2])
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in (2, 3, 4)}
+    with store.worker() as (worker, _):
+        worker.run_once()
+        (failure,) = store.catalog.failures()
+    assert (failure.image_id, failure.attempts) == (bad, 1)
+    assert "damaged" in failure.reason
+    store.drain()
+    store.check(pictures)
+
+
+def test_a_picture_whose_file_is_gone_is_tried_three_times(store: Store) -> None:
+    lost = store.accept(encoded(noise(1), "PNG"))
+    store.originals.path(lost, "png").unlink()
+    pictures = {store.accept(encoded(noise(2), "PNG")): noise(2)}
+    store.drain()
+    (failure,) = store.catalog.failures()
+    assert (failure.image_id, failure.attempts) == (lost, 3)
+    store.check(pictures)
+
+
+class Picky(FakeExtractor):
+    """Fails on whatever batch holds a red picture, and the first time on any."""
+
+    calls = 0
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        self.calls += 1
+        if self.calls == 1 or any(picture.getpixel((0, 0)) == (255, 0, 0) for picture in pictures):
+            raise RuntimeError("the detector does not like this")
+        return super().extract(pictures)
+
+
+def test_a_picture_the_detector_fails_on_costs_no_other_one(store: Store) -> None:
+    red = store.accept(encoded(PIL.Image.new("RGB", (20, 20), "red"), "PNG"))
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
+    store.drain(Picky())
+    (failure,) = store.catalog.failures()
+    assert (failure.image_id, failure.attempts) == (red, 3)
+    assert "does not like this" in failure.reason
+    store.check(pictures)
+
+
+class Overflowing(FakeExtractor):
+    """Features too large for fp16."""
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        found = super().extract(pictures)
+        return Detections(found.features * 1e6, found.boxes, found.labels, found.confidence, found.mask)
+
+
+def test_features_that_are_no_numbers_are_not_stored(store: Store) -> None:
+    store.accept(encoded(noise(1), "PNG"))
+    store.drain(Overflowing())
+    assert [failure.attempts for failure in store.catalog.failures()] == [3]
+    assert store.catalog.num_slots() == 0
+
+
+def test_a_picture_deleted_while_it_waits_is_left_alone(store: Store) -> None:
+    ids = [store.accept(encoded(noise(seed), "PNG")) for seed in range(5)]
+    with store.worker(batch=2) as (worker, _):
+        worker.run_once()
+        store.catalog.delete(ids[2], NOW)  # its decoding is under way
+        while worker.run_once():
+            pass
+    assert [store.image(image_id).slot for image_id in ids] == [0, 1, None, 2, 3]
+
+
+class Lost(FakeExtractor):
+    """The device is gone for this process."""
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        raise torch.AcceleratorError("unspecified launch failure")
+
+
+def test_a_lost_device_ends_the_worker_and_blames_no_picture(store: Store) -> None:
+    store.accept(encoded(noise(1), "PNG"))
+    with store.worker(Lost()) as (worker, _), pytest.raises(torch.AcceleratorError):
+        worker.run_once()
+    (waiting,) = store.catalog.queued(10)
+    assert waiting.attempts == 0
+
+
+def test_a_disk_without_room_ends_the_worker_and_blames_no_picture(store: Store) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    place = store.originals.thumbnail(image_id).parent.parent
+    place.write_bytes(b"a file where a folder must be")
+    with store.worker() as (worker, _), pytest.raises(OSError, match="thumbnail"):
+        worker.run_once()
+    place.unlink()
+    store.drain()
+    store.check({image_id: noise(1)})

@@ -1,0 +1,154 @@
+"""A small store of coloured pictures, filled as a worker would, for tests of search and of the web side."""
+
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from index.catalog import Catalog
+from index.records import NewPicture, Ready, TagValue
+from index.slab import Slab
+from index.view import ViewWriter
+from models.extractors.base import Detections
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.search.engine import Search
+from service.search.model_views import Models, Served
+from service.storage.originals import Originals
+from service.storage.region_records import StoredRegions, region_layout
+from tests.support.fakes import COLOURS, FakeExtractor, FakeMatcher
+
+NOW = 1_700_000_000.0
+
+
+def two_coloured(left: str, right: str, width: int = 40, height: int = 20) -> PIL.Image.Image:
+    """A picture with a left and a right half."""
+    picture = PIL.Image.new("RGB", (width, height), tuple(255 * part for part in COLOURS[left]))
+    half = PIL.Image.new("RGB", (width // 2, height), tuple(255 * part for part in COLOURS[right]))
+    picture.paste(half, (width - width // 2, 0))
+    return picture
+
+
+def image_id_of(name: str) -> str:
+    """An id such as the service makes of a picture's bytes."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+NAMES = [f"{left} and {right}" for left, right in itertools.product(COLOURS, repeat=2)]
+
+
+class Library:
+    """Catalog, region slab and one view in `folder`, with a Search over them."""
+
+    def __init__(self, folder: Path, others: Sequence[FakeMatcher] = ()) -> None:
+        """`others` are models that are known but have no view."""
+        self.folder = folder
+        self.extractor, self.matcher = FakeExtractor(), FakeMatcher()
+        self.catalog = Catalog(folder / "catalog.sqlite")
+        layout = region_layout(self.extractor.num_regions, self.extractor.feature_dim)
+        self._slab = Slab.open(folder / "regions", layout, write=True)
+        view = folder / "views" / self.matcher.digest
+        self.writer = ViewWriter(
+            view,
+            layout=self.matcher.image_layout(self.extractor.num_regions, self.extractor.feature_dim),
+            embed_dim=self.matcher.embed_dim,
+            word_dim=self.matcher.word_dim,
+            digest=self.matcher.digest,
+            extractor=self.extractor.digest,
+        )
+        served = [Served(self.matcher.name, self.matcher, view, built=True)]
+        served += [Served(one.name, one, folder / "views" / one.digest, built=False) for one in others]
+        self.models = Models(served)
+        self.regions = StoredRegions(folder / "regions", self.extractor)
+        self.search = Search(self.catalog, self.regions, self.models, self.extractor)
+
+    def add(
+        self,
+        name: str,
+        picture: PIL.Image.Image,
+        captions: Sequence[str] = (),
+        tags: Mapping[str, TagValue] | None = None,
+        taken_at: float | None = None,
+        added_at: float = NOW,
+        view: bool = True,
+    ) -> str:
+        """Store a picture with its regions; without `view` the view lags behind. Its id."""
+        image_id = image_id_of(name)
+        new = NewPicture(
+            image_id=image_id,
+            filename=f"{name}.png",
+            extension="png",
+            num_bytes=1,
+            captions=captions,
+            tags=tags or {},
+            taken_at=taken_at,
+        )
+        self.catalog.accept([new], added_at)
+        self.commit(image_id, picture)
+        if view:
+            self.catch_up()
+        return image_id
+
+    def commit(self, image_id: str, picture: PIL.Image.Image) -> None:
+        """Give a queued picture its regions."""
+        slot = self.catalog.num_slots()
+        self._slab.append(slot, records(self.extractor.extract([picture])))
+        ready = Ready(
+            image_id=image_id,
+            slot=slot,
+            width=picture.width,
+            height=picture.height,
+            extractor=self.extractor.digest,
+        )
+        self.catalog.commit([ready])
+
+    def work(self, originals: Originals, pool: DecodePool) -> None:
+        """Do what a worker would: everything that is queued."""
+        for queued in self.catalog.queued(100):
+            path = originals.path(queued.image_id, queued.extension)
+            try:
+                decoded = pool.decode(path, originals.thumbnail(queued.image_id))
+            except DecodeFailed as failed:
+                self.catalog.set_aside(queued.image_id, failed.reason, NOW)
+            else:
+                self.commit(queued.image_id, decoded.picture)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Bring the view to what is committed."""
+        for slot in range(self.writer.counts().images, self.catalog.num_slots()):
+            images, embeddings = self.matcher.encode_regions(self.regions.found(slot).as_batch())
+            arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
+            self.writer.add_images(slot, arrays, embeddings.numpy())
+        for slot in range(self.writer.counts().captions, self.catalog.num_caption_slots()):
+            (caption,) = self.catalog.captions_at([slot])
+            words, embeddings = self.matcher.encode_sentences([caption.text])
+            self.writer.add_captions(slot, [words.vectors[0].numpy()], embeddings.numpy())
+
+    def close(self) -> None:
+        """Close every file."""
+        for part in (*self.models, self.regions, self.writer, self._slab, self.catalog):
+            part.close()
+
+
+def records(detections: Detections) -> dict[str, np.ndarray]:
+    """Detections as the region slab takes them."""
+    return {name: tensor.numpy() for name, tensor in detections.tensors().items()}
+
+
+def sixty_four(folder: Path) -> Library:
+    """A library of all pairs of colours; every picture has two captions, every third has no date."""
+    library = Library(folder)
+    for number, name in enumerate(NAMES):
+        left, right = name.split(" and ")
+        library.add(
+            name,
+            two_coloured(left, right),
+            captions=[name, f"a picture of {left}"],
+            tags={"number": number, "left": left},
+            taken_at=NOW - 1000 * number if number % 3 else None,
+            added_at=NOW + number,
+        )
+    return library

@@ -1,0 +1,41 @@
+"""A server on a real socket over a Library, with a thread that does what a worker would."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from service.api.app import create_app
+from service.api.services import Loaded, build_services
+from service.serve import address, bound
+from service.settings import Settings
+from tests.support.library import Library
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """The address of a server on the data directory, until the block ends."""
+    library = Library(folder)
+    loaded = Loaded(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])
+    services = build_services(Settings(data_dir=folder, decode_workers=1), loaded, wake=lambda job_id: None)
+    server = uvicorn.Server(uvicorn.Config(create_app(services), log_config=None, access_log=False))
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.02):
+            library.work(services.originals, services.pool)
+
+    with bound("127.0.0.1", 0) as listening:
+        threads = [threading.Thread(target=server.run, args=([listening],)), threading.Thread(target=work)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield address(listening)
+        finally:
+            over.set()
+            threads[1].join()
+            server.should_exit = True
+            threads[0].join()
+    library.close()

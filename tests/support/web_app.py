@@ -1,0 +1,100 @@
+"""The web side as a test asks it: a real application over a Library, without a socket or a worker process."""
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import httpx
+import PIL.Image
+from pydantic import BaseModel
+
+from service.api.app import create_app
+from service.api.schemas.resources import ProblemAnswer
+from service.api.services import Loaded, Services, build_services
+from service.settings import Settings
+from tests.support.library import NOW, Library
+
+T = TypeVar("T")
+
+
+class Web:
+    """Sends requests one by one, or many at once through `together`."""
+
+    def __init__(self, settings: Settings, loaded: Loaded) -> None:
+        """The clock stands at NOW."""
+        self.woken: list[str] = []
+        self.settings = settings
+        self.services: Services = build_services(settings, loaded, self.woken.append, clock=lambda: NOW)
+        self.services.start()
+        self.app = create_app(self.services)
+        self._runner = asyncio.Runner()
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://regard")
+
+    def together(self, ask: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
+        """What a coroutine that uses the client gives."""
+
+        async def asking() -> T:
+            return await ask(self.client)
+
+        return self._runner.run(asking())
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request's answer."""
+        return self.together(lambda client: client.request(method, path, **options))
+
+    def get(self, path: str, **query: Any) -> httpx.Response:
+        """GET with a query string."""
+        return self.request("GET", path, params=query)
+
+    def text(self, query: Any, **fields: Any) -> httpx.Response:
+        """POST /search/text."""
+        return self.request("POST", "/search/text", json={"query": query, **fields})
+
+    def close(self) -> None:
+        """End everything that was started."""
+
+        async def end() -> None:
+            await self.client.aclose()
+            await self.services.close()
+
+        self._runner.run(end())
+        self._runner.close()
+
+
+class Api(Web):
+    """The web side over a Library."""
+
+    def __init__(self, library: Library, **settings: Any) -> None:
+        """`library.folder` is the data directory."""
+        self.library = library
+        loaded = Loaded(
+            extractor=library.extractor,
+            matchers={served.name: served.matcher for served in library.models},
+            views=[library.models.default.name],
+        )
+        super().__init__(Settings(data_dir=library.folder, decode_workers=1, **settings), loaded)
+
+
+def checked(answer: httpx.Response, status: int, schema: type[BaseModel]) -> Any:
+    """The JSON of an answer of that status that is what its schema says."""
+    assert answer.status_code == status, answer.text
+    schema.model_validate_json(answer.content)
+    return answer.json()
+
+
+def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    """The problem document of an answer of that status and type."""
+    found: dict[str, Any] = checked(answer, status, ProblemAnswer)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"] in found["instance"]
+    assert (found["status"], found["type"]) == (status, f"urn:regard:problem:{kind}"), found
+    return found
+
+
+def png(picture: PIL.Image.Image) -> bytes:
+    """The picture as a file."""
+    content = io.BytesIO()
+    picture.save(content, "PNG")
+    return content.getvalue()

@@ -1,0 +1,127 @@
+"""A data directory as the web side sees it, with a worker on fakes, and what must be true of it in the end."""
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import torch
+
+from index.catalog import Catalog
+from index.records import Image, NewPicture
+from index.slab import Slab
+from index.view import View
+from models.batches import Regions
+from service.settings import Settings
+from service.storage.originals import Incoming, Originals
+from service.storage.region_records import region_layout
+from service.worker.process import open_worker
+from service.worker.wakeups import Wakeups
+from service.worker.worker import Worker
+from tests.support.fakes import D, FakeExtractor, FakeMatcher, R
+
+COLOURS = ("red", "lime", "blue", "yellow", "cyan", "magenta", "white", "black")
+NOW = 1_700_000_000.0
+
+
+def noise(seed: int, width: int = 24, height: int = 16) -> PIL.Image.Image:
+    """A picture like no other."""
+    return PIL.Image.frombytes("RGB", (width, height), random.Random(seed).randbytes(width * height * 3))
+
+
+class Store:
+    """A data directory as the web side sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.catalog = Catalog(folder / "catalog.sqlite")
+        self.originals = Originals(folder)
+
+    def accept(
+        self, content: bytes, kind: str = "png", captions: Sequence[str] = (), taken: float | None = None
+    ) -> str:
+        """Take a file in as the web side does; its id."""
+        image_id = hashlib.sha256(content).hexdigest()[:32]
+        path = self.originals.incoming / image_id
+        path.write_bytes(content)
+        self.originals.store([Incoming(path, image_id, kind)])
+        new = NewPicture(
+            image_id=image_id,
+            filename=f"{image_id}.{kind}",
+            extension=kind,
+            num_bytes=len(content),
+            captions=captions,
+            taken_at=taken,
+        )
+        self.catalog.accept([new], NOW)
+        return image_id
+
+    def image(self, image_id: str) -> Image:
+        found = self.catalog.image(image_id)
+        assert found is not None
+        return found
+
+    def settings(self, batch: int = 3) -> Settings:
+        return Settings(data_dir=self.folder, detect_batch=batch, decode_workers=1)
+
+    @contextmanager
+    def worker(
+        self,
+        extractor: FakeExtractor | None = None,
+        matchers: Sequence[FakeMatcher] | None = None,
+        batch: int = 3,
+    ) -> Iterator[tuple[Worker, Wakeups]]:
+        matchers = [FakeMatcher()] if matchers is None else matchers
+        with open_worker(self.settings(batch), extractor or FakeExtractor(), matchers) as opened:  # type: ignore[arg-type]
+            yield opened
+
+    def drain(self, extractor: FakeExtractor | None = None, matchers: Sequence[FakeMatcher] | None = None) -> None:
+        """Work until nothing is left to do."""
+        with self.worker(extractor, matchers) as (worker, _):
+            while worker.run_once():
+                pass
+
+    def slab(self) -> Slab:
+        return Slab.open(self.folder / "regions", region_layout(R, D), write=False)
+
+    def check(self, pictures: dict[str, PIL.Image.Image], matcher: FakeMatcher | None = None) -> None:
+        """Each of these is there once, with the regions and the view rows that it has when made alone."""
+        matcher = matcher or FakeMatcher()
+        slots = [self.image(image_id).slot for image_id in pictures]
+        assert sorted(slots) == list(range(self.catalog.num_slots()))  # type: ignore[type-var]
+        slab, view = self.slab(), View.open(self.folder / "views" / matcher.digest)
+        assert view.counts == (self.catalog.num_slots(), self.catalog.num_caption_slots())
+        for slot, picture in zip(slots, pictures.values(), strict=True):
+            assert slot is not None
+            slab.check(slot)
+            record = {name: rows[0] for name, rows in slab.read([slot]).items()}
+            alone = FakeExtractor().extract([picture])
+            np.testing.assert_array_equal(record["features"], alone.features[0].half().numpy())
+            np.testing.assert_array_equal(record["mask"], alone.mask[0].numpy())
+            encoded_alone, embedding = matcher.encode_regions(
+                Regions(torch.from_numpy(record["features"]).float()[None], alone.mask)
+            )
+            kept = view.read_images([slot])
+            np.testing.assert_array_equal(kept["vectors"][0], encoded_alone.vectors[0].half().numpy())
+            np.testing.assert_allclose(view.embedding_of(slot), embedding[0].numpy(), atol=1e-6)
+        self._check_captions(view, matcher)
+        slab.close()
+        view.close()
+
+    def _check_captions(self, view: View, matcher: FakeMatcher) -> None:
+        for caption in self.catalog.captions_at(range(self.catalog.num_caption_slots())):
+            assert caption.slot is not None
+            words, _ = matcher.encode_sentences([caption.text])
+            kept = view.read_captions([caption.slot])[0]
+            np.testing.assert_array_equal(kept, words.vectors[0].half().numpy())
+
+
+def view_is_whole(store: Store) -> bool:
+    view = View.open(store.folder / "views" / "fake-matcher")
+    try:
+        return view.counts == (store.catalog.num_slots(), store.catalog.num_caption_slots())
+    finally:
+        view.close()
