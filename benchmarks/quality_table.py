@@ -2,7 +2,8 @@
 
 python -m benchmarks.quality_table scan.json "whole picture=whole.json" both.json
 
-python -m benchmarks.quality_table --line first-200.json    the line that tests/models/evaluation/test_shipped_quality.py reproduces
+python -m benchmarks.quality_table --line first-200.json
+    the line that tests/models/evaluation/test_shipped_quality.py reproduces
 
 A report goes by its model's name, or by what stands before the =. Those of a --gallery have a direction less.
 """

@@ -17,6 +17,11 @@ from torch import Tensor
 AnyRows = TypeVar("AnyRows", bound="Rows")
 
 
+def tiles(length: int, size: int) -> Sequence[slice]:
+    """Consecutive slices of at most `size` that cover `length` rows."""
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
 @dataclass(frozen=True)
 class Rows:
     """Tensors with one common first axis, sliced, moved and joined as one value."""

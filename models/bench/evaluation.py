@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from models.batches import Regions, Words
+from models.batches import Regions, Words, tiles
 from models.bench import data
 from models.bench.encoding import Sizes
 from models.bench.literal import CaptionLoop
 from models.bench.rerank import matrix_flops
 from models.bench.timing import Best, Turns, seconds_of
-from models.rerankers.base import Reranker, score_in_blocks, tiles
+from models.rerankers.base import Reranker, score_in_blocks
 
 BATCH = 256  # captions between two looks at the loops
 SAMPLE = 2  # captions of each batch that go through the loops

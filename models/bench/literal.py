@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.batches import Regions, Words
+from models.batches import Regions, Words, tiles
 from models.bench.literal_attention import bfan, scan, summax
 from models.bench.literal_fusion import caan, camp, camp_attention, camp_released, sman, sman_pictures
-from models.rerankers.base import Reranker, tiles
+from models.rerankers.base import Reranker
 from models.rerankers.bfan import Bfan
 from models.rerankers.caan import Caan
 from models.rerankers.camp import Camp

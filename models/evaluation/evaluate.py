@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.batches import Rows
+from models.batches import Rows, tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.confidence import described, intervals
 from models.evaluation.metrics import (
@@ -21,7 +21,7 @@ from models.evaluation.metrics import (
 )
 from models.evaluation.score_matrix import encoded_sentences
 from models.matching.matcher import Matcher
-from models.rerankers.base import score_in_blocks, tiles
+from models.rerankers.base import score_in_blocks
 
 SHORTLISTS = (10, 50, 100, 200, 500)
 HELD = 2048  # pictures that are held encoded at once: 36 regions of SCAN at width 512 take 160 MB

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import all_pairs, recalls
 from models.evaluation.score_matrix import encoded_sentences
@@ -26,7 +27,6 @@ from models.matching.checkpoint import calibrated
 from models.matching.hubness import HUBNESS, By, HubCorrected, Hubs, centres, packed, unpacked
 from models.matching.matcher import Matcher
 from models.rerankers.attention import masked_mean
-from models.rerankers.base import tiles
 
 BATCH = 256
 UNKNOWN = Evidence(1.0, 0.0)

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.batches import Regions, Words
+from models.batches import Regions, Words, tiles
 from models.datasets.scan_precomp import read_lines
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
-from models.rerankers.base import score_in_blocks, tiles
+from models.rerankers.base import score_in_blocks
 
 BATCH = 256
 

@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from models.batches import tiles
 from models.extractors.backbones.base import FEATURE_DIM, STRIDE, Backbone
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import Detections, Extractor
 from models.extractors.faster_rcnn import WEIGHTS_FILE, load_detector
 from models.extractors.resize import stacked
-from models.rerankers.base import tiles
 
 CELL = "cell"  # the label of every region
 

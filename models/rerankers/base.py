@@ -1,7 +1,6 @@
 """What every reranker is: two encoders and a score, with all that needs no partner done beforehand."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -9,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words
+from models.batches import Regions, Rows, Tokens, Words, tiles
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,6 @@ class Reranker(nn.Module, ABC):
     @abstractmethod
     def explain(self, images: Rows, words: Words) -> Explanation:
         """What the scores of all pairs are made of."""
-
-
-def tiles(length: int, size: int) -> Sequence[slice]:
-    """Consecutive slices of at most `size` that cover `length` rows."""
-    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 @torch.no_grad()

@@ -23,10 +23,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
-from models.batches import Regions, Rows, Words
+from models.batches import Regions, Rows, Words, tiles
 from models.rerankers.additive import tanh_logits
 from models.rerankers.attention import EPSILON, masked_softmax
-from models.rerankers.base import Explanation, Reranker, tiles
+from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 # Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.

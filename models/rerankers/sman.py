@@ -9,8 +9,8 @@
          a = softmax_m(w . tanh(W I_m * tanh(Wq ov)))          a = softmax_l(w . tanh(W S_l * tanh(Wq ot)))
     score = cos(v0, t0) + cos(v1, t1) + cos(v2, t2), where every step has its own W, Wq and w
 
-I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of regions in
-the detector's order, which is then what the GRU reads. S_l are the summed outputs of both directions of an LSTM.
+I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of
+regions in the detector's order, which is then what the GRU reads. S_l are the summed outputs of both directions of an LSTM.
 
 What the paper leaves open, as decided here (fields of `SmanConfig` unless fixed):
 - 1/M beside weights that already sum to one is kept (eqs. 7, 15); M counts the regions that are real.
@@ -30,10 +30,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Words
+from models.batches import Regions, Rows, Words, tiles
 from models.rerankers.additive import AdditiveAttention
 from models.rerankers.attention import masked_mean, masked_softmax
-from models.rerankers.base import Explanation, Reranker, tiles
+from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, RawFeatures
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.

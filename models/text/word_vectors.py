@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from models.batches import tiles
 from models.matching.matcher import Matcher
-from models.rerankers.base import tiles
 
 # Files go by frequency: words beyond the vocabulary and these are too rare to be worth a place in it.
 FREQUENT = 20_000

@@ -5,8 +5,8 @@ Neighbours: for words a and b that stand o <= 5 places apart in n captions, c_ab
     M_ab = max(0, log(c_ab sum_w c_w^0.75 / (c_a c_b^0.75)))        c_a = sum_b c_ab
 
 M is factored, M ~ U S V', and d_a = U_a sqrt(S), unit length (Levy, Goldberg and Dagan, 2015). Rare words have few
-neighbours, so what they lack comes from their parts (models/text/char_ngrams.py): with n occurrences of a word and g, what
-its parts make of it, the vector is g + n / (n + 10) (d - g), unit length.
+neighbours, so what they lack comes from their parts (models/text/char_ngrams.py): with n occurrences of a word and
+g, what its parts make of it, the vector is g + n / (n + 10) (d - g), unit length.
 """
 
 import json

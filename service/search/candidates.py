@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 
 from index.shortlist import Shortlist
+from models.batches import tiles
 from models.matching.calibration import Evidence, leads, surprise
-from models.rerankers.base import tiles
 from service.search.types import Question
 
 T = TypeVar("T")

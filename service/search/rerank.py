@@ -8,9 +8,8 @@ import torch
 
 from index.records import Caption
 from index.view import View
-from models.batches import Rows, Words
+from models.batches import Rows, Words, tiles
 from models.matching.matcher import Matcher
-from models.rerankers.base import tiles
 from service.search.explain import explained
 from service.search.types import Explained
 from service.storage.region_records import Seen

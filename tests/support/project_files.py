@@ -4,7 +4,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 TOOLS = {".venv", ".git", "__pycache__", "data", "runs", "photos", "build", ".hypothesis"}
 
 

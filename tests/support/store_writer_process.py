@@ -1,4 +1,7 @@
-"""A process that takes pictures in for ever, as the worker does, to be killed: python -m tests.support.store_writer_process DATA."""
+"""A process that takes pictures in for ever, as the worker does, to be killed.
+
+python -m tests.support.store_writer_process DATA
+"""
 
 import random
 import sys

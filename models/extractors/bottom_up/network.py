@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 from torchvision.ops import roi_pool
 
+from models.batches import tiles
 from models.extractors.bottom_up.caffe_resnet import STRIDE, Backbone, stage
-from models.rerankers.base import tiles
 
 NUM_ANCHORS = 12
 CELLS = 14  # a side to which a region is pooled

@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torchvision.ops import roi_align
 
-from models.batches import Regions
+from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
 from models.evaluation.evaluate import evaluate
 from models.extractors.backbones.base import Backbone, folded, read_layers
@@ -22,7 +22,6 @@ from models.extractors.backbones.registry import architecture
 from models.extractors.config import fingerprint
 from models.extractors.resize import stacked
 from models.matching.matcher import Matcher
-from models.rerankers.base import tiles
 from models.training.backbone.recipe import Batch, TuningRecipe, batches, steps_an_epoch
 from models.training.logs import Log
 from models.training.objective import batch_losses
