@@ -19,7 +19,7 @@ from torch import Tensor
 
 from models.text.char_ngrams import Spelling
 from models.text.vocabulary import SPELT_ALIKE, tokenize
-from models.training.word_init import captions_in, learn
+from models.training.caption_word_vectors import captions_in, learn
 
 
 def main() -> None:

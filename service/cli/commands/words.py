@@ -25,7 +25,7 @@ def words(
     ask: Annotated[list[str] | None, typer.Option(help="Show what is near this word, repeatable.")] = None,
 ) -> None:
     """Learn word vectors from captions alone. Beside OUT, OUT.parts gives vectors to words that do not occur."""
-    from models.training.word_init import captions_in, learn, nearest  # noqa: PLC0415 - PyTorch comes with it
+    from models.training.caption_word_vectors import captions_in, learn, nearest  # noqa: PLC0415 - PyTorch comes with it
 
     vectors, parts = learn([text for path in captions for text in captions_in(path, split)], dim, least)
     vectors.save(out)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.training.word_init import associations, captions_in, learn, nearest
+from models.training.caption_word_vectors import associations, captions_in, learn, nearest
 
 CAPTIONS = [f"a {animal} {verb} on the {place}" for animal in ("dog", "puppy", "cat") for verb in ("runs", "sleeps")
             for place in ("grass", "sofa")] * 2 + ["red kites fly high above tall trees"] * 2  # fmt: skip
