@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 
 Kind = Literal["scan", "bfan", "camp"]
 
@@ -22,7 +22,7 @@ NORMALISATIONS = ("softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm")
 CAMP_NETWORKS = {"gate_fusion_new": "camp-released", "cross_attention_new": "camp-released-attention"}
 
 
-class Unconvertible(Refused):
+class Unconvertible(RefusedFile):
     """A file with something in it that the conversion does not know; the message names it."""
 
 

@@ -21,14 +21,14 @@ from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
 from models.rerankers.camp_messages import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig
-from models.safe_load.restricted_pickle import read_pickle, read_torch
+from models.safe_load.restricted_pickle import read_pickle, read_torch_file
 from models.text.vocabulary import Vocabulary
 
 
 def convert(kind: Kind, file: Path, vocab: Path, out: Path, features: str = PUBLISHED_FEATURES) -> str:
     """Write the authors' checkpoint `file` to the new folder `out`; returns the digest.
 
-    `features` names the extractor whose features it was trained on. Refused, naming what is not known.
+    `features` names the extractor whose features it was trained on. RefusedFile, naming what is not known.
     """
     if (out / "config.json").exists():
         raise FileExistsError(f"{out} holds a checkpoint already")
@@ -47,7 +47,7 @@ def convert(kind: Kind, file: Path, vocab: Path, out: Path, features: str = PUBL
 
 def opened(file: Path) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
     """The state dicts and the options of a checkpoint."""
-    stored = read_torch(file)
+    stored = read_torch_file(file)
     if not isinstance(stored, dict) or not {"model", "opt"} <= stored.keys():
         raise Unconvertible(f"{file} has no `model` and `opt`: not a checkpoint of these authors' training")
     parts, opt = stored["model"], stored["opt"]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from models.extractors.config import Unavailable, fingerprint, read_config
 from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
-from models.safe_load.restricted_pickle import Refused
-from models.safe_load.weight_files import misfits, read_weights
+from models.safe_load.restricted_pickle import RefusedFile
+from models.safe_load.weight_files import read_weights, weight_mismatches
 
 INSTALL = (
     "detectron2 is not installed. It is built from its source against the torch that is here: pip install"
@@ -51,7 +51,7 @@ class Detectron2FasterRcnn(TwoStage):
         self.model = build_model(cfg)
         self.heads = self.model.roi_heads
         if type(self.heads) not in (Res5ROIHeads, StandardROIHeads):
-            raise Refused(f"the heads are {type(self.heads).__name__}; known are Res5ROIHeads and StandardROIHeads")
+            raise RefusedFile(f"the heads are {type(self.heads).__name__}; known are Res5ROIHeads and StandardROIHeads")
         self.c4 = isinstance(self.heads, Res5ROIHeads)
         self.resize = ResizeShortestEdge([cfg.INPUT.MIN_SIZE_TEST] * 2, cfg.INPUT.MAX_SIZE_TEST)
         self.colours = [0, 1, 2] if cfg.INPUT.FORMAT == "RGB" else [2, 1, 0]
@@ -99,20 +99,22 @@ def load_detectron2(folder: Path, device: str = "cpu", **settings: Any) -> TwoSt
     fill(network.model, read_weights(folder / config.weights))
     classes = config.classes or _known_classes(cfg)
     if len(classes) != cfg.MODEL.ROI_HEADS.NUM_CLASSES:
-        raise Refused(f'{folder}: {cfg.MODEL.ROI_HEADS.NUM_CLASSES} classes; name each in config.json under "classes"')
+        raise RefusedFile(
+            f'{folder}: {cfg.MODEL.ROI_HEADS.NUM_CLASSES} classes; name each in config.json under "classes"'
+        )
     identity = {**asdict(config), "weights": None, "config": cfg.dump(), "classes": classes}
     detector = TwoStageDetector(network, tuple(classes), config, fingerprint("detectron2", identity, network))
     return detector.eval().requires_grad_(False).to(device)
 
 
 def fill(model: nn.Module, stored: dict[str, Tensor]) -> None:
-    """Put weights into a network; Refused names every one that does not fit."""
+    """Put weights into a network; RefusedFile names every one that does not fit."""
     expected = model.state_dict()
     found = {name: tensor for name, tensor in stored.items() if name in expected or not _computed(name)}
     found |= {name: tensor for name, tensor in expected.items() if name not in found and _computed(name)}
     shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (found, expected)]
-    if wrong := misfits(*shapes):
-        raise Refused(f"the weights are not those of the configuration's network: {'; '.join(wrong)}")
+    if wrong := weight_mismatches(*shapes):
+        raise RefusedFile(f"the weights are not those of the configuration's network: {'; '.join(wrong)}")
     model.load_state_dict(found, strict=True)
 
 

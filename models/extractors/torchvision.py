@@ -18,8 +18,8 @@ from torchvision.models.detection import FasterRCNN, FasterRCNN_ResNet50_FPN_V2_
 
 from models.extractors.config import Unavailable, fingerprint, read_config
 from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
-from models.safe_load.restricted_pickle import Refused
-from models.safe_load.weight_files import misfits, read_weights
+from models.safe_load.restricted_pickle import RefusedFile
+from models.safe_load.weight_files import read_weights, weight_mismatches
 
 PUBLISHED = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
 
@@ -101,6 +101,6 @@ def _fetched(download: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tenso
 
 def _fill(model: FasterRCNN, state: Mapping[str, Tensor]) -> None:
     shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, model.state_dict())]
-    if wrong := misfits(*shapes):
-        raise Refused(f"the weights are not those of fasterrcnn_resnet50_fpn_v2: {'; '.join(wrong)}")
+    if wrong := weight_mismatches(*shapes):
+        raise RefusedFile(f"the weights are not those of fasterrcnn_resnet50_fpn_v2: {'; '.join(wrong)}")
     model.load_state_dict(state, strict=True)

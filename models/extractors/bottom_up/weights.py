@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from models.extractors.bottom_up.network import NUM_ANCHORS, Network
 from models.extractors.bottom_up.proposals import ASPECTS, SCALES, cell_anchors
-from models.safe_load.restricted_pickle import Refused
-from models.safe_load.weight_files import misfits
+from models.safe_load.restricted_pickle import RefusedFile
+from models.safe_load.weight_files import weight_mismatches
 
 EPSILON = 1e-5  # of batch norm, in Caffe and in both conversions
 NORM = ("weight", "bias", "running_mean", "running_var")
@@ -59,16 +59,16 @@ MILVLG = Layout(
 
 
 def fill(network: Network, stored: Mapping[str, Tensor]) -> None:
-    """Put a conversion's weights into the network; Refused names every one that does not fit."""
+    """Put a conversion's weights into the network; RefusedFile names every one that does not fit."""
     layout = layout_of(stored)
     expected = published_shapes(network, layout)
     found = {name: tuple(weight.shape) for name, weight in stored.items() if name.rpartition(".")[2] not in UNUSED}
     anchors = found.pop(ANCHORS, (NUM_ANCHORS, 4))
-    wrong = misfits(found, expected)
+    wrong = weight_mismatches(found, expected)
     if anchors != (NUM_ANCHORS, 4):
         wrong.append(f"{ANCHORS} is {anchors}, not {(NUM_ANCHORS, 4)}")
     if wrong:
-        raise Refused(f"these are not the weights of such a detector: {'; '.join(wrong)}")
+        raise RefusedFile(f"these are not the weights of such a detector: {'; '.join(wrong)}")
     network.load_state_dict(translated(network, stored, layout), strict=True)
 
 
@@ -78,7 +78,7 @@ def layout_of(stored: Mapping[str, Tensor]) -> Layout:
         if f"{PREDICTOR}.{layout.embedding}.weight" in stored:
             return layout
     names = " nor ".join(f"{PREDICTOR}.{layout.embedding}.weight" for layout in (AIRSPLAY, MILVLG))
-    raise Refused(f"the weights have neither {names}: no attribute head, or not of a conversion that is known")
+    raise RefusedFile(f"the weights have neither {names}: no attribute head, or not of a conversion that is known")
 
 
 def published_name(ours: str, layout: Layout) -> str:
@@ -171,5 +171,5 @@ def anchor_order(stored: Mapping[str, Tensor], layout: Layout) -> Int64[Tensor, 
     theirs, ours = ((boxes[:, 2:] - boxes[:, :2]).log() for boxes in (stored[ANCHORS], cell_anchors()))
     order = torch.cdist(ours, theirs).argmin(1)
     if len(set(order.tolist())) != NUM_ANCHORS:
-        raise Refused(f"{ANCHORS} are not the twelve anchors of bottom-up attention: {stored[ANCHORS].tolist()}")
+        raise RefusedFile(f"{ANCHORS} are not the twelve anchors of bottom-up attention: {stored[ANCHORS].tolist()}")
     return order

@@ -19,7 +19,7 @@ from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
 from models.rerankers.camp_released import CampReleased
 from models.rerankers.scan import ScanConfig
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 from tests.support import authors_checkpoints as authors
 
 PARITY = ["scan_t2i_lse", "scan_i2t_avg", "bfan_equal", "bfan_prob"]
@@ -180,7 +180,7 @@ def test_a_payload_beside_the_weights_does_not_run(vocab: Path, tmp_path: Path) 
             return os.mkdir, (str(tmp_path / "owned"),)
 
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), Namespace(**authors.SCAN, hook=Payload()))
-    with pytest.raises(Refused, match=f"names {os.name}.mkdir"):
+    with pytest.raises(RefusedFile, match=f"names {os.name}.mkdir"):
         convert("scan", file, vocab, tmp_path / "out")
     assert not (tmp_path / "owned").exists()
 

@@ -15,7 +15,7 @@ from torch import nn
 from models.extractors.config import Unavailable
 from models.extractors.detectron2 import fill, load_detectron2
 from models.extractors.registry import load_extractor
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 
 
 def test_without_detectron2_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_constants_may_be_missing_or_too_many_but_nothing_else() -> None:
     assert torch.equal(network.layer.weight, weights["layer.weight"])
     fill(network, {**weights, "pixel_mean": torch.full((3,), 7.0)})
     assert network.state_dict()["pixel_mean"].tolist() == [7, 7, 7]
-    with pytest.raises(Refused, match=r"extra is not known; layer\.bias is missing"):
+    with pytest.raises(RefusedFile, match=r"extra is not known; layer\.bias is missing"):
         fill(network, {"layer.weight": torch.ones(2, 2), "extra": torch.zeros(1)})
 
 
@@ -138,7 +138,7 @@ def test_a_config_that_would_run_something_is_refused(tmp_path: Path) -> None:
 @pytest.mark.detectron2
 @pytest.mark.filterwarnings("ignore")
 def test_classes_without_names_must_be_named(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r'2 classes; name each in config\.json under "classes"'):
+    with pytest.raises(RefusedFile, match=r'2 classes; name each in config\.json under "classes"'):
         load_detectron2(folder(tmp_path, FPN))
 
 

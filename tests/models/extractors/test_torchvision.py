@@ -14,7 +14,7 @@ from torchvision.models.detection import fasterrcnn_resnet50_fpn_v2
 from models.extractors.config import Unavailable
 from models.extractors.torchvision import load_torchvision
 from models.extractors.two_stage import TwoStageDetector
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 
 SMALL = {"short_side": 64, "long_side": 96}
 
@@ -82,7 +82,7 @@ def test_a_local_file_is_taken_instead_of_the_network(
     torch.save(weights, at / "w.pth")
     assert load_torchvision(at, download=no_network).digest == detector.digest
     torch.save({name: tensor for name, tensor in weights.items() if name != "rpn.head.bbox_pred.bias"}, at / "w.pth")
-    with pytest.raises(Refused, match=r"fasterrcnn_resnet50_fpn_v2: rpn\.head\.bbox_pred\.bias is missing"):
+    with pytest.raises(RefusedFile, match=r"fasterrcnn_resnet50_fpn_v2: rpn\.head\.bbox_pred\.bias is missing"):
         load_torchvision(at)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.extractors.bottom_up.extractor import BottomUp, load_bottom_up, prepared, read_names
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 from tests.support import caffe_reference as caffe
 from tests.support import caffe_weights
 
@@ -125,7 +125,7 @@ def test_a_digest_names_weights_names_and_settings(tmp_path: Path) -> None:
 def test_names_that_are_too_few_are_refused(tmp_path: Path) -> None:
     at = folder(tmp_path / "e", caffe_weights.random_weights(SIZE))
     (at / "objects_vocab.txt").write_text("one\ntwo", encoding="utf-8")
-    with pytest.raises(Refused, match=r"cls_score\.weight is \(7, 128\), not \(3, 128\)"):
+    with pytest.raises(RefusedFile, match=r"cls_score\.weight is \(7, 128\), not \(3, 128\)"):
         load_bottom_up(at)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.extractors.bottom_up.network import Network
 from models.extractors.bottom_up.weights import AIRSPLAY, MILVLG, Layout, fill, published_shapes
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 from models.safe_load.weight_files import read_weights
 from tests.support import caffe_reference as caffe
 from tests.support import caffe_weights
@@ -110,5 +110,5 @@ def test_files_are_read_with_and_without_a_wrapping(suffix: str, wrapped: bool, 
 )
 def test_what_does_not_fit_is_refused_by_name(change: dict[str, Tensor | None], said: str) -> None:
     state = {**caffe_weights.random_weights(SIZE), **change}
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(RefusedFile, match=said):
         fill(network(), {name: tensor for name, tensor in state.items() if tensor is not None})
