@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.text.char_ngrams import Spelling
-from models.text.vocabulary import SPELT_ALIKE, tokenize
+from models.text.char_ngrams import SpellingIndex
+from models.text.vocabulary import SPELLING_THRESHOLD, tokenize
 from models.training.caption_word_vectors import captions_in, learn
 
 
@@ -57,12 +57,12 @@ def main() -> None:
     guessed = torch.nn.functional.normalize(parts.vectors(held), dim=1)
     alike = guessed @ nowhere.vectors[[row_of[known[c]] for c in columns]].T
     report("nowhere, parts", judge[:, columns], alike, given.near)
-    spelling = Spelling(known)
+    spelling = SpellingIndex(known)
     nearest = [spelling.nearest(word) for word in held]
     alike = torch.zeros_like(judge)
     for row, (word, likeness) in enumerate(nearest):
         alike[row, known.index(word)] = likeness
-    report("nowhere, spelling", judge, alike, SPELT_ALIKE)
+    report("nowhere, spelling", judge, alike, SPELLING_THRESHOLD)
     print("; ".join(examples))
 
 

@@ -40,7 +40,7 @@ def main() -> None:
             "with an unknown word": Recalls.of(ranks[strange.numpy()]).as_dict(),
             "all": Recalls.of(ranks).as_dict(),
         }
-        matcher.vocabulary = replace(matcher.vocabulary, near={})
+        matcher.vocabulary = replace(matcher.vocabulary, near_words={})
     print(json.dumps(told))
 
 

@@ -72,7 +72,7 @@ def read_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
     if set(held) != {"word2idx", "idx2word", "idx"} or not isinstance(held["word2idx"], dict):
         found = ", ".join(sorted(held)) or f"a {type(vocabulary).__name__}"
         raise Unconvertible(f"{path} holds {found}, not word2idx, idx2word and idx")
-    return Vocabulary.of_ids(held["word2idx"], str(path)), None
+    return Vocabulary.from_ids(held["word2idx"], str(path)), None
 
 
 def empty_matcher(plan: Plan, opt: Options, vocabulary: Vocabulary, features: str) -> Matcher:

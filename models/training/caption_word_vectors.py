@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.datasets.captioned_features import read_captions
-from models.text.char_ngrams import Subwords, sparse
+from models.text.char_ngrams import SubwordVectors, sparse_matrix
 from models.text.vocabulary import tokenize
 from models.text.word_vectors import WordVectors
 
@@ -42,7 +42,7 @@ def captions_in(path: Path, split: str = "train") -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def learn(captions: Iterable[str], dim: int = 300, least: int = 2) -> tuple[WordVectors, Subwords]:
+def learn(captions: Iterable[str], dim: int = 300, least: int = 2) -> tuple[WordVectors, SubwordVectors]:
     """Vectors of the words that occur at least `least` times, and of parts of words for all others."""
     sentences = [tokenize(caption) for caption in captions if caption.strip()]
     counts = Counter(word for sentence in sentences for word in sentence)
@@ -51,7 +51,7 @@ def learn(captions: Iterable[str], dim: int = 300, least: int = 2) -> tuple[Word
         raise ValueError(f"vectors of {dim} numbers need as many words; {len(words)} occur {least} times or more")
     seen = torch.tensor([float(counts[word]) for word in words])
     vectors = factored(associations(sentences, words), dim)
-    parts = Subwords.fit(words, vectors, seen.log1p())
+    parts = SubwordVectors.fit(words, vectors, seen.log1p())
     guessed, trust = parts.vectors(words), (seen / (seen + PRIOR)).unsqueeze(1)
     return WordVectors(words, normalize(guessed + trust * (vectors - guessed), dim=1)), parts
 
@@ -62,18 +62,18 @@ def associations(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Fl
     gap = [-1] * WINDOW  # so that no word has a neighbour in another sentence
     text = torch.tensor([place for sentence in sentences for place in (*(ids.get(w, -1) for w in sentence), *gap)])
     size = len(words)
-    counted = sparse(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), (size, size))
+    counted = sparse_matrix(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), (size, size))
     for offset in range(1, WINDOW + 1):
         pairs = torch.stack([text[:-offset], text[offset:]])
         pairs = pairs[:, (pairs >= 0).all(0)]
         pairs = torch.cat([pairs, pairs.flip(0)], 1)
         weights = torch.full((pairs.shape[1],), (WINDOW + 1 - offset) / WINDOW)
-        counted = (counted + sparse(pairs, weights, (size, size))).coalesce()
+        counted = (counted + sparse_matrix(pairs, weights, (size, size))).coalesce()
     (first, second), found = counted.indices(), counted.values()
     total = torch.zeros(size).index_add(0, first, found)
     smooth = total.pow(SMOOTHING)
     information = (found * smooth.sum() / (total[first] * smooth[second])).log().clamp_min(0)
-    return sparse(counted.indices(), information, (size, size))
+    return sparse_matrix(counted.indices(), information, (size, size))
 
 
 def factored(matrix: Float[Tensor, "V V"], dim: int) -> Float[Tensor, "V D"]:
@@ -84,7 +84,7 @@ def factored(matrix: Float[Tensor, "V V"], dim: int) -> Float[Tensor, "V D"]:
     return normalize(left[:, :dim] * values[:dim].sqrt(), dim=1)
 
 
-def nearest(vectors: WordVectors, parts: Subwords, word: str, num: int = 5) -> list[tuple[str, float]]:
+def nearest(vectors: WordVectors, parts: SubwordVectors, word: str, num: int = 5) -> list[tuple[str, float]]:
     """The words nearest to one that need not be among them, with cosines."""
     others = [place for place, other in enumerate(vectors.words) if other != word]
     known = len(others) < len(vectors.words)

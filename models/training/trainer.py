@@ -20,11 +20,11 @@ from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
-from models.text.word_vectors import start_from
 from models.training.logs import Log
 from models.training.objective import batch_losses
 from models.training.optim import clip, optimizer_for, schedule_for
 from models.training.recipes import RECIPES, Recipe
+from models.training.word_init import init_word_embeddings
 
 
 @dataclass
@@ -199,7 +199,7 @@ def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | N
 def found_words(recipe: Recipe, matcher: Matcher, word_vectors: Path | None) -> int:
     """Start the words from a file's vectors where one is given; how many of them it has."""
     if word_vectors is not None:
-        return start_from(matcher, word_vectors, recipe.near)
+        return init_word_embeddings(matcher, word_vectors, recipe.near)
     if recipe.near is not None and recipe.starts_from is None:
         raise ValueError("this recipe reads unknown words as near ones: give word vectors, which say what is near")
     return 0
@@ -207,7 +207,7 @@ def found_words(recipe: Recipe, matcher: Matcher, word_vectors: Path | None) -> 
 
 def fingerprint(vocabulary: Vocabulary) -> str:
     """A digest of words, ids and what is read as what."""
-    told = json.dumps([vocabulary.words, sorted(vocabulary.near.items())])
+    told = json.dumps([vocabulary.words, sorted(vocabulary.near_words.items())])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

@@ -157,7 +157,7 @@ def _train_matcher(
         vocabulary = training.matcher.vocabulary
         note(f"{training.found_words} of {len(vocabulary)} words start from {word_vectors}")
         if recipe.near is not None:
-            note(f"{len(vocabulary.near)} other words are read as near ones")
+            note(f"{len(vocabulary.near_words)} other words are read as near ones")
     with _course(out, training.total_steps) as log:
         training.run(log)
 

@@ -1,0 +1,51 @@
+"""The start of a matcher's word embeddings from a file of word vectors, and near words for those it has no id for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import normalize
+
+from models.batches import tiles
+from models.matching.matcher import Matcher
+from models.text.word_vectors import WordVectors, read_word_vectors
+
+# Files are sorted by frequency: later words, unless the vocabulary has them, are too rare to be worth a near word.
+NUM_FREQUENT = 20_000
+WORDS_AT_ONCE = 1024
+
+
+def init_word_embeddings(matcher: Matcher, path: Path, near: float | None = None) -> int:
+    """Replace the embeddings of all words that a file of vectors has; returns how many of the vocabulary's these are.
+
+    Words that the file lacks keep their embeddings. With `near`, frequent words of the file that the vocabulary lacks
+    are read from now on as their nearest word in it, where the cosine of the two vectors is at least that. ValueError
+    where the file's vectors do not fit the matcher, or it has none of the words.
+    """
+    vocabulary, embed = matcher.vocabulary, matcher.reranker.get_submodule("sentence_encoder.embed")
+    assert isinstance(embed, nn.Embedding)
+    read = read_word_vectors(path, embed.embedding_dim, vocabulary.ids.keys(), 0 if near is None else NUM_FREQUENT)
+    known = [row for row, word in enumerate(read.words) if word in vocabulary.ids]
+    if not known:
+        raise ValueError(f"{path} has none of the {len(vocabulary)} words of the captions")
+    ids = torch.tensor([vocabulary.ids[read.words[row]] for row in known])
+    with torch.no_grad():
+        embed.weight[ids.to(embed.weight.device)] = read.vectors[known].to(embed.weight)
+    if near is not None:
+        matcher.vocabulary = replace(vocabulary, near_words=nearest_known_words(read, known, near))
+    return len(known)
+
+
+def nearest_known_words(read: WordVectors, known: Sequence[int], threshold: float) -> dict[str, str]:
+    """Word -> nearest of the words in the rows `known`, for all others whose cosine to it is at least `threshold`."""
+    others = torch.tensor(sorted(set(range(len(read.words))) - set(known)), dtype=torch.int64)
+    vectors = normalize(read.vectors, dim=1)
+    nearest: dict[str, str] = {}
+    for tile in tiles(len(others), WORDS_AT_ONCE):
+        cosines, columns = (vectors[others[tile]] @ vectors[known].T).max(1)
+        for other, cosine, column in zip(others[tile].tolist(), cosines.tolist(), columns.tolist(), strict=True):
+            if cosine >= threshold:
+                nearest[read.words[other]] = read.words[known[column]]
+    return nearest
