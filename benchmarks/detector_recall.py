@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_iou
 
-from models.datasets.captioned_features import read_captions
+from models.datasets.captions import read_captions
 from models.extractors.base import Detections
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons

@@ -17,9 +17,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from models.datasets.captions import read_sentences
 from models.text.char_ngrams import SpellingIndex
 from models.text.vocabulary import SPELLING_THRESHOLD, tokenize
-from models.training.caption_word_vectors import captions_in, learn
+from models.training.caption_word_vectors import learn_word_vectors
 
 
 def main() -> None:
@@ -28,17 +29,17 @@ def main() -> None:
     parser.add_argument("captions", nargs="+", type=Path)
     parser.add_argument("--near", type=float, default=0.4, help="least cosine, as in recipes")
     given = parser.parse_args()
-    first, *others = ([" ".join(tokenize(text)) for text in captions_in(path)] for path in given.captions)
+    first, *others = ([" ".join(tokenize(text)) for text in read_sentences(path)] for path in given.captions)
     other = [text for texts in others for text in texts]
     counts = Counter(word for text in first for word in text.split())
     frequent = sorted(word for word, times in counts.items() if times >= 10 and word.isalpha())
     held = random.Random(0).sample(frequent, 330)
-    truth, _ = learn(first + other)
+    truth, _ = learn_word_vectors(first + other)
     place = {word: row for row, word in enumerate(truth.words)}
     known = [word for word in place if counts[word] >= 4 and word not in held]
     judge = truth.vectors[[place[word] for word in held]] @ truth.vectors[[place[word] for word in known]].T
 
-    elsewhere, _ = learn(without(first, held) + other)
+    elsewhere, _ = learn_word_vectors(without(first, held) + other)
     seen = {word: row for row, word in enumerate(elsewhere.words)}
     rows = [row for row, word in enumerate(held) if word in seen]
     columns = [column for column, word in enumerate(known) if word in seen]
@@ -51,7 +52,7 @@ def main() -> None:
         for n, (choice, cosine) in list(enumerate(shown))[:40]
     ]
 
-    nowhere, parts = learn(without(first + other, held))
+    nowhere, parts = learn_word_vectors(without(first + other, held))
     row_of = {word: row for row, word in enumerate(nowhere.words)}
     columns = [column for column, word in enumerate(known) if word in row_of]
     guessed = torch.nn.functional.normalize(parts.vectors(held), dim=1)

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from models.datasets.captioned_features import CaptionedFeatures, read_captions
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import read_captions
 from models.datasets.feature_store import open_features
 from models.evaluation.evaluate import all_pairs
 from models.evaluation.metrics import Recalls, text_to_image_ranks

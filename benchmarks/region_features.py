@@ -14,7 +14,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from models.datasets.captioned_features import CaptionLine, read_captions
+from models.datasets.captions import CaptionLine, read_captions
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.extractors.region_features import FeatureKind, region_features

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-from models.datasets.captioned_features import CaptionLine, read_captions
+from models.datasets.captions import CaptionLine, read_captions
 from service.client import LOCAL, Client
 
 SHORTLIST = 100

@@ -19,7 +19,7 @@ from index.files import replace as replace_file
 from index.lock import WriterLock
 from index.records import FEATURES_ONLY, NewPicture, Ready
 from index.slab import LayoutMismatch, Slab
-from models.datasets.feature_collection import Collection, Featured
+from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
@@ -42,7 +42,7 @@ class Taken:
 
 
 def ingest_features(
-    collection: Collection,
+    collection: FeatureCollection,
     data_dir: Path,
     detector: Callable[[], Extractor],
     batch: int = BATCH,
@@ -61,7 +61,9 @@ def ingest_features(
                 yield intake.take(part)
 
 
-def _maker(collection: Collection, data_dir: Path, catalog: Catalog, detector: Callable[[], Extractor]) -> Extractor:
+def _maker(
+    collection: FeatureCollection, data_dir: Path, catalog: Catalog, detector: Callable[[], Extractor]
+) -> Extractor:
     """What made the features, as the data directory knows it; written down there before anything is stored."""
     folder, stored = data_dir / EXTRACTOR, stored_extractor(catalog)
     if stored is not None and stored != collection.extractor:
@@ -123,7 +125,7 @@ class _Intake:
         self._catalog, self._slab, self._clock = catalog, slab, clock
         self._extractor, self._folder = extractor, folder
 
-    def take(self, part: Sequence[Featured]) -> Taken:
+    def take(self, part: Sequence[FeatureRecord]) -> Taken:
         """Store what is new of these pictures."""
         taken, sound = Taken([one.name for one in part]), []
         for one in part:
@@ -150,9 +152,9 @@ class _Intake:
         self._catalog.commit(ready, [_new(image_id, one) for image_id, one in sound], self._clock())
         return taken
 
-    def _counted(self, sound: Sequence[tuple[str, Featured]], taken: Taken) -> dict[str, Featured]:
+    def _counted(self, sound: Sequence[tuple[str, FeatureRecord]], taken: Taken) -> dict[str, FeatureRecord]:
         """Those that have no record yet, by id; what is deleted has one and comes back in its place."""
-        fresh: dict[str, Featured] = {}
+        fresh: dict[str, FeatureRecord] = {}
         seen: set[str] = set()
         for image_id, one in sound:
             image = self._catalog.image(image_id)
@@ -165,7 +167,7 @@ class _Intake:
             seen.add(image_id)
         return fresh
 
-    def _learn_labels(self, pictures: Sequence[Featured]) -> None:
+    def _learn_labels(self, pictures: Sequence[FeatureRecord]) -> None:
         """Write new labels down before records refer to them."""
         extractor = self._extractor
         new = {label for one in pictures for label in one.labels} - {REGION, *extractor.labels}
@@ -174,7 +176,7 @@ class _Intake:
             _describe(self._extractor, self._folder)
 
 
-def unfit(one: Featured, extractor: Extractor) -> str | None:
+def unfit(one: FeatureRecord, extractor: Extractor) -> str | None:
     """Why a picture cannot be stored beside others of the extractor; None when it can."""
     num, width = one.features.shape
     if num == 0:
@@ -193,7 +195,7 @@ def unfit(one: Featured, extractor: Extractor) -> str | None:
     return None
 
 
-def records(pictures: Sequence[Featured], extractor: Extractor) -> Records:
+def records(pictures: Sequence[FeatureRecord], extractor: Extractor) -> Records:
     """What the slab keeps of each picture: NaN, and -1 for labels, where the features do not say."""
     layout = region_layout(extractor.num_regions, extractor.feature_dim)
     arrays = {name: np.zeros((len(pictures), *shape), dtype) for name, (shape, dtype) in layout.items()}
@@ -208,7 +210,7 @@ def records(pictures: Sequence[Featured], extractor: Extractor) -> Records:
     return arrays
 
 
-def _new(image_id: str, one: Featured) -> NewPicture:
+def _new(image_id: str, one: FeatureRecord) -> NewPicture:
     return NewPicture(
         image_id=image_id,
         filename=display_name(one.name),

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import CaptionLine
 from models.training.detector.augment import random_view
 from models.training.detector.pseudo_labels import Lesson
 
@@ -77,7 +78,7 @@ def steps_an_epoch(recipe: TuningRecipe, lines: Sequence[CaptionLine]) -> int:
 def _plan(recipe: TuningRecipe, lines: Sequence[CaptionLine]) -> Iterator[tuple[np.ndarray, list[str]]]:
     """Photographs and sentences of every step: another caption of each photograph in each epoch, while they last."""
     nothing = np.zeros((len(lines), 1, 1), np.float32)
-    captioned = CaptionedFeatures.whole(nothing, nothing[:, :, 0] == 0, [line.captions for line in lines], "")
+    captioned = CaptionedFeatures.from_arrays(nothing, nothing[:, :, 0] == 0, [line.captions for line in lines], "")
     passes = (captioned.batches(recipe.batch, recipe.seed + turn) for turn in count())
     return islice(chain.from_iterable(passes), recipe.epochs * steps_an_epoch(recipe, lines))
 

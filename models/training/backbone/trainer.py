@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torchvision.ops import roi_align
 
 from models.batches import Regions, tiles
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import CaptionLine
 from models.evaluation.evaluate import evaluate
 from models.extractors.backbones.base import Backbone, folded, read_layers
 from models.extractors.backbones.registry import architecture
@@ -172,7 +173,7 @@ class Tuning:
         regions = Regions.cat(parts)
         digest = fingerprint("tuning", asdict(self.recipe), self.backbone)
         captions = [line.captions for line in lines]
-        return CaptionedFeatures.whole(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
+        return CaptionedFeatures.from_arrays(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
 
     def _pixels(self, lines: Sequence[CaptionLine]) -> UInt8[Tensor, "K 3 H W"]:
         import PIL.Image  # noqa: PLC0415

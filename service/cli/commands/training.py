@@ -98,7 +98,7 @@ def changed(recipe: R, changes: list[str]) -> R:
 def _train_detector(
     captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
 ) -> None:
-    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
+    from models.datasets.captions import read_captions  # noqa: PLC0415
     from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
     from models.training.detector.trainer import train_detector  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
@@ -123,7 +123,7 @@ def _tune_backbone(
     device: str,
     start: Path | None,
 ) -> None:
-    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
+    from models.datasets.captions import read_captions  # noqa: PLC0415
     from models.training.backbone.recipe import TuningRecipe  # noqa: PLC0415
     from models.training.backbone.trainer import Tuning  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415

@@ -27,7 +27,7 @@ def synthetic(num: int = 48) -> CaptionedFeatures:
     things = [random.choice(len(NOUNS), 4, replace=False) for _ in range(num)]
     features = np.stack([looks[four] + 0.1 * random.normal(size=(4, 24)) for four in things]).astype(np.float16)
     captions = [[" ".join(NOUNS[thing] for thing in random.permutation(four)) for _ in range(3)] for four in things]
-    return CaptionedFeatures.whole(features, np.ones((num, 4), bool), captions, "synthetic")
+    return CaptionedFeatures.from_arrays(features, np.ones((num, 4), bool), captions, "synthetic")
 
 
 RATES = {"adamw": 5e-3, "sgd": 0.05, "adadelta": 1.0}

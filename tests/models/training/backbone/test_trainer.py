@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.datasets.captioned_features import CaptionLine
+from models.datasets.captions import CaptionLine
 from models.extractors.backbones.base import Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.training.backbone.recipe import TuningRecipe, batches
