@@ -36,12 +36,12 @@ def described(
         sizes = detector._sizes(pictures[0])
         pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
         scales = (detector._maps(pixels), detector._maps(half))
-        places = detector._find(scales[0], pixels)
+        regions = detector._find_regions(scales[0], pixels)
         for kind, cells in VARIANTS:
             began = time.perf_counter()
-            features = region_features(detector.backbone, kind, cells, scales, places.boxes, places.mask)
+            features = region_features(detector.backbone, kind, cells, scales, regions.boxes, regions.mask)
             seconds[f"{kind} {cells}"] += time.perf_counter() - began
-            mean = features.sum(1) / places.mask.sum(1, keepdim=True)
+            mean = features.sum(1) / regions.mask.sum(1, keepdim=True)
             vectors.setdefault(f"{kind} {cells}", []).append(torch.cat([features[:, 0], mean], 1))
     joined = {name: torch.cat(parts) for name, parts in vectors.items()}
     return joined, {name: 1000 * total / len(lines) for name, total in seconds.items()}

@@ -58,8 +58,10 @@ class Loaded:
         made = self.extractor
         for name, matcher in self.matchers.items():
             if matcher.extractor_digest != made.digest:
-                what = "the detector here is" if made.sees else "the data directory holds features of"
-                where = "REGARD_DETECTOR or REGARD_MODELS" if made.sees else "REGARD_MODELS or REGARD_DATA_DIR"
+                what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
+                where = (
+                    "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
+                )
                 raise Misconfigured(
                     f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
                     f" set {where} so that they belong together"
@@ -161,7 +163,7 @@ def build_services(
         batcher=batcher,
         cache=result_cache(settings),
         pool=DecodePool.from_settings(settings),
-        intake=Intake.from_settings(settings, catalog, originals, wake, sees=loaded.extractor.sees),
+        intake=Intake.from_settings(settings, catalog, originals, wake, sees=loaded.extractor.accepts_pictures),
         progress=Progress(catalog, models),
         metrics=metrics,
         clock=clock,

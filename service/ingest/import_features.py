@@ -22,7 +22,7 @@ from index.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
-from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
+from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
 from service.ingest.intake import Rejected, display_name
 from service.storage.region_records import region_layout
 from service.worker.process import CATALOG, EXTRACTOR, REGIONS, stored_extractor
@@ -83,8 +83,8 @@ def _maker(
     elif waiting := catalog.counts()["queued"]:
         raise ValueError(f"{waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
     else:
-        extractor = Precomputed(
-            MadeElsewhere(
+        extractor = PrecomputedExtractor(
+            PrecomputedConfig(
                 digest=collection.extractor,
                 num_regions=collection.num_regions,
                 feature_dim=collection.feature_dim,
@@ -100,9 +100,9 @@ def _maker(
     return extractor
 
 
-def _describe(extractor: Precomputed, folder: Path) -> None:
+def _describe(extractor: PrecomputedExtractor, folder: Path) -> None:
     make_folder(folder)
-    replace_file(folder / CONFIG_FILE, extractor.made.content())
+    replace_file(folder / CONFIG_FILE, extractor.config.to_json())
 
 
 def _slab(data_dir: Path, extractor: Extractor) -> Slab:
@@ -171,8 +171,8 @@ class _Intake:
         """Write new labels down before records refer to them."""
         extractor = self._extractor
         new = {label for one in pictures for label in one.labels} - {REGION, *extractor.labels}
-        if new and isinstance(extractor, Precomputed):
-            self._extractor = Precomputed(replace(extractor.made, labels=(*extractor.labels, *sorted(new))))
+        if new and isinstance(extractor, PrecomputedExtractor):
+            self._extractor = PrecomputedExtractor(replace(extractor.config, labels=(*extractor.labels, *sorted(new))))
             _describe(self._extractor, self._folder)
 
 

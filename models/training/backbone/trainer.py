@@ -18,10 +18,10 @@ from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionLine
 from models.evaluation.evaluate import evaluate
-from models.extractors.backbones.base import Backbone, folded, read_layers
-from models.extractors.backbones.registry import architecture
-from models.extractors.config import fingerprint
-from models.extractors.resize import stacked
+from models.extractors.backbones.base import Backbone, fold_batch_norm, read_layers
+from models.extractors.backbones.registry import find_architecture
+from models.extractors.config import digest_of_extractor
+from models.extractors.resize import stack_resized
 from models.matching.matcher import Matcher
 from models.training.backbone.recipe import Batch, TuningRecipe, batches, steps_an_epoch
 from models.training.logs import Log
@@ -74,7 +74,7 @@ class Tuning:
         self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:VALIDATED], out
         self.initial = initial
         torch.manual_seed(recipe.seed)
-        self.architecture = architecture(recipe.backbone)
+        self.architecture = find_architecture(recipe.backbone)
         layers = read_layers(self.architecture, backbone_file).to(device)
         self.backbone = Backbone(self.architecture, layers.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
         self.matching = replace(RECIPES[recipe.matching], batch=recipe.batch)
@@ -103,7 +103,7 @@ class Tuning:
                 log({"step": self.step, "steps": self.total, "validation": self.validate()})
             if self.step % self.recipe.save_every == 0 or self.step == self.total:
                 self.save()
-        tuned = Backbone(self.architecture, folded(self.backbone.features))
+        tuned = Backbone(self.architecture, fold_batch_norm(self.backbone.features))
         tuned.save(self.out / BACKBONE_FILE)
         return tuned
 
@@ -114,7 +114,7 @@ class Tuning:
     def _learn(self, batch: Batch) -> dict[str, float]:
         self.matcher.train()
         device = self.matcher.device
-        pixels = self.backbone.normalised(batch.pixels.to(device)).contiguous(memory_format=torch.channels_last)
+        pixels = self.backbone.normalise(batch.pixels.to(device)).contiguous(memory_format=torch.channels_last)
         with torch.no_grad():
             early = self.backbone.features[: self.recipe.frozen_layers](pixels)
         regions = tile_regions(self.backbone.features[self.recipe.frozen_layers :](early))
@@ -168,10 +168,10 @@ class Tuning:
         parts = []
         for tile in tiles(len(lines), AT_ONCE):
             pixels = self._pixels(lines[tile]).to(next(self.backbone.parameters()).device)
-            ready = self.backbone.normalised(pixels).contiguous(memory_format=torch.channels_last)
+            ready = self.backbone.normalise(pixels).contiguous(memory_format=torch.channels_last)
             parts.append(tile_regions(self.backbone.features(ready)).to("cpu"))
         regions = Regions.cat(parts)
-        digest = fingerprint("tuning", asdict(self.recipe), self.backbone)
+        digest = digest_of_extractor("tuning", asdict(self.recipe), self.backbone)
         captions = [line.captions for line in lines]
         return CaptionedFeatures.from_arrays(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
 
@@ -179,7 +179,7 @@ class Tuning:
         import PIL.Image  # noqa: PLC0415
 
         pictures = [PIL.Image.open(self.folder / line.image).convert("RGB") for line in lines]
-        return stacked(pictures, (self.recipe.side, self.recipe.side))
+        return stack_resized(pictures, (self.recipe.side, self.recipe.side))
 
     def save(self) -> None:
         """Replaces the checkpoint whole: a kill leaves the old one or the new one."""

@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 
 from models.extractors.backbones.base import STRIDE
-from models.extractors.resize import fitted
+from models.extractors.resize import fit_size
 from models.training.detector.augment import View, random_view
 from models.training.detector.pseudo_labels import Lesson
 
@@ -56,7 +56,7 @@ def batch_views(
     """The views of one step, which follow from the recipe and the step alone."""
     random = np.random.default_rng((recipe.seed, step))
     aspect = math.exp(random.uniform(*np.log(recipe.aspects)))
-    size = fitted(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
+    size = fit_size(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
     names = sorted(lessons)
     first = step * recipe.batch
     views = []

@@ -10,7 +10,7 @@ from torch import nn
 
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, placed, save_detector
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, detector_to_device, save_detector
 from models.training.detector.augment import View
 from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons
 from models.training.detector.recipe import DetectorRecipe, learning_rate, prefetched
@@ -48,7 +48,7 @@ def train_detector(
         ),
         build_backbone(recipe.backbone, backbone_file),
     )
-    placed(detector, device)
+    detector_to_device(detector, device)
     detector.backbone.requires_grad_(False)
     run = _Run(recipe, detector, out / CHECKPOINT_FILE, _writer(out) if tensorboard else None)
     if resume:

@@ -9,7 +9,7 @@ import pytest
 from models.datasets.bottom_up_tsv import convert_tsv
 from models.datasets.feature_collection import FeatureRecord, open_collection
 from models.datasets.feature_store import extract_features
-from models.extractors.precomputed import MadeElsewhere, NoDetector, Precomputed
+from models.extractors.precomputed import NoDetector, PrecomputedConfig, PrecomputedExtractor
 from models.extractors.registry import load_extractor
 from tests.models.datasets.test_bottom_up_tsv import regions, six, ten
 from tests.support.fakes import FakeExtractor
@@ -122,10 +122,10 @@ def test_what_is_none_of_the_layouts_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_made_features_elsewhere_is_written_down_and_looks_at_no_picture(tmp_path: Path) -> None:
-    made = MadeElsewhere(digest=THEIRS, num_regions=4, feature_dim=16, labels=("dog", "cat"))
-    (tmp_path / "config.json").write_bytes(made.content())
+    made = PrecomputedConfig(digest=THEIRS, num_regions=4, feature_dim=16, labels=("dog", "cat"))
+    (tmp_path / "config.json").write_bytes(made.to_json())
     extractor = load_extractor(tmp_path)
-    assert isinstance(extractor, Precomputed)
-    assert (extractor.made, extractor.digest, extractor.labels) == (made, THEIRS, ("dog", "cat"))
+    assert isinstance(extractor, PrecomputedExtractor)
+    assert (extractor.config, extractor.digest, extractor.labels) == (made, THEIRS, ("dog", "cat"))
     with pytest.raises(NoDetector, match="their-features is known by its features alone"):
         extractor.extract([PIL.Image.new("RGB", (4, 4))])
