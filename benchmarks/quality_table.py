@@ -19,45 +19,45 @@ SHOWN = ("50", "100", "200")  # two-stage searches in the first table
 
 
 def table(*columns: str, rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
+    """A table in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def figures(found: dict[str, Any], direction: str) -> str:
-    """Recalls at 1, 5, 10 of one direction; a dash where it was not asked."""
-    return " ".join(f"{found[direction][name]:.1f}" for name in ("r1", "r5", "r10")) if direction in found else "-"
+def recalls(figures: dict[str, Any], direction: str) -> str:
+    """Recalls at 1, 5, 10 of one direction; a dash where it was not measured."""
+    return " ".join(f"{figures[direction][name]:.1f}" for name in ("r1", "r5", "r10")) if direction in figures else "-"
 
 
-def total(found: dict[str, Any]) -> str:
-    """rsum with its interval, or R@1's where one direction alone was asked."""
-    if "rsum" in found:
-        value, (low, high) = found["rsum"], found["interval"]["rsum"]
+def rsum_cell(figures: dict[str, Any]) -> str:
+    """rsum with its interval, or R@1's where one direction alone was measured."""
+    if "rsum" in figures:
+        value, (low, high) = figures["rsum"], figures["interval"]["rsum"]
         return f"{value:.1f} ({low:.1f} to {high:.1f})"
-    low, high = found["interval"]["text_to_image"]["r1"]
+    low, high = figures["interval"]["text_to_image"]["r1"]
     return f"R@1 {low:.1f} to {high:.1f}"
 
 
-def line(report: dict[str, Any]) -> str:
-    """All pairs of one report in one line."""
-    found = report["exhaustive"]
-    ways = [f"{words} {figures(found, direction)}" for direction, words in DIRECTIONS.items()]
-    all_of_it = ", ".join([*ways, f"rsum {found['rsum']:.1f}"])
-    return f"The first {report['images']} dev photographs, `{report['model']}`: {all_of_it}"
+def summary_line(report: dict[str, Any]) -> str:
+    """The figures of one report over all pairs, in one line."""
+    figures = report["exhaustive"]
+    ways = [f"{words} {recalls(figures, direction)}" for direction, words in DIRECTIONS.items()]
+    text = ", ".join([*ways, f"rsum {figures['rsum']:.1f}"])
+    return f"The first {report['images']} dev photographs, `{report['model']}`: {text}"
 
 
-def searches(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+def search_rows(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
     """A row for every model and way of searching."""
     for name, report in reports.items():
         stages = {f"shortlist of {k}": report["two_stage"][k] for k in SHOWN if k in report["two_stage"]}
         ways = {"every pair": report["exhaustive"], **stages, "stage one alone": report["stage_one"]}
-        for way, found in ways.items():
-            yield [name, way, *(figures(found, direction) for direction in DIRECTIONS), total(found)]
+        for way, figures in ways.items():
+            yield [name, way, *(recalls(figures, direction) for direction in DIRECTIONS), rsum_cell(figures)]
 
 
-def shortlists(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+def shortlist_rows(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
     """A row for every model, direction and what is counted; a column for every length of any report."""
-    lengths = all_lengths(reports)
+    lengths = shortlist_lengths(reports)
     for name, report in reports.items():
         for direction, words in DIRECTIONS.items():
             if direction not in report["exhaustive"]:
@@ -68,13 +68,13 @@ def shortlists(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
                 yield [name, words, what, *cells]
 
 
-def all_lengths(reports: dict[str, dict[str, Any]]) -> list[str]:
-    """Lengths of shortlists, the shortest first."""
+def shortlist_lengths(reports: dict[str, dict[str, Any]]) -> list[str]:
+    """Lengths of the shortlists in any report, the shortest first."""
     return sorted({k for report in reports.values() for k in report["top10_kept"]}, key=int)
 
 
-def named(given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Name -> report of FILE or NAME=FILE arguments. ValueError for two reports of one name."""
+def read_reports(given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Name -> report of arguments FILE or NAME=FILE; ValueError for two reports of one name."""
     reports: dict[str, dict[str, Any]] = {}
     for argument in given:
         name, _, file = ("", "", argument) if Path(argument).is_file() else argument.partition("=")
@@ -87,20 +87,20 @@ def named(given: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Print both tables, or a line for each report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", nargs="+", metavar="[NAME=]FILE")
     parser.add_argument("--line", action="store_true", help="one line a report instead of tables")
     given = parser.parse_args()
-    reports = named(given.reports)
+    reports = read_reports(given.reports)
     if given.line:
-        print("\n".join(map(line, reports.values())))
+        print("\n".join(map(summary_line, reports.values())))
         return
     ways = [f"{words} R@1, 5, 10" for words in DIRECTIONS.values()]
     one = next(iter(reports.values()))["intervals"]
-    print(table("model", "", *ways, f"rsum ({one['percent']} %)", rows=list(searches(reports))))
+    print(table("model", "", *ways, f"rsum ({one['percent']} %)", rows=list(search_rows(reports))))
     print(f"\nIntervals: {one['resamples']} bootstrap samples of the {one['of']}, seed {one['seed']}.\n")
-    print(table("model", "", "held, of", *all_lengths(reports), rows=list(shortlists(reports))))
+    print(table("model", "", "held, of", *shortlist_lengths(reports), rows=list(shortlist_rows(reports))))
 
 
 if __name__ == "__main__":
