@@ -45,7 +45,7 @@ class Extractor(nn.Module, ABC):
     num_regions: int
     """R: every picture gets this many rows, masked where it has fewer regions."""
     labels: tuple[str, ...]
-    """What `Detections.labels` are indices into."""
+    """The names that `Detections.labels` are indices into."""
     digest: str
     """Names weights and configuration together; kept beside every feature made with them."""
 

@@ -11,7 +11,7 @@ from torch import nn
 from torchvision.models import mobilenet_v2
 
 from models.batches import Words
-from models.extractors.backbones.base import FEATURE_DIM
+from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.grid import CELL, GridConfig, GridExtractor, load_grid
 from models.rerankers.encoders import EncoderConfig
@@ -35,7 +35,7 @@ def picture(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
 
 def test_cells_cover_each_picture_once_row_by_row(grid: GridExtractor) -> None:
     found = grid.extract([picture(70, 140), picture(224, 224), picture(33, 9)])
-    assert found.features.shape == (3, 49, FEATURE_DIM)
+    assert found.features.shape == (3, 49, BACKBONE_FEATURE_DIM)
     assert found.mask.all()
     assert found.confidence.eq(1).all()
     assert [grid.labels[label] for label in found.labels.unique()] == [CELL]
