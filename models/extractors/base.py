@@ -9,7 +9,7 @@ import PIL.Image
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows
+from models.batches import Rows
 
 PICTURE = "picture"  # label of the region that is the whole picture
 REGION = "region"  # label of a region whose class is not known
@@ -28,11 +28,6 @@ class Detections(Rows):
     """Between 0 and 1, the highest first; 1 for the whole picture."""
     mask: Bool[Tensor, "K R"]
     """True where a region is real."""
-
-    @property
-    def regions(self) -> Regions:
-        """The part that the matching models read."""
-        return Regions(vectors=self.features, mask=self.mask)
 
 
 class Extractor(nn.Module, ABC):

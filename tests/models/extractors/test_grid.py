@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import mobilenet_v2
 
-from models.batches import Words
+from models.batches import Regions, Words
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.grid import CELL, GridConfig, GridExtractor, load_grid
@@ -84,7 +84,8 @@ def test_loading_names_weights_and_configuration(tmp_path: Path) -> None:
 def test_sman_reads_the_grid(grid: GridExtractor) -> None:
     encoders = EncoderConfig(num_words=9, feature_dim=grid.feature_dim, word_dim=4, width=8)
     sman = build("sman", encoders).eval()
-    images = sman.encode_images(grid.extract([picture(64, 64, seed) for seed in range(3)]).regions)
+    found = grid.extract([picture(64, 64, seed) for seed in range(3)])
+    images = sman.encode_images(Regions(found.features, found.mask))
     words = Words(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
     told = sman.explain(images, words)
     assert told.region_weights is not None
