@@ -220,7 +220,18 @@ class Catalog:
         with self._changing() as db:
             return db.execute(sql, [now, image_id]).rowcount > 0
 
-    # -- the house
+    # -- views and processes
+
+    def request_view(self, digest: str, now: float) -> None:
+        """Have the view of the model with this digest kept up, whatever settings name."""
+        sql = "INSERT INTO requested_views (digest, requested_at) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
+        with self._changing() as db:
+            db.execute(sql, [digest, now])
+
+    def requested_views(self) -> set[str]:
+        """Digests of the models whose views were requested."""
+        with self._database.reading() as db:
+            return {row["digest"] for row in db.execute("SELECT digest FROM requested_views")}
 
     def heartbeat(self, role: str, now: float) -> None:
         """Note that a process of this role is alive."""
