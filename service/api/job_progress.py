@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from index.catalog import Catalog
 from index.records import JobStatus
-from service.search.model_views import Models
+from service.search.model_views import ModelViews
 
 REMEMBERED = 10_000  # jobs; a forgotten one is judged afresh, which only takes longer while others ingest
 
@@ -14,7 +14,7 @@ REMEMBERED = 10_000  # jobs; a forgotten one is judged afresh, which only takes 
 class Progress:
     """Job states as callers see them."""
 
-    def __init__(self, catalog: Catalog, models: Models) -> None:
+    def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog = catalog
         self._models = models
         self._needed: OrderedDict[str, tuple[int, int]] = OrderedDict()
@@ -36,6 +36,6 @@ class Progress:
                 self._needed[job_id] = needed
                 while len(self._needed) > REMEMBERED:
                     self._needed.popitem(last=False)
-        view = self._models.default.view()
-        pictures, captions = view.counts if view else (0, 0)
+        snapshot = self._models.default.snapshot()
+        pictures, captions = snapshot.counts if snapshot else (0, 0)
         return pictures >= needed[0] and captions >= needed[1]

@@ -24,9 +24,9 @@ from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
 from service.ingest.intake import Rejected, display_name
-from service.storage.region_records import region_layout
-from service.worker.process import CATALOG, EXTRACTOR, REGIONS, stored_extractor
-from service.worker.worker import Records
+from service.storage.data_dir import DataDir
+from service.storage.extractor_identity import stored_extractor
+from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
 
 BATCH = 64
 
@@ -52,10 +52,10 @@ def ingest_features(
 
     Locked while a worker runs; ValueError where what is stored and the features do not belong together.
     """
-    with WriterLock(data_dir), closing(Catalog(data_dir / CATALOG)) as catalog:
+    with WriterLock(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _maker(collection, data_dir, catalog, detector)
         with closing(_slab(data_dir, extractor)) as slab:
-            intake = _Intake(catalog, slab, extractor, data_dir / EXTRACTOR, clock)
+            intake = _Intake(catalog, slab, extractor, DataDir(data_dir).extractor, clock)
             pictures = collection.pictures()
             while part := list(islice(pictures, batch)):
                 yield intake.take(part)
@@ -63,7 +63,7 @@ def ingest_features(
 
 def _maker(collection: Collection, data_dir: Path, catalog: Catalog, detector: Callable[[], Extractor]) -> Extractor:
     """What made the features, as the data directory knows it; written down there before anything is stored."""
-    folder, stored = data_dir / EXTRACTOR, stored_extractor(catalog)
+    folder, stored = DataDir(data_dir).extractor, stored_extractor(catalog)
     if stored is not None and stored != collection.extractor:
         raise ValueError(
             f"{data_dir} holds features of {stored}, these are of {collection.extractor}, and the two do not compare:"
@@ -105,8 +105,7 @@ def _describe(extractor: Precomputed, folder: Path) -> None:
 
 def _slab(data_dir: Path, extractor: Extractor) -> Slab:
     try:
-        layout = region_layout(extractor.num_regions, extractor.feature_dim)
-        return Slab.open(data_dir / REGIONS, layout, write=True)
+        return RecordLayout.of(extractor).open(DataDir(data_dir).regions, write=True)
     except LayoutMismatch:
         raise ValueError(
             f"{data_dir} was laid out for regions of another shape than {extractor.num_regions} x"
@@ -194,17 +193,12 @@ def unfit(one: Featured, extractor: Extractor) -> str | None:
 
 
 def records(pictures: Sequence[Featured], extractor: Extractor) -> Records:
-    """What the slab keeps of each picture: NaN, and -1 for labels, where the features do not say."""
-    layout = region_layout(extractor.num_regions, extractor.feature_dim)
-    arrays = {name: np.zeros((len(pictures), *shape), dtype) for name, (shape, dtype) in layout.items()}
+    """Region records of the pictures."""
+    arrays = RecordLayout.of(extractor).blank(len(pictures))
     index = {label: number for number, label in enumerate(extractor.labels)}
     for row, one in enumerate(pictures):
-        real = slice(len(one.features))
-        arrays["features"][row, real] = one.features
-        arrays["boxes"][row, real] = np.nan if one.boxes is None else one.boxes
-        arrays["labels"][row, real] = [index.get(label, -1) for label in one.labels]
-        arrays["confidence"][row, real] = np.nan if one.confidence is None else one.confidence
-        arrays["mask"][row, real] = True
+        labels = [index.get(label, UNKNOWN_LABEL) for label in one.labels]
+        pack_features(arrays, row, one.features, boxes=one.boxes, labels=labels, confidence=one.confidence)
     return arrays
 
 

@@ -1,4 +1,7 @@
-"""What is asked over HTTP: the bodies of requests, checked and described by pydantic."""
+"""What a search may be asked: one model a kind of search, checked and described by pydantic.
+
+The same objects are the bodies of HTTP requests and what `SearchEngine` takes.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
@@ -21,23 +24,26 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from index.filters import Filter
+from service.errors import InvalidRequest
+
 LONGEST_QUERY = 512
 
 
-class Asked(BaseModel):
-    """A request: unknown fields are refused, since they are mostly misspelt ones."""
+class RequestModel(BaseModel):
+    """Part of a request: unknown fields are refused, since they are mostly misspelt ones."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-def _in_words(message: str) -> Callable[[Any, ValidatorFunctionWrapHandler], Any]:
+def _with_message(message: str) -> Callable[[Any, ValidatorFunctionWrapHandler], Any]:
     """A validator that answers with one message where pydantic would list every branch of a union."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
             return handler(value)
         except ValidationError as fault:
-            raise PydanticCustomError("in_words", message) from fault
+            raise PydanticCustomError("no_condition", message) from fault
 
     return validate
 
@@ -45,7 +51,7 @@ def _in_words(message: str) -> Callable[[Any, ValidatorFunctionWrapHandler], Any
 Value = StrictStr | StrictInt | StrictFloat
 
 
-class Range(Asked):
+class Range(RequestModel):
     """From `gte` to `lte`, both included; one of them may be left out."""
 
     gte: Value | None = None
@@ -58,7 +64,7 @@ class Range(Asked):
         return self
 
 
-class Period(Asked):
+class Period(RequestModel):
     """From `gte` to `lte`, both included, as RFC 3339 times with an offset."""
 
     gte: AwareDatetime | None = None
@@ -74,16 +80,31 @@ class Period(Asked):
 Condition = Annotated[
     Value | Annotated[list[Value], Field(min_length=1, max_length=1000)] | Range,
     WrapValidator(
-        _in_words('give a string, a number, a list of these, or a range such as {{"gte": 2020, "lte": 2024}}')
+        _with_message('give a string, a number, a list of these, or a range such as {{"gte": 2020, "lte": 2024}}')
     ),
 ]
 
 
-class FilterAsked(Asked):
+class PictureFilter(RequestModel):
     """Which pictures may answer; applied before the shortlist is made, so nothing better is lost."""
 
     tags: dict[str, Condition] = Field(default_factory=dict, max_length=50)
     taken_at: Period | None = None
+
+    def compiled(self) -> Filter:
+        """The filter as the catalog takes it; InvalidRequest where it makes no sense."""
+        tags = {
+            name: condition.model_dump(exclude_none=True) if isinstance(condition, Range) else condition
+            for name, condition in self.tags.items()
+        }
+        taken_at = None
+        if self.taken_at is not None:
+            ends = {"gte": self.taken_at.gte, "lte": self.taken_at.lte}
+            taken_at = {end: time.timestamp() for end, time in ends.items() if time is not None}
+        try:
+            return Filter(tags=tags, taken_at=taken_at)
+        except ValueError as fault:
+            raise InvalidRequest.field("filter", str(fault)) from fault
 
 
 def _query(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -107,7 +128,7 @@ Query = Annotated[
 ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 
 
-class SearchAsked(Asked):
+class SearchRequest(RequestModel):
     """What every search takes."""
 
     k: int = Field(10, ge=1, le=100, description="How many results at most.")
@@ -123,6 +144,7 @@ class SearchAsked(Asked):
         le=1,
         description="Leave out results that are less probable; refused where the model has no calibration.",
     )
+    filter: PictureFilter | None = None
 
     @field_validator("shortlist")
     @classmethod
@@ -132,7 +154,7 @@ class SearchAsked(Asked):
         return shortlist
 
 
-class TextAsked(SearchAsked):
+class TextSearchRequest(SearchRequest):
     """Which pictures show what a sentence says?"""
 
     model_config = ConfigDict(
@@ -148,42 +170,20 @@ class TextAsked(SearchAsked):
     sort: Literal["relevance", "date"] = Field(
         "relevance", description="`date`: the best k, then newest first; undated pictures last."
     )
-    filter: FilterAsked | None = None
 
 
-def _blank_is_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    return handler(None if value == "" else value)
-
-
-def _filter_text(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    if value is None or value == "":
-        return None
-    try:
-        return FilterAsked.model_validate_json(value) if isinstance(value, str) else handler(value)
-    except ValidationError as fault:
-        first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise PydanticCustomError(
-            "filter", "{where}{message}", {"where": where and f"{where}: ", "message": first["msg"]}
-        ) from fault
-
-
-class ImageAsked(SearchAsked):
-    """The form fields beside `image`: which captions describe a picture, or which pictures look like it?"""
+class ImageSearchRequest(SearchRequest):
+    """Which captions describe a picture, or which pictures look like it?"""
 
     target: Literal["captions", "images"] = Field("captions", description="What is looked for.")
-    image_id: Annotated[ImageId | None, WrapValidator(_blank_is_none)] = Field(
-        None, description="A stored picture to ask with, instead of uploading one."
-    )
-    model: Annotated[str | None, WrapValidator(_blank_is_none)] = Field(
-        None, max_length=200, description="A model of GET /models; empty for the default."
-    )
-    min_score: Annotated[float | None, WrapValidator(_blank_is_none)] = Field(
-        None, description="Leave out results whose raw score is lower."
-    )
-    min_probability: Annotated[float | None, WrapValidator(_blank_is_none)] = Field(
-        None, ge=0, le=1, description="Leave out captions that are less probable; not for pictures like a picture."
-    )
-    filter: Annotated[FilterAsked | None, WrapValidator(_filter_text)] = Field(
-        None, description="The filter of POST /search/text as JSON text."
-    )
+    image_id: ImageId | None = Field(None, description="A stored picture to ask with, instead of uploading one.")
+
+    @model_validator(mode="after")
+    def _nothing_of_captions_for_pictures(self) -> Self:
+        if self.target == "images" and self.explain:
+            raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
+        if self.target == "images" and self.min_probability is not None:
+            raise InvalidRequest.field(
+                "min_probability", "pictures like a picture go by cosine, which is no probability; use min_score"
+            )
+        return self

@@ -1,69 +1,39 @@
-"""Questions and answers of a search as plain values: what routes and the command line hand to Search and get back."""
+"""What a search finds. Attributes are named as in HTTP answers, which are built from them as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeVar
 
-from index.filters import Filter
 from index.records import Caption, Image
+from service.storage.region_records import Region
 
-Box: TypeAlias = tuple[float, float, float, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What every search asks for."""
-
-    k: int = 10
-    shortlist: int = 100
-    model: str | None = None
-    explain: bool = False
-    min_score: float | None = None
-    min_probability: float | None = None  # asks nothing of what has no probability
-    filter: Filter | None = None
+AnyHit = TypeVar("AnyHit", "PictureHit", "CaptionHit")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextQuestion(Question):
-    """Which pictures show what `text` says."""
-
-    text: str
-    sort: Literal["relevance", "date"] = "relevance"
+def picture_url(image: Image) -> str | None:
+    """Path of a picture's bytes; None when features alone were taken in."""
+    return f"/images/{image.image_id}" if image.pictured else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageQuestion(Question):
-    """Which captions describe a picture, or which pictures look like it."""
-
-    target: Literal["captions", "images"] = "captions"
+def thumbnail_url(image: Image) -> str | None:
+    """Path of a picture's thumbnail; None when features alone were taken in."""
+    return f"/images/{image.image_id}/thumbnail" if image.pictured else None
 
 
 @dataclass(frozen=True)
-class Region:
-    """A region of a picture; `box` is x1 y1 x2 y2 in pixels of the upright picture.
-
-    Box and confidence are None where features alone came and did not say.
-    """
-
-    box: Box | None
-    label: str
-    confidence: float | None
-
-
-@dataclass(frozen=True)
-class Word:
-    """One word as the model scored it; special words were not in the sentence."""
+class Token:
+    """One word as the model scored it; special ones, such as <start>, were not in the sentence."""
 
     text: str
     special: bool
 
 
 @dataclass(frozen=True)
-class Explained:
+class PairExplanation:
     """Why one picture and one sentence scored what they did; None where the model has no exact answer."""
 
     kind: str
-    words: Sequence[Word]
+    words: Sequence[Token]
     regions: Sequence[Region]
     contributions: Sequence[float] | None = None
     attention: Sequence[Sequence[float]] | None = None
@@ -72,37 +42,65 @@ class Explained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hit:
-    """A picture that answers; `shortlist_rank` counts from 1."""
+class PictureHit(Image):
+    """A picture that answers: the catalog's record of it with its scores. Ranks count from 1."""
 
-    image: Image
     score: float
     shortlist_rank: int
+    rank: int = 0
     probability: float | None = None
-    explained: Explained | None = None
+    explanation: PairExplanation | None = None
+
+    @property
+    def url(self) -> str | None:
+        """Path of the picture's bytes."""
+        return picture_url(self)
+
+    @property
+    def thumbnail_url(self) -> str | None:
+        """Path of the picture's thumbnail."""
+        return thumbnail_url(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionFound:
-    """A caption that answers."""
+class CaptionHit(Caption):
+    """A caption that answers: the catalog's record of it with its scores. Ranks count from 1."""
 
-    caption: Caption
     score: float
     shortlist_rank: int
+    rank: int = 0
     probability: float | None = None
-    explained: Explained | None = None
+    explanation: PairExplanation | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Best first. `left_out`: how many of the shortlist scored below what was asked for. `milliseconds`: stage -> time
-    spent; `unknown_words` is empty when a picture asked."""
+class SearchResult(Generic[AnyHit]):
+    """Hits, best first (or as the request sorts them), and what they came from.
+
+    `left_out` counts the candidates below `min_score` or `min_probability`; `timings_ms` has a stage's milliseconds.
+    """
 
     model: str
-    digest: str
+    model_digest: str
+    k: int
+    shortlist: int
     index_version: str
-    hits: Sequence[Hit] = ()
-    captions: Sequence[CaptionFound] = ()
-    unknown_words: Sequence[str] = ()
+    cached: bool = False
     left_out: int = 0
-    milliseconds: dict[str, float] = field(default_factory=dict)
+    results: Sequence[AnyHit] = ()
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSearchResult(SearchResult[PictureHit]):
+    """Pictures for a sentence."""
+
+    query: str
+    unknown_words: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSearchResult(SearchResult[AnyHit]):
+    """Captions for a picture, or pictures like it."""
+
+    target: Literal["captions", "images"]

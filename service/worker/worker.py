@@ -1,4 +1,4 @@
-"""The only writer: takes queued pictures, finds their regions, commits them, and keeps the views up.
+"""The worker, the only writer: takes queued pictures, finds their regions, commits them, and keeps the views up.
 
 Order of a batch: thumbnails, region records (fsync), one catalog transaction, views. Whatever a kill leaves
 behind it is either committed or done again; nothing else has to be put right.
@@ -7,28 +7,25 @@ behind it is either committed or done again; nothing else has to be put right.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from index.catalog import Catalog
 from index.records import Picture, Ready
 from index.slab import Slab
-from models.extractors.base import Detections, Extractor
+from models.extractors.base import Extractor
 from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
 from service.storage.originals import Originals
-from service.worker.view_builder import KeptView
+from service.storage.region_records import Records, pack
+from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
 MAX_ATTEMPTS = 3
 BEAT_S = 5.0
 ROLE = "worker"
 
-Records = Mapping[str, npt.NDArray[Any]]
 log = logging.getLogger(__name__)
 
 
@@ -42,7 +39,7 @@ class Worker:
         originals: Originals,
         slab: Slab,
         extractor: Extractor,
-        views: Sequence[KeptView],
+        views: ViewBuilders,
         pool: DecodePool,
         batch: int,
         clock: Callable[[], float] = time.time,
@@ -66,9 +63,8 @@ class Worker:
         pictures = self._catalog.queued(2 * self._batch)
         self._decode_ahead(pictures)
         self._ingest(pictures[: self._batch])
-        # Every view takes its turn before the next batch, so that what is ingested is soon found.
-        advanced = [view.catch_up(self._catalog, self._slab) for view in self._views]
-        return bool(pictures) or any(advanced)
+        advanced = self._views.catch_up(self._catalog, self._slab)
+        return bool(pictures) or advanced
 
     def _beat(self) -> None:
         now = self._clock()
@@ -104,10 +100,10 @@ class Worker:
         if not decoded:
             return
         try:
-            records = region_records(self._extractor, [one for _, one in decoded])
+            records = packed_records(self._extractor, [one for _, one in decoded])
         except torch.AcceleratorError:
             raise  # the device is lost to this process and no picture is to blame: the next one starts afresh
-        except Exception as error:  # the worker's door: one picture never stops the queue
+        except Exception as error:  # whatever it is, one picture never stops the queue
             log.exception("detection failed for %s", ", ".join(picture.image_id for picture, _ in decoded))
             if len(decoded) == 1:
                 self._failed(decoded[0][0], f"Finding regions failed: {error}", final=False)
@@ -142,18 +138,7 @@ class Worker:
             self._catalog.set_aside(picture.image_id, reason, self._clock())
 
 
-def region_records(extractor: Extractor, decoded: Sequence[Decoded]) -> Records:
-    """What the slab keeps of each picture; ValueError for features that are not numbers in fp16."""
-    found: Detections = extractor.extract([one.picture for one in decoded]).to("cpu")
-    features = found.features.half().numpy()
-    if not np.isfinite(features).all():
-        raise ValueError("the detector gave features that are not finite")
-    scales = [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded]
-    scale = np.array([[x, y, x, y] for x, y in scales], dtype=np.float32)
-    return {
-        "features": features,
-        "boxes": found.boxes.float().numpy() * scale[:, None],
-        "labels": found.labels.numpy().astype(np.int16),
-        "confidence": found.confidence.float().numpy(),
-        "mask": found.mask.numpy(),
-    }
+def packed_records(extractor: Extractor, decoded: Sequence[Decoded]) -> Records:
+    """The region records of decoded pictures; ValueError for features that are not finite."""
+    detections = extractor.extract([one.picture for one in decoded])
+    return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])

@@ -6,7 +6,7 @@ from service.api.dependencies import Using, content_length
 from service.api.openapi import INGEST_FORM
 from service.api.problems import problems
 from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
-from service.api.serializers import failure, job_answer
+from service.api.serializers import failure_answer, job_answer
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -63,4 +63,4 @@ def get_job(job_id: str, services: Using) -> JobAnswer:
 @router.get("/failures", operation_id="list_failures", summary="Pictures set aside", responses=problems(Problem))
 def list_failures(services: Using) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
-    return FailuresAnswer(failures=[failure(one) for one in services.catalog.failures()])
+    return FailuresAnswer(failures=[failure_answer(one) for one in services.catalog.failures()])
