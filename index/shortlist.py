@@ -9,9 +9,10 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from index.records import Mask
+
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 untyped: Any = faiss  # its stubs know the C++ constructors, not the Python ones
 

@@ -17,7 +17,7 @@ from index.catalog import Catalog
 from index.files import make_folder
 from index.files import replace as replace_file
 from index.lock import WriterLock
-from index.records import FEATURES_ONLY, NewPicture, Ready
+from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import Collection, Featured
 from models.extractors.base import REGION, Extractor
@@ -137,7 +137,7 @@ class _Intake:
             self._learn_labels(list(fresh.values()))
             self._slab.append(first, records(list(fresh.values()), self._extractor))
         ready = [
-            Ready(
+            DetectedPicture(
                 image_id=image_id,
                 slot=slot,
                 width=one.size and one.size[0],

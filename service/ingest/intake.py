@@ -170,7 +170,7 @@ class Intake:
 
     def _stored(self, pictures: Sequence[_Picture]) -> list[Accepted]:
         """Every distinct picture's bytes in their durable place."""
-        seen = self._catalog.known([picture.image_id for picture in pictures])
+        seen = self._catalog.known_ids([picture.image_id for picture in pictures])
         accepted, incoming = [], []
         for picture in pictures:
             duplicate = picture.image_id in seen

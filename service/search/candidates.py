@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from index.records import Mask
 from index.shortlist import Shortlist
 from models.batches import tiles
 from models.matching.calibration import Evidence, leads, surprise
 from service.search.requests import SearchRequest
 
 T = TypeVar("T")
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

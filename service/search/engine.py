@@ -18,17 +18,17 @@ import torch
 from torch import Tensor
 
 from index.catalog import Catalog
-from index.records import Caption, Image
+from index.records import Caption, Image, Mask
 from index.view import Counts, Snapshot
 from models.batches import Regions, Words
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
-from service.search.candidates import Candidates, Mask
+from service.search.candidates import Candidates
 from service.search.model_views import ModelView, ModelViews
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
-from service.search.results import AnyHit, CaptionHit, ImageSearchResult, PictureHit, TextSearchResult
+from service.search.results import AnyRanked, ImageSearchResult, RankedCaption, RankedPicture, TextSearchResult
 from service.storage.region_records import PictureFeatures, RegionStore, detected_features
 
 T = TypeVar("T")
@@ -234,23 +234,23 @@ class SearchEngine:
         """How many captions a captioned picture has; counted anew when the catalog has changed."""
         version = self._catalog.version()
         if self._captions_each[0] != version:
-            self._captions_each = version, self._catalog.captions_each()
+            self._captions_each = version, self._catalog.captions_per_picture()
         return self._captions_each[1]
 
-    def _picture_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[PictureHit], int]:
+    def _picture_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedPicture], int]:
         """The best k pictures, and how many candidates the request's limits left out."""
         order = candidates.passing(request)
         hits = [
-            PictureHit(**vars(image), **scores_of(candidates, n))
+            RankedPicture(**vars(image), **scores_of(candidates, n))
             for n, image in candidates.best(order, request.k, self._catalog.images_at)
         ]
         return hits, len(candidates.rows) - len(order)
 
-    def _caption_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[CaptionHit], int]:
+    def _caption_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedCaption], int]:
         """The best k captions, and how many candidates the request's limits left out."""
         order = candidates.passing(request)
         hits = [
-            CaptionHit(**vars(caption), **scores_of(candidates, n))
+            RankedCaption(**vars(caption), **scores_of(candidates, n))
             for n, caption in candidates.best(order, request.k, self._visible_captions_at)
         ]
         return hits, len(candidates.rows) - len(order)
@@ -260,12 +260,12 @@ class SearchEngine:
 
     def _explained_pictures(
         self,
-        hits: Sequence[PictureHit],
+        hits: Sequence[RankedPicture],
         words: Words,
         query: Query[TextSearchRequest],
         accelerate: Accelerate,
         watch: Stopwatch,
-    ) -> list[PictureHit]:
+    ) -> list[RankedPicture]:
         assert query.snapshot is not None
         slots = [hit.slot for hit in hits if hit.slot is not None]
         pictures = [self._regions.regions(slot) for slot in slots]
@@ -302,7 +302,7 @@ def scores_of(candidates: Candidates, position: int) -> dict[str, Any]:
     }
 
 
-def ranked(hits: Sequence[AnyHit]) -> list[AnyHit]:
+def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     """Hits with the ranks of their order."""
     return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 

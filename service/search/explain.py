@@ -9,7 +9,7 @@ from torch import Tensor
 
 from models.rerankers.base import Explanation
 from models.text.vocabulary import SPECIALS
-from service.search.results import PairExplanation, Token
+from service.search.results import PairExplanation, ScoredWord
 from service.storage.region_records import PictureRegions
 
 DIGITS = 6  # of weights; contributions stay whole, since they add up to the score
@@ -26,7 +26,7 @@ def explain_pair(
     region_weights = _of_pair(explanation.region_weights, q, k)
     return PairExplanation(
         kind=explanation.kind,
-        words=[Token(token, token in SPECIALS) for token in tokens],
+        words=[ScoredWord(token, token in SPECIALS) for token in tokens],
         regions=picture.regions,
         contributions=None if contributions is None else contributions[words].tolist(),
         attention=_rounded(None if attention is None else attention[words][:, real]),

@@ -120,7 +120,7 @@ def _query(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     return handler(value)
 
 
-Query = Annotated[
+QueryText = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUERY),
     WrapValidator(_query),
@@ -166,7 +166,7 @@ class TextSearchRequest(SearchRequest):
         }
     )
 
-    query: Query
+    query: QueryText
     sort: Literal["relevance", "date"] = Field(
         "relevance", description="`date`: the best k, then newest first; undated pictures last."
     )

@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeVar
 from index.records import Caption, Image
 from service.storage.region_records import Region
 
-AnyHit = TypeVar("AnyHit", "PictureHit", "CaptionHit")
+AnyRanked = TypeVar("AnyRanked", "RankedPicture", "RankedCaption")
 
 
 def picture_url(image: Image) -> str | None:
@@ -21,7 +21,7 @@ def thumbnail_url(image: Image) -> str | None:
 
 
 @dataclass(frozen=True)
-class Token:
+class ScoredWord:
     """One word as the model scored it; special ones, such as <start>, were not in the sentence."""
 
     text: str
@@ -33,7 +33,7 @@ class PairExplanation:
     """Why one picture and one sentence scored what they did; None where the model has no exact answer."""
 
     kind: str
-    words: Sequence[Token]
+    words: Sequence[ScoredWord]
     regions: Sequence[Region]
     contributions: Sequence[float] | None = None
     attention: Sequence[Sequence[float]] | None = None
@@ -42,7 +42,7 @@ class PairExplanation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureHit(Image):
+class RankedPicture(Image):
     """A picture that answers: the catalog's record of it with its scores. Ranks count from 1."""
 
     score: float
@@ -63,7 +63,7 @@ class PictureHit(Image):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionHit(Caption):
+class RankedCaption(Caption):
     """A caption that answers: the catalog's record of it with its scores. Ranks count from 1."""
 
     score: float
@@ -74,7 +74,7 @@ class CaptionHit(Caption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchResult(Generic[AnyHit]):
+class SearchResult(Generic[AnyRanked]):
     """Hits, best first (or as the request sorts them), and what they came from.
 
     `left_out` counts the candidates below `min_score` or `min_probability`; `timings_ms` has a stage's milliseconds.
@@ -87,12 +87,12 @@ class SearchResult(Generic[AnyHit]):
     index_version: str
     cached: bool = False
     left_out: int = 0
-    results: Sequence[AnyHit] = ()
+    results: Sequence[AnyRanked] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextSearchResult(SearchResult[PictureHit]):
+class TextSearchResult(SearchResult[RankedPicture]):
     """Pictures for a sentence."""
 
     query: str
@@ -100,7 +100,7 @@ class TextSearchResult(SearchResult[PictureHit]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageSearchResult(SearchResult[AnyHit]):
+class ImageSearchResult(SearchResult[AnyRanked]):
     """Captions for a picture, or pictures like it."""
 
     target: Literal["captions", "images"]

@@ -20,7 +20,7 @@ from models.extractors.base import REGION, Detections, Extractor
 
 Records: TypeAlias = dict[str, npt.NDArray[Any]]
 """Field -> [pictures, ...] array."""
-Box: TypeAlias = tuple[float, float, float, float]
+Edges: TypeAlias = tuple[float, float, float, float]
 
 DESCRIPTION = ("boxes", "labels", "confidence", "mask")  # the fields that people see; the rest is for models
 UNKNOWN_LABEL = -1
@@ -103,7 +103,7 @@ def pack_features(
 class Region:
     """A region as people see it; box and confidence are None where features came without them."""
 
-    box: Box | None
+    box: Edges | None
     label: str
     confidence: float | None
 
@@ -151,7 +151,7 @@ def _regions(record: Records, label_names: Sequence[str]) -> list[Region]:
     ]
 
 
-def _box(edges: npt.NDArray[np.floating]) -> Box | None:
+def _box(edges: npt.NDArray[np.floating]) -> Edges | None:
     if np.isnan(edges).any():
         return None
     x1, y1, x2, y2 = (round(float(edge), 1) for edge in edges)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 import torch
 
 from index.catalog import Catalog
-from index.records import Picture, Ready
+from index.records import DetectedPicture, QueuedPicture
 from index.slab import Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
@@ -72,7 +72,7 @@ class Worker:
             self._catalog.heartbeat(ROLE, now)
             self._beaten = now
 
-    def _decode_ahead(self, pictures: Sequence[Picture]) -> None:
+    def _decode_ahead(self, pictures: Sequence[QueuedPicture]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
         wanted = {picture.image_id for picture in pictures}
         for image_id in self._ahead.keys() - wanted:  # deleted meanwhile
@@ -83,8 +83,8 @@ class Worker:
                 thumbnail = self._originals.thumbnail(picture.image_id)
                 self._ahead[picture.image_id] = self._pool.submit(path, thumbnail)
 
-    def _ingest(self, batch: Sequence[Picture]) -> None:
-        decoded: list[tuple[Picture, Decoded]] = []
+    def _ingest(self, batch: Sequence[QueuedPicture]) -> None:
+        decoded: list[tuple[QueuedPicture, Decoded]] = []
         for picture in batch:
             try:
                 decoded.append((picture, self._ahead.pop(picture.image_id).result()))
@@ -94,8 +94,8 @@ class Worker:
             self._commit(part, records)
 
     def _detected(
-        self, decoded: Sequence[tuple[Picture, Decoded]]
-    ) -> Iterator[tuple[Sequence[tuple[Picture, Decoded]], Records]]:
+        self, decoded: Sequence[tuple[QueuedPicture, Decoded]]
+    ) -> Iterator[tuple[Sequence[tuple[QueuedPicture, Decoded]], Records]]:
         """The region records of the pictures, together or, when one of them spoils it, one by one."""
         if not decoded:
             return
@@ -114,12 +114,12 @@ class Worker:
         for one in decoded:
             yield from self._detected([one])
 
-    def _commit(self, part: Sequence[tuple[Picture, Decoded]], records: Records) -> None:
+    def _commit(self, part: Sequence[tuple[QueuedPicture, Decoded]], records: Records) -> None:
         first = self._catalog.num_slots()
         self._slab.append(first, records)
         self._catalog.commit(
             [
-                Ready(
+                DetectedPicture(
                     image_id=picture.image_id,
                     slot=slot,
                     width=decoded.width,
@@ -131,8 +131,8 @@ class Worker:
             ]
         )
 
-    def _failed(self, picture: Picture, reason: str, final: bool) -> None:
-        attempts = self._catalog.tried(picture.image_id, reason)
+    def _failed(self, picture: QueuedPicture, reason: str, final: bool) -> None:
+        attempts = self._catalog.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
         if final or attempts >= MAX_ATTEMPTS:
             self._catalog.set_aside(picture.image_id, reason, self._clock())

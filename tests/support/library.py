@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 
 from index.catalog import Catalog
-from index.records import NewPicture, Ready, TagValue
+from index.records import DetectedPicture, NewPicture, TagValue
 from index.view import ViewWriter
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodeFailed, DecodePool
@@ -99,7 +99,7 @@ class Library:
         """Give a queued picture its regions."""
         slot = self.catalog.num_slots()
         self._slab.append(slot, records(self.extractor.extract([picture])))
-        ready = Ready(
+        ready = DetectedPicture(
             image_id=image_id,
             slot=slot,
             width=picture.width,

@@ -57,4 +57,3 @@ def test_sql_faiss_and_json_keep_off_the_accelerators_thread(api: Api, monkeypat
     assert set(scoring) == {"accelerator"}
     assert elsewhere
     assert "accelerator" not in elsewhere
-

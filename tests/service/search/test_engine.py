@@ -13,7 +13,7 @@ from models.batches import Words
 from models.matching.calibration import Calibration, Evidence
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.search.requests import PictureFilter, TextSearchRequest
-from service.search.results import CaptionHit, SearchResult
+from service.search.results import RankedCaption, SearchResult
 from tests.support.fakes import COLOURS, FakeMatcher
 from tests.support.library import NAMES, NOW, Library, image_id_of, sixty_four, two_coloured
 
@@ -103,7 +103,7 @@ def test_min_score_cuts_and_date_orders_what_is_left(full: Library) -> None:
 def test_captions_are_found_for_a_stored_picture(full: Library) -> None:
     picture, slot = full.search.stored(image_id_of("green and magenta"))
     outcome = full.image(picture, slot, k=10, shortlist=128, explain=True)
-    assert {type(hit) for hit in outcome.results} == {CaptionHit}
+    assert {type(hit) for hit in outcome.results} == {RankedCaption}
     assert outcome.results[0].text in {"green and magenta", "magenta and green"}
     for one in outcome.results:
         words, _ = full.matcher.encode_sentences([one.text])
