@@ -17,7 +17,7 @@ import PIL.ImageOps
 
 from models.extractors.base import PICTURE
 from service.api.services import detector_of
-from service.cli.commands.looking import found_in_file
+from service.cli.commands.explain import found_in_file
 from service.cli.picture_files import picture_files
 from service.search.types import Box, Region
 

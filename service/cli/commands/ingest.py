@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.commands.shared import LOCAL, AsJson, Client, Url, note, print_json, progress
+from service.cli.output import LOCAL, AsJson, Client, Url, note, print_json, progress
 from service.cli.picture_files import picture_files
 from service.client import Refused, batches
 
