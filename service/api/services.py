@@ -16,7 +16,7 @@ from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
 from service.api.accelerator import Batcher
 from service.api.cache import LocalCache, RedisCache, ResultCache
-from service.api.job_progress import Progress
+from service.api.job_progress import JobProgress as Progress
 from service.api.metrics import Metrics
 from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
@@ -161,7 +161,7 @@ def build_services(
         batcher=batcher,
         cache=result_cache(settings),
         pool=DecodePool.from_settings(settings),
-        intake=Intake.from_settings(settings, catalog, originals, wake, sees=loaded.extractor.sees),
+        intake=Intake.from_settings(settings, catalog, originals, wake, accepts_pictures=loaded.extractor.sees),
         progress=Progress(catalog, models),
         metrics=metrics,
         clock=clock,

@@ -15,9 +15,9 @@ from index.lock import Locked, WriterLock
 from index.slab import Slab
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
-from service.ingest.spool import remove_strays
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
+from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_records import region_layout
 from service.worker.repair import mend
@@ -51,7 +51,7 @@ def open_worker(
         layout = region_layout(extractor.num_regions, extractor.feature_dim)
         slab = stack.enter_context(closing(Slab.open(folder / REGIONS, layout, write=True)))
         originals = Originals(folder)
-        remove_strays(originals.incoming)
+        remove_abandoned_uploads(originals.incoming)
         pool = stack.enter_context(DecodePool.from_settings(settings))
         mend(slab, catalog, originals, pool, extractor, settings.detect_batch)
         worker = Worker(

@@ -9,7 +9,8 @@ from index.catalog import Catalog
 from index.records import Image
 from index.slab import Slab
 from models.extractors.base import Extractor
-from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
+from service.media.decode_pool import DecodedPicture as Decoded
+from service.media.decode_pool import DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.storage.region_records import region_layout
 from service.worker.worker import Records, region_records

@@ -19,7 +19,8 @@ from index.catalog import Catalog
 from index.records import Picture, Ready
 from index.slab import Slab
 from models.extractors.base import Detections, Extractor
-from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
+from service.media.decode_pool import DecodedPicture as Decoded
+from service.media.decode_pool import DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.worker.view_builder import KeptView
 from service.worker.wakeups import Wakeups

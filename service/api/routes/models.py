@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from service.api.dependencies import Using
-from service.api.problems import problems
+from service.api.dependencies import ServicesDep as Using
+from service.api.problems import problem_responses as problems
 from service.api.schemas.resources import ModelListed, ModelsAnswer
 from service.api.services import Services
 from service.errors import Problem, UnknownModel, ViewNotBuilt

@@ -11,9 +11,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from service.api.cache import cache_key
-from service.api.dependencies import Using, uploaded, while_connected
+from service.api.dependencies import ServicesDep as Using
+from service.api.dependencies import cancel_on_disconnect as while_connected
+from service.api.dependencies import uploaded_form as uploaded
 from service.api.openapi import IMAGE_FORM
-from service.api.problems import invalid, problems
+from service.api.problems import invalid_request as invalid
+from service.api.problems import problem_responses as problems
 from service.api.schemas.requests import ImageAsked, SearchAsked, TextAsked
 from service.api.schemas.results import ImageAnswer, ImageTimings, TextAnswer, Timings
 from service.api.serializers import caption_hits, filter_of, picture_hits
@@ -29,7 +32,9 @@ from service.errors import (
     UnreadablePicture,
     ViewNotBuilt,
 )
-from service.ingest.multipart import Form, FormLimits, SpooledFile
+from service.ingest.multipart import FormLimits
+from service.ingest.multipart import MultipartForm as Form
+from service.ingest.multipart import UploadedFile as SpooledFile
 from service.media.decode_pool import DecodeFailed
 from service.search.types import ImageQuestion, Outcome, TextQuestion
 

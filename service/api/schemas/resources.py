@@ -1,4 +1,4 @@
-"""What is answered over HTTP about pictures, jobs and models; answers to searches are in found.py."""
+"""Bodies of responses about pictures, jobs and models; those of searches are in results.py."""
 
 from typing import Literal
 
