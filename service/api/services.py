@@ -18,9 +18,11 @@ from service.api.accelerator import Batcher
 from service.api.cache import LocalCache, RedisCache, ResultCache
 from service.api.job_progress import JobProgress as Progress
 from service.api.metrics import Metrics
+from service.errors import Misconfigured
 from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
-from service.model_loading import DETECTOR, Misconfigured, load_models
+from service.model_loading import load_models
+from service.model_names import DETECTOR
 from service.search.engine import Search
 from service.search.model_views import Models, Served
 from service.settings import Settings

@@ -15,6 +15,7 @@ from index.lock import Locked, WriterLock
 from index.slab import Slab
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
+from service.errors import Misconfigured
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.incoming import remove_abandoned_uploads
@@ -79,10 +80,10 @@ def serve_worker(settings: Settings, extractor: Extractor, matchers: Sequence[Ma
 
 
 def refuse_other_extractor(catalog: Catalog, digest: str) -> None:
-    """ValueError when the stored pictures were made by another extractor: features of two do not mix."""
+    """Misconfigured when the stored pictures were made by another extractor: features of two do not mix."""
     stored = stored_extractor(catalog)
     if stored is not None and stored != digest:
-        raise ValueError(
+        raise Misconfigured(
             f"The stored regions were found by the extractor {stored}, this one is {digest}."
             " Start with the detector of then (REGARD_DETECTOR; unset for features made elsewhere), or use another"
             " data directory (REGARD_DATA_DIR)."

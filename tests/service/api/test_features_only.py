@@ -12,7 +12,7 @@ from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
 from service.cli.commands.search import reasons
-from service.model_loading import Misconfigured
+from service.errors import Misconfigured
 from service.settings import Settings
 from service.worker.repair import mend
 from tests.models.datasets.test_bottom_up_tsv import six, ten
