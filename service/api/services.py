@@ -17,11 +17,13 @@ from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
-from service.api.job_progress import Progress
+from service.api.job_progress import JobProgress
 from service.api.metrics import Metrics
+from service.errors import Misconfigured
 from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
-from service.model_loading import DETECTOR, Misconfigured, load_models
+from service.model_loading import load_models
+from service.model_names import DETECTOR
 from service.search.engine import SearchEngine
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
@@ -115,7 +117,7 @@ class Services:
     cache: ResultCache
     pool: DecodePool
     intake: Intake
-    progress: Progress
+    progress: JobProgress
     metrics: Metrics
     wake: Callable[[str], None]
     clock: Callable[[], float]
@@ -174,8 +176,8 @@ def build_services(
         accelerator=accelerator,
         cache=result_cache(settings),
         pool=DecodePool.from_settings(settings),
-        intake=Intake.from_settings(settings, catalog, originals, wake, sees=loaded.extractor.sees),
-        progress=Progress(catalog, models),
+        intake=Intake.from_settings(settings, catalog, originals, wake, accepts_pictures=loaded.extractor.sees),
+        progress=JobProgress(catalog, models),
         metrics=metrics,
         wake=wake,
         clock=clock,

@@ -1,6 +1,7 @@
 """Which extractor made the stored regions: features of two extractors do not compare."""
 
 from index.catalog import Catalog
+from service.errors import Misconfigured
 
 LOOKED_AT = 100  # of the last pictures: deleted ones do not say
 
@@ -13,10 +14,10 @@ def stored_extractor(catalog: Catalog) -> str | None:
 
 
 def refuse_other_extractor(catalog: Catalog, digest: str) -> None:
-    """ValueError when the stored regions were made by another extractor than the one with this digest."""
+    """Misconfigured when the stored regions were made by another extractor than the one with this digest."""
     stored = stored_extractor(catalog)
     if stored is not None and stored != digest:
-        raise ValueError(
+        raise Misconfigured(
             f"The stored regions were found by the extractor {stored}, this one is {digest}."
             " Start with the detector of then (REGARD_DETECTOR; unset for features made elsewhere), or use another"
             " data directory (REGARD_DATA_DIR)."

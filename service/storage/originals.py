@@ -7,15 +7,6 @@ from typing import NamedTuple
 from index.files import make_folder, sync_file, sync_folder
 from service.storage.data_dir import DataDir
 
-MEDIA_TYPES = {
-    "jpg": "image/jpeg",
-    "png": "image/png",
-    "webp": "image/webp",
-    "bmp": "image/bmp",
-    "tif": "image/tiff",
-    "gif": "image/gif",
-}
-
 
 def image_id_of(sha256: str) -> str:
     """A picture's id: the first 32 hex digits of its bytes' SHA-256."""

@@ -14,11 +14,11 @@ from index.catalog import Catalog
 from index.lock import Locked, WriterLock
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
-from service.ingest.spool import remove_strays
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import refuse_other_extractor
+from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_records import RecordLayout
 from service.worker.repair import repair_regions
@@ -48,7 +48,7 @@ def open_worker(
         views = stack.enter_context(closing(ViewBuilders(matchers, on_request, data.view, extractor)))
         slab = stack.enter_context(closing(RecordLayout.of(extractor).open(data.regions, write=True)))
         originals = Originals(data.root)
-        remove_strays(originals.incoming)
+        remove_abandoned_uploads(originals.incoming)
         pool = stack.enter_context(DecodePool.from_settings(settings))
         repair_regions(slab, catalog, originals, pool, extractor, settings.detect_batch)
         worker = Worker(

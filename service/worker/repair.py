@@ -7,7 +7,7 @@ from index.catalog import Catalog
 from index.records import Image
 from index.slab import Slab
 from models.extractors.base import Extractor
-from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.storage.region_records import RecordLayout, Records
 from service.worker.worker import packed_records
@@ -29,7 +29,7 @@ def repair_regions(
     return committed - valid
 
 
-def _decoded(image: Image | None, originals: Originals, pool: DecodePool) -> Decoded | None:
+def _decoded(image: Image | None, originals: Originals, pool: DecodePool) -> DecodedPicture | None:
     if image is None:  # deleted: nothing asks for its regions
         return None
     if not image.pictured:
@@ -42,7 +42,7 @@ def _decoded(image: Image | None, originals: Originals, pool: DecodePool) -> Dec
         return None
 
 
-def _with_gaps(decoded: Sequence[Decoded | None], extractor: Extractor) -> Records:
+def _with_gaps(decoded: Sequence[DecodedPicture | None], extractor: Extractor) -> Records:
     """Records in order; blank where there is no picture."""
     records = RecordLayout.of(extractor).blank(len(decoded))
     there = [place for place, one in enumerate(decoded) if one is not None]

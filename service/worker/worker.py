@@ -16,7 +16,7 @@ from index.catalog import Catalog
 from index.records import DetectedPicture, QueuedPicture
 from index.slab import Slab
 from models.extractors.base import Extractor
-from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.storage.region_records import Records, pack
 from service.worker.view_builder import ViewBuilders
@@ -47,7 +47,7 @@ class Worker:
         self._catalog, self._originals, self._slab = catalog, originals, slab
         self._extractor, self._views, self._pool = extractor, views, pool
         self._batch, self._clock = batch, clock
-        self._ahead: dict[str, Future[Decoded]] = {}
+        self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
@@ -84,7 +84,7 @@ class Worker:
                 self._ahead[picture.image_id] = self._pool.submit(path, thumbnail)
 
     def _ingest(self, batch: Sequence[QueuedPicture]) -> None:
-        decoded: list[tuple[QueuedPicture, Decoded]] = []
+        decoded: list[tuple[QueuedPicture, DecodedPicture]] = []
         for picture in batch:
             try:
                 decoded.append((picture, self._ahead.pop(picture.image_id).result()))
@@ -94,8 +94,8 @@ class Worker:
             self._commit(part, records)
 
     def _detected(
-        self, decoded: Sequence[tuple[QueuedPicture, Decoded]]
-    ) -> Iterator[tuple[Sequence[tuple[QueuedPicture, Decoded]], Records]]:
+        self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]
+    ) -> Iterator[tuple[Sequence[tuple[QueuedPicture, DecodedPicture]], Records]]:
         """The region records of the pictures, together or, when one of them spoils it, one by one."""
         if not decoded:
             return
@@ -114,7 +114,7 @@ class Worker:
         for one in decoded:
             yield from self._detected([one])
 
-    def _commit(self, part: Sequence[tuple[QueuedPicture, Decoded]], records: Records) -> None:
+    def _commit(self, part: Sequence[tuple[QueuedPicture, DecodedPicture]], records: Records) -> None:
         first = self._catalog.num_slots()
         self._slab.append(first, records)
         self._catalog.commit(
@@ -138,7 +138,7 @@ class Worker:
             self._catalog.set_aside(picture.image_id, reason, self._clock())
 
 
-def packed_records(extractor: Extractor, decoded: Sequence[Decoded]) -> Records:
+def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> Records:
     """The region records of decoded pictures; ValueError for features that are not finite."""
     detections = extractor.extract([one.picture for one in decoded])
     return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])

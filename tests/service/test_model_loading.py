@@ -6,8 +6,9 @@ import pytest
 
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
-from service.model_loading import Misconfigured, load_model, load_models
-from service.model_names import served_name
+from service.errors import Misconfigured
+from service.model_loading import load_model, load_models
+from service.model_names import model_name
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import encoded
@@ -39,7 +40,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_model_is_served_under_its_folders_name_or_the_one_given(entry: str, name: str, folders: Path) -> None:
-    assert served_name(entry) == name
+    assert model_name(entry) == name
 
 
 def test_a_folder_whose_name_has_a_plus_or_an_equals_sign_is_one_model(folders: Path) -> None:

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Response
 
-from service.api.dependencies import Using
-from service.api.problems import problems
+from service.api.dependencies import ServicesDep
+from service.api.problems import problem_responses
 from service.api.schemas.resources import ModelListed, ModelsAnswer
 from service.api.services import Services
 from service.errors import Problem, UnknownModel
@@ -12,8 +12,10 @@ from service.search.model_views import ModelView
 router = APIRouter(tags=["models"])
 
 
-@router.get("/models", operation_id="list_models", summary="Which models can be asked", responses=problems(Problem))
-def list_models(services: Using) -> ModelsAnswer:
+@router.get(
+    "/models", operation_id="list_models", summary="Which models can be asked", responses=problem_responses(Problem)
+)
+def list_models(services: ServicesDep) -> ModelsAnswer:
     """Names, digests, and how much of the store each can search."""
     return ModelsAnswer(models=[model_listed(services, model) for model in services.models])
 
@@ -23,9 +25,9 @@ def list_models(services: Using) -> ModelsAnswer:
     operation_id="build_view",
     summary="Have a model's view built",
     status_code=202,
-    responses=problems(UnknownModel, Problem),
+    responses=problem_responses(UnknownModel, Problem),
 )
-def build_view(name: str, response: Response, services: Using) -> ModelListed:
+def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
     """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""
     model = services.models.named(name)
     services.models.request_build(model, services.clock())

@@ -14,9 +14,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from service.api.cache import cache_key
-from service.api.dependencies import Using, uploaded, while_connected
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, uploaded_form
 from service.api.openapi import IMAGE_FORM
-from service.api.problems import invalid, problems
+from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
 from service.api.services import Services
@@ -31,7 +31,7 @@ from service.errors import (
     UnreadablePicture,
     ViewNotBuilt,
 )
-from service.ingest.multipart import Form, FormLimits, SpooledFile
+from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
 from service.search.engine import Accelerate, Query
 from service.search.requests import ImageSearchRequest, TextSearchRequest
@@ -48,9 +48,9 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     operation_id="search_text",
     summary="Pictures for a sentence",
     response_model=TextAnswer,
-    responses=problems(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
+    responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
 )
-async def search_text(asked: TextSearchRequest, request: Request, services: Using) -> Response:
+async def search_text(asked: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
     started = time.perf_counter()
     query = await asyncio.to_thread(services.search.begin, asked)
@@ -68,7 +68,7 @@ async def search_text(asked: TextSearchRequest, request: Request, services: Usin
     summary="Captions for a picture, or pictures like it",
     response_model=ImageAnswer,
     openapi_extra=IMAGE_FORM,
-    responses=problems(
+    responses=problem_responses(
         InvalidRequest,
         UnreadablePicture,
         NotFound,
@@ -80,7 +80,7 @@ async def search_text(asked: TextSearchRequest, request: Request, services: Usin
         Problem,
     ),
 )
-async def search_image(request: Request, services: Using) -> Response:
+async def search_image(request: Request, services: ServicesDep) -> Response:
     """Ask with an uploaded picture or a stored one; captions are reranked, pictures go by cosine."""
     started = time.perf_counter()
     limits = FormLimits(
@@ -89,24 +89,24 @@ async def search_image(request: Request, services: Using) -> Response:
         max_files=1,
         max_field_bytes=FORM_BYTES,
     )
-    async with uploaded(request, services, limits) as form:
+    async with uploaded_form(request, services, limits) as form:
         asked, picture = image_request(form)
         query = await asyncio.to_thread(services.search.begin, asked)
         key = cache_key({"search": "image", "sha256": picture and picture.sha256, **determining(query)})
         if (kept := await kept_answer(services, key, started)) is not None:
             return kept
-        work = await while_connected(request, image_work(services, query, picture))
+        work = await cancel_on_disconnect(request, image_work(services, query, picture))
         cost = services.search.cost(asked.shortlist, detect=picture is not None)
         result = await run(services, request, cost, work)
         return await respond(services, key, ImageAnswer, result, started)
 
 
-def image_request(form: Form) -> tuple[ImageSearchRequest, SpooledFile | None]:
+def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
     """The fields, and the picture unless a stored one is asked with. InvalidRequest, TooLarge."""
     try:
         asked = ImageSearchForm.model_validate(form.fields)
     except ValidationError as fault:
-        raise invalid(fault.errors()) from fault
+        raise invalid_request(fault.errors()) from fault
     wrong = [file.field for file in form.files if file.field != "image"]
     if wrong:
         raise InvalidRequest.field(wrong[0], "is not a field of this request; the picture goes into `image`")
@@ -120,7 +120,7 @@ def image_request(form: Form) -> tuple[ImageSearchRequest, SpooledFile | None]:
     return asked, picture
 
 
-async def image_work(services: Services, query: Query[ImageSearchRequest], picture: SpooledFile | None) -> Any:
+async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
     """What is to be run for a picture: a stored one, or an upload, which is decoded here. UnreadablePicture."""
     if picture is None:
         assert query.request.image_id is not None
@@ -159,7 +159,7 @@ async def run(services: Services, request: Request, cost: int, work: Any) -> Any
     with services.accelerator.admit(cost) as admission:
         accelerate: Accelerate = admission.run
         running = services.search_threads.submit(work, accelerate=accelerate)
-        result = await while_connected(request, asyncio.wrap_future(running))
+        result = await cancel_on_disconnect(request, asyncio.wrap_future(running))
     services.metrics.stage_times(result.timings_ms)
     return result
 

@@ -1,4 +1,4 @@
-"""Answers over HTTP about pictures, jobs and models."""
+"""Bodies of responses about pictures, jobs and models; those of searches are in results.py."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal

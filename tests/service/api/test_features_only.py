@@ -11,8 +11,8 @@ from models.datasets.feature_collection import open_collection
 from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
-from service.cli.commands.asking import reasons
-from service.model_loading import Misconfigured
+from service.cli.commands.search import reasons
+from service.errors import Misconfigured
 from service.settings import Settings
 from service.worker.repair import repair_regions
 from tests.models.datasets.test_bottom_up_tsv import six, ten

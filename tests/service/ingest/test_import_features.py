@@ -13,6 +13,7 @@ import pytest
 
 from index.lock import Locked, WriterLock
 from models.datasets.feature_collection import Collection, Featured, open_collection
+from service.errors import Misconfigured
 from service.settings import Settings
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support.cli_runner import Regard
@@ -63,10 +64,10 @@ def test_a_picture_that_does_not_fit_holds_up_no_other(tmp_path: Path) -> None:
 def test_features_of_another_make_are_refused_with_what_to_do(tmp_path: Path) -> None:
     take_in(collection(featured("a")), tmp_path)
     other = Collection(extractor="others", num_regions=3, feature_dim=4, pictures=lambda: iter([featured("b")]))
-    with pytest.raises(ValueError, match=r"holds features of their-features, these are of others.*--data-dir"):
+    with pytest.raises(Misconfigured, match=r"holds features of their-features, these are of others.*--data-dir"):
         take_in(other, tmp_path)
     wider = Collection(extractor=THEIRS, num_regions=3, feature_dim=5, pictures=lambda: iter([featured("b", width=5)]))
-    with pytest.raises(ValueError, match=r"have 4 numbers in .*, these have 5: .*--extractor"):
+    with pytest.raises(Misconfigured, match=r"have 4 numbers in .*, these have 5: .*--extractor"):
         take_in(wider, tmp_path)
 
 
@@ -79,7 +80,7 @@ def test_pictures_that_wait_for_a_detector_are_not_left_without_one(tmp_path: Pa
     store = Store(tmp_path)
     store.accept(encoded(noise(1), "PNG"))
     store.catalog.close()
-    with pytest.raises(ValueError, match=r"1 pictures in .* wait for a detector"):
+    with pytest.raises(Misconfigured, match=r"1 pictures in .* wait for a detector"):
         take_in(collection(featured("a")), tmp_path)
 
 
@@ -87,7 +88,7 @@ def test_a_directory_laid_out_for_other_regions_says_so(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.drain()
     store.catalog.close()
-    with pytest.raises(ValueError, match=r"laid out for regions of another shape than 3 x 4.*--data-dir"):
+    with pytest.raises(Misconfigured, match=r"laid out for regions of another shape than 3 x 4.*--data-dir"):
         take_in(collection(featured("a")), tmp_path)
 
 
@@ -134,13 +135,13 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 from models.datasets.feature_collection import open_collection
-from service.ingest.import_features import ingest_features
+from service.ingest.import_features import import_features
 from tests.support.fakes import FakeExtractor
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
         source = open_collection([Path(sys.argv[1])], extractor="their-features")
-        for taken in ingest_features(source, Path(sys.argv[2]), FakeExtractor, 3):
+        for taken in import_features(source, Path(sys.argv[2]), FakeExtractor, 3):
             pass
         os._exit(0)
     if float(line):

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.commands.asking import reasons
-from service.cli.commands.shared import AsJson, Detector, Device, Model, print_json, print_table
+from service.cli.commands.search import reasons
+from service.cli.output import AsJson, Detector, Device, Model, print_json, print_table
 from service.cli.settings_options import read_settings
 
 if TYPE_CHECKING:
