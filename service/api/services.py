@@ -64,8 +64,10 @@ class Loaded:
         made = self.extractor
         for name, matcher in self.matchers.items():
             if matcher.extractor_digest != made.digest:
-                what = "the detector here is" if made.sees else "the data directory holds features of"
-                where = "REGARD_DETECTOR or REGARD_MODELS" if made.sees else "REGARD_MODELS or REGARD_DATA_DIR"
+                what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
+                where = (
+                    "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
+                )
                 raise Misconfigured(
                     f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
                     f" set {where} so that they belong together"
@@ -176,7 +178,9 @@ def build_services(
         accelerator=accelerator,
         cache=result_cache(settings),
         pool=DecodePool.from_settings(settings),
-        intake=Intake.from_settings(settings, catalog, originals, wake, accepts_pictures=loaded.extractor.sees),
+        intake=Intake.from_settings(
+            settings, catalog, originals, wake, accepts_pictures=loaded.extractor.accepts_pictures
+        ),
         progress=JobProgress(catalog, models),
         metrics=metrics,
         wake=wake,

@@ -194,7 +194,7 @@ class SearchEngine:
 
         FeaturesOnly where nothing here finds regions.
         """
-        if not self._extractor.sees:
+        if not self._extractor.accepts_pictures:
             raise FeaturesOnly(
                 f"No regions can be found in a picture here: the data directory holds features of"
                 f" {self._extractor.digest}, made elsewhere. Ask with the image_id of a stored one."

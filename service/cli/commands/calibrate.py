@@ -54,7 +54,7 @@ def calibrate(
 
 def sentences_of(precomp: Path | None, captions: Path | None, split: str) -> list[str]:
     """All captions of a split: of a folder in SCAN's layout, or of a captions file."""
-    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
+    from models.datasets.captions import read_captions  # noqa: PLC0415
     from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
 
     if precomp is not None:

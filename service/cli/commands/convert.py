@@ -31,9 +31,9 @@ def convert(
     elif vocab is None or len(files) != 1:
         raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
     else:
-        from models.conversion.convert import convert as converted  # noqa: PLC0415 - PyTorch comes with it
+        from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - PyTorch comes with it
 
-        note(f"{out}: digest {converted(kind, files[0], vocab, out, extractor)}")  # type: ignore[arg-type]
+        note(f"{out}: digest {convert_checkpoint(kind, files[0], vocab, out, extractor)}")  # type: ignore[arg-type]
 
 
 @app.command()

@@ -11,7 +11,8 @@ from service.cli.picture_files import picture_files
 from service.cli.settings_options import read_settings
 
 if TYPE_CHECKING:
-    from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+    from models.datasets.captioned_features import CaptionedFeatures
+    from models.datasets.captions import CaptionLine
     from models.extractors.base import Extractor
     from models.matching.matcher import Matcher
 
@@ -97,7 +98,7 @@ def evaluate(
         data = captioned(precomp, features, captions, chosen)
         check_reads(matcher, data, regions)
         if gallery:
-            report = evaluate_gallery(matcher, data.asking(questions) if questions else data)
+            report = evaluate_gallery(matcher, data.first_captions(questions) if questions else data)
         else:
             report = measured(matcher, data, fold5=fold5)
     if as_json:
@@ -120,7 +121,7 @@ class Chosen:
 
     def lines(self, captions: Path) -> "list[CaptionLine]":
         """The pictures: those with captions, then the others of the gallery."""
-        from models.datasets.captioned_features import read_captions  # noqa: PLC0415
+        from models.datasets.captions import read_captions  # noqa: PLC0415
 
         asked = read_captions(captions, self.split)[: self.first]
         others = [line for split in self.gallery for line in read_captions(captions, split)]
@@ -143,7 +144,7 @@ def captioned(
         raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
     else:
         data = CaptionedFeatures.join(open_features(features), chosen.lines(captions))
-    return data.fewer(chosen.regions) if chosen.regions else data
+    return data.first_regions(chosen.regions) if chosen.regions else data
 
 
 def check_reads(matcher: "Matcher", data: "CaptionedFeatures", regions: int | None) -> None:
@@ -157,24 +158,24 @@ def _extracted(
     images: Path | None, captions: Path | None, chosen: Chosen, detector: Path | None, device: str, out: Path
 ) -> Path:
     """The folder `out`, with features of the captioned pictures."""
-    from models.datasets.scan_precomp import read_pictures  # noqa: PLC0415
+    from models.datasets.captions import captioned_photographs  # noqa: PLC0415
     from service.api.services import detector_of  # noqa: PLC0415
 
     if images is None or captions is None:
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
-    extract_all(detector_of(detector, device), read_pictures(images, chosen.lines(captions)), out)
+    extract_all(detector_of(detector, device), captioned_photographs(images, chosen.lines(captions)), out)
     return out
 
 
 def extract_all(extractor: "Extractor", photographs: dict[str, Path], out: Path) -> None:
     """Extract with a progress bar. ValueError where `out` was begun with other pictures or another detector."""
-    from models.datasets.feature_store import extract as extracted  # noqa: PLC0415
+    from models.datasets.feature_store import extract_features  # noqa: PLC0415
 
     if not photographs:
         raise ValueError("no pictures there")
     with progress() as bars:
         task = bars.add_task("finding regions", total=len(photographs))
-        for done in extracted(extractor, photographs, out):
+        for done in extract_features(extractor, photographs, out):
             bars.update(task, completed=done)
 
 

@@ -1,6 +1,5 @@
 """Take pictures in: sent to a server, or known by their features alone and written to a data directory."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from service.cli.picture_files import picture_files
 from service.client import Refused, batches
 
 if TYPE_CHECKING:
-    from models.datasets.feature_collection import Collection
+    from models.datasets.feature_collection import FeatureCollection
     from models.extractors.base import Extractor
     from service.settings import Settings
 
@@ -89,7 +88,7 @@ def ingest_features(
     finish(take_in(collection, settings, set(about)), as_json)
 
 
-def take_in(collection: "Collection", settings: "Settings", captioned: set[str]) -> Sent:
+def take_in(collection: "FeatureCollection", settings: "Settings", captioned: set[str]) -> Sent:
     """Write features to the data directory with a progress bar. Locked, ValueError."""
     from service.api.services import detector_of, device_of  # noqa: PLC0415
     from service.ingest.import_features import import_features  # noqa: PLC0415
@@ -156,21 +155,9 @@ def _send_batch(
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """What is said about each file by a captions file; ValueError names a line that cannot be read."""
-    about: dict[str, Any] = {}
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            line = json.loads(text)
-            about[line["image"]] = {"captions": sentences(line["captions"])}
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from None
-    return about
+    from models.datasets.captions import iter_captions  # noqa: PLC0415
 
-
-def sentences(captions: Any) -> list[str]:
-    """The captions of a line; TypeError unless it is a list of texts that say something."""
-    if not isinstance(captions, list) or not all(isinstance(one, str) and one.strip() for one in captions):
-        raise TypeError("captions are a list of sentences")
-    return captions
+    return {line.image: {"captions": list(line.captions)} for line in iter_captions(path)}
 
 
 def finish(sent: Sent, as_json: bool) -> None:

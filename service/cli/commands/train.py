@@ -98,7 +98,7 @@ def changed(recipe: R, changes: list[str]) -> R:
 def _train_detector(
     captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
 ) -> None:
-    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
+    from models.datasets.captions import read_captions  # noqa: PLC0415
     from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
     from models.training.detector.trainer import train_detector  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
@@ -123,15 +123,15 @@ def _tune_backbone(
     device: str,
     start: Path | None,
 ) -> None:
-    from models.datasets.captioned_features import read_captions  # noqa: PLC0415
-    from models.training.backbone.recipe import TuningRecipe  # noqa: PLC0415
-    from models.training.backbone.trainer import Tuning  # noqa: PLC0415
+    from models.datasets.captions import read_captions  # noqa: PLC0415
+    from models.training.backbone.recipe import BackboneRecipe  # noqa: PLC0415
+    from models.training.backbone.trainer import BackboneTraining  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
     train, dev = (read_captions(captions, split) for split in splits)
-    recipe = changed(TuningRecipe(), changes)
-    tuning = Tuning(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
-    with _course(out, tuning.total) as log:
+    recipe = changed(BackboneRecipe(), changes)
+    tuning = BackboneTraining(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
+    with _course(out, tuning.total_steps) as log:
         tuning.run(log)
 
 
@@ -155,9 +155,9 @@ def _train_matcher(
     training = Training(recipe, data[0], data[1], out, device_of(device), initial, word_vectors)
     if word_vectors is not None:
         vocabulary = training.matcher.vocabulary
-        note(f"{training.found_words} of {len(vocabulary)} words start from {word_vectors}")
+        note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
         if recipe.near is not None:
-            note(f"{len(vocabulary.near)} other words are read as near ones")
+            note(f"{len(vocabulary.near_words)} other words are read as near ones")
     with _course(out, training.total_steps) as log:
         training.run(log)
 
@@ -165,9 +165,9 @@ def _train_matcher(
 @contextmanager
 def _course(out: Path, steps: int) -> "Iterator[Log]":
     """A log of what happens to files in `out`, with a progress bar."""
-    from models.training.logs import written  # noqa: PLC0415
+    from models.training.logs import open_log  # noqa: PLC0415
 
-    with written(out) as log, progress() as bars:
+    with open_log(out) as log, progress() as bars:
         task = bars.add_task("training", total=steps)
 
         def logged(entry: dict[str, Any]) -> None:
