@@ -17,7 +17,7 @@ from index.shortlist import Part
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+SHORTLIST_FORMAT = 1
 READ_AT_ONCE = 1 << 24  # bytes
 
 
@@ -28,7 +28,7 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
     temporary = content.with_name(content.name + TEMPORARY)
     faiss.write_index(part.index, str(temporary))
     about = {
-        "format": FORMAT,
+        "format": SHORTLIST_FORMAT,
         "generation": generation,
         "rows": len(part),
         "dim": int(part.index.d),
@@ -45,7 +45,7 @@ def load_part(folder: Path, name: str, *, generation: str, dim: int, most_rows: 
     """The stored part; None where there is none that checks, or it covers more rows than count now."""
     try:
         about: dict[str, Any] = json.loads(_about_path(folder, name).read_bytes())
-        if about["format"] != FORMAT or about["generation"] != generation or about["dim"] != dim:
+        if about["format"] != SHORTLIST_FORMAT or about["generation"] != generation or about["dim"] != dim:
             return None
         if about["rows"] > most_rows:
             return None

@@ -19,7 +19,7 @@ Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 RowNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
-FORMAT = 1
+SLAB_FORMAT = 1
 ALIGNMENT = 64
 CHECKSUM = "crc32"
 TAIL = 256  # rows checked before a count is trusted: far more than one unfinished batch
@@ -90,7 +90,7 @@ class Slab:
         """Open, and create when `write`. LayoutMismatch for another layout, FileNotFoundError for none."""
         header = folder / "header.json"
         wanted: dict[str, Any] = {
-            "format": FORMAT,
+            "format": SLAB_FORMAT,
             "layout": {name: [list(s), np.dtype(d).str] for name, (s, d) in layout.items()},
         }
         if write:
@@ -99,7 +99,10 @@ class Slab:
             if not header.exists():
                 replace(header, json.dumps(wanted, indent=1).encode())
         found = json.loads(header.read_bytes())
-        if list(found.get("layout", {}).items()) != list(wanted["layout"].items()) or found.get("format") != FORMAT:
+        if (
+            list(found.get("layout", {}).items()) != list(wanted["layout"].items())
+            or found.get("format") != SLAB_FORMAT
+        ):
             raise LayoutMismatch(f"{folder} holds records of {found}, not of {wanted}")
         slab = cls(folder, layout, write)
         if write:
