@@ -1,6 +1,6 @@
 """A reliability diagram as SVG, from what `regard calibrate --json` printed.
 
-python -m benchmarks.reliability_diagram calibrated.json > docs/reliability.svg
+python -m benchmarks.reliability_diagram calibrated.json > docs/images/reliability.svg
 
 One panel a direction, of the largest held-out gallery: predicted probability to the right, observed share upwards. A
 dot's area grows with the number of its answers; a perfectly calibrated model's dots lie on the diagonal.

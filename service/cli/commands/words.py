@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.commands.shared import note, print_table
+from service.cli.output import note, print_table
 
 app = typer.Typer()
 

@@ -11,7 +11,7 @@ from models.rerankers.registry import RERANKERS, build
 from models.training.backbone.recipe import BackboneRecipe
 from models.training.detector.recipe import DetectorRecipe
 from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
-from service.cli.commands.training import changed
+from service.cli.commands.train import changed
 from tests.support.project_files import ROOT
 
 PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}

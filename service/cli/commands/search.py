@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from service.api.schemas.results import CaptionHit, PictureHit
-from service.cli.commands.shared import (
+from service.cli.output import (
     LOCAL,
     AsJson,
     Client,

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from service.cli.commands.evaluating import Captions, Chosen, Features, Precomp, captioned
-from service.cli.commands.shared import AsJson, Device, note, print_json, print_table
+from service.cli.commands.evaluate import Captions, Chosen, Features, Precomp, captioned
+from service.cli.output import AsJson, Device, note, print_json, print_table
 
 app = typer.Typer()
 

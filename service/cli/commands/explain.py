@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.commands.asking import reasons
-from service.cli.commands.shared import AsJson, Detector, Device, Model, print_json, print_table
+from service.cli.commands.search import reasons
+from service.cli.output import AsJson, Detector, Device, Model, print_json, print_table
 from service.cli.settings_options import read_settings
 
 if TYPE_CHECKING:
     from service.api.services import Loaded
-    from service.storage.region_records import Found
+    from service.storage.region_records import PictureFeatures
 
 app = typer.Typer()
 
@@ -61,10 +61,10 @@ def explain(
         print(line)
 
 
-def found_in_file(extractor: Any, path: Path) -> "tuple[Found, tuple[int, int]]":
+def found_in_file(extractor: Any, path: Path) -> "tuple[PictureFeatures, tuple[int, int]]":
     """The regions of a picture file, decoded as an upload is, and its upright size."""
     from service.media.decode_pool import DecodeFailed, DecodePool  # noqa: PLC0415
-    from service.storage.region_records import found_in  # noqa: PLC0415
+    from service.storage.region_records import detected_features  # noqa: PLC0415
 
     with DecodePool.from_settings(read_settings({}), workers=1) as pool:
         try:
@@ -72,21 +72,22 @@ def found_in_file(extractor: Any, path: Path) -> "tuple[Found, tuple[int, int]]"
         except DecodeFailed as failed:
             raise ValueError(f"{path}: {failed.reason}") from None
     scale = decoded.width / decoded.picture.width, decoded.height / decoded.picture.height
-    return found_in(extractor.extract([decoded.picture]), extractor.labels, scale), (decoded.width, decoded.height)
+    found = detected_features(extractor.extract([decoded.picture]), scale, extractor.labels)
+    return found, (decoded.width, decoded.height)
 
 
-def explained_pair(loaded: "Loaded", sentence: str, found: "Found") -> dict[str, Any]:
+def explained_pair(loaded: "Loaded", sentence: str, found: "PictureFeatures") -> dict[str, Any]:
     """Score and reasons of one sentence with one picture, by the default model."""
-    from service.api.serializers import explanation  # noqa: PLC0415
-    from service.search.explain import explained  # noqa: PLC0415
+    from service.api.schemas.results import ExplanationAnswer  # noqa: PLC0415
+    from service.search.explain import explain_pair  # noqa: PLC0415
 
     name, matcher = next(iter(loaded.matchers.items()))
     images, _ = matcher.encode_regions(found.as_batch())
     words, _ = matcher.encode_sentences([sentence])
-    why = explained(matcher.explain(images, words), 0, 0, matcher.words(sentence), found)
+    why = explain_pair(matcher.explain(images, words), 0, 0, matcher.words(sentence), found)
     return {
         "model": name,
         "score": float(matcher.score(images, words)[0, 0]),
         "unknown_words": matcher.unknown_words(sentence),
-        "explanation": explanation(why).model_dump(mode="json"),
+        "explanation": ExplanationAnswer.model_validate(why).model_dump(mode="json"),
     }

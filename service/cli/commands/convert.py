@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.commands.shared import Device, note, progress
+from service.cli.output import Device, note, progress
 
 app = typer.Typer()
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from models.training.recipes import RECIPES, Recipe
-from service.cli.commands.evaluating import Captions, Chosen, Features, KeptRegions, Out, Precomp, captioned
-from service.cli.commands.shared import Device, note, progress
+from service.cli.commands.evaluate import Captions, Chosen, Features, KeptRegions, Out, Precomp, captioned
+from service.cli.output import Device, note, progress
 
 if TYPE_CHECKING:
     from models.datasets.captioned_features import CaptionedFeatures

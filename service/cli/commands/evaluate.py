@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.commands.shared import AsJson, Detector, Device, print_json, print_table, progress
+from service.cli.output import AsJson, Detector, Device, print_json, print_table, progress
 from service.cli.picture_files import picture_files
 from service.cli.settings_options import read_settings
 

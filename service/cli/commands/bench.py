@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.commands.shared import AsJson, print_json, print_table, progress
+from service.cli.output import AsJson, print_json, print_table, progress
 
 app = typer.Typer()
 

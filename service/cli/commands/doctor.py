@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from service.cli.commands.shared import AsJson, print_json, print_table
+from service.cli.output import AsJson, print_json, print_table
 from service.cli.settings_options import settings_flags
 from service.settings import Settings
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from models.datasets.captions import iter_captions
-from service.cli.commands.shared import LOCAL, AsJson, Client, Url, note, print_json, progress
+from service.cli.output import LOCAL, AsJson, Client, Url, note, print_json, progress
 from service.cli.picture_files import picture_files
 from service.client import Refused, batches
 
@@ -92,7 +91,7 @@ def ingest_features(
 def take_in(collection: "FeatureCollection", settings: "Settings", captioned: set[str]) -> Sent:
     """Write features to the data directory with a progress bar. Locked, ValueError."""
     from service.api.services import detector_of, device_of  # noqa: PLC0415
-    from service.ingest.import_features import ingest_features as batches_taken  # noqa: PLC0415
+    from service.ingest.import_features import import_features  # noqa: PLC0415
 
     def detector() -> "Extractor":
         return detector_of(settings.detector, device_of(settings.device))
@@ -100,7 +99,7 @@ def take_in(collection: "FeatureCollection", settings: "Settings", captioned: se
     sent, unused = Sent(), set(captioned)
     with progress() as bars:
         task = bars.add_task("taking in", total=collection.total)
-        for taken in batches_taken(collection, settings.data_dir, detector):
+        for taken in import_features(collection, settings.data_dir, detector):
             bars.advance(task, len(taken.names))
             unused.difference_update(taken.names)
             sent.accepted += taken.accepted
@@ -156,6 +155,8 @@ def _send_batch(
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """What is said about each file by a captions file; ValueError names a line that cannot be read."""
+    from models.datasets.captions import iter_captions  # noqa: PLC0415
+
     return {line.image: {"captions": list(line.captions)} for line in iter_captions(path)}
 
 

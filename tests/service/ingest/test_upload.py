@@ -1,9 +1,7 @@
 """Forms of any shape are read as they come, bounded in every direction, and leave no file behind."""
 
 import asyncio
-import fcntl
 import hashlib
-import os
 import random
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -14,7 +12,8 @@ from hypothesis import strategies as st
 
 from service.errors import InvalidRequest, TooLarge
 from service.ingest.multipart import FormLimits
-from service.ingest.spool import remove_strays, spooled
+from service.ingest.upload import receive_form
+from service.storage.incoming import remove_abandoned_uploads
 from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
 
 LIMITS = FormLimits(max_file_bytes=1000, max_body_bytes=20_000, max_files=20, max_field_bytes=500)
@@ -26,7 +25,7 @@ def read(
     """Files as (field, name, content, problem), and fields; the content None where there is no file."""
 
     async def run() -> tuple[list[tuple[str, str, bytes | None, str | None]], dict[str, str]]:
-        async with spooled(CONTENT_TYPE, length, pieces(body, cuts), incoming, limits) as found:
+        async with receive_form(CONTENT_TYPE, length, pieces(body, cuts), incoming, limits) as found:
             files = []
             for file in found.files:
                 content = file.path.read_bytes() if file.path.exists() else None
@@ -79,7 +78,7 @@ def test_a_body_over_its_limit_is_refused_while_it_comes(tmp_path: Path, length:
             yield b"x" * 1000
 
     async def run() -> None:
-        async with spooled(CONTENT_TYPE, length, endless(), tmp_path, LIMITS):
+        async with receive_form(CONTENT_TYPE, length, endless(), tmp_path, LIMITS):
             pass
 
     with pytest.raises(TooLarge):
@@ -127,7 +126,7 @@ def test_what_is_no_whole_form_is_refused(tmp_path: Path, body: bytes) -> None:
 @pytest.mark.parametrize("content_type", ["", "application/json", "multipart/form-data", "multipart/mixed; boundary=x"])
 def test_another_kind_of_body_is_refused_with_an_example(tmp_path: Path, content_type: str) -> None:
     async def run() -> None:
-        async with spooled(content_type, None, pieces(b"{}"), tmp_path, LIMITS):
+        async with receive_form(content_type, None, pieces(b"{}"), tmp_path, LIMITS):
             pass
 
     with pytest.raises(InvalidRequest, match="curl"):
@@ -155,7 +154,7 @@ def test_a_client_that_hangs_up_leaves_nothing(tmp_path: Path) -> None:
         raise HungUp
 
     async def run() -> None:
-        async with spooled(CONTENT_TYPE, None, cut_off(), tmp_path, LIMITS):
+        async with receive_form(CONTENT_TYPE, None, cut_off(), tmp_path, LIMITS):
             pass
 
     with pytest.raises(HungUp):
@@ -179,7 +178,7 @@ def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path)
 
     async def run() -> int:
         counting = asyncio.create_task(count())
-        async with spooled(CONTENT_TYPE, None, one_piece(), tmp_path, limits):
+        async with receive_form(CONTENT_TYPE, None, one_piece(), tmp_path, limits):
             counting.cancel()
             return turns
 
@@ -187,26 +186,11 @@ def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path)
     assert asyncio.run(run()) > 10
 
 
-def test_strays_go_and_requests_in_flight_keep_their_files(tmp_path: Path) -> None:
-    stray, busy = tmp_path / "stray", tmp_path / "busy"
-    for folder in (stray, busy):
-        folder.mkdir()
-        (folder / "0").write_bytes(b"x")
-    handle = os.open(busy, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
-        assert remove_strays(tmp_path) == 1
-        assert list(tmp_path.iterdir()) == [busy]
-    finally:
-        os.close(handle)
-    assert remove_strays(tmp_path) == 1
-
-
 def test_a_request_is_safe_from_a_worker_that_cleans_up(tmp_path: Path) -> None:
     async def run() -> bytes:
         body = pieces(form(part("images", b"x", "one")))
-        async with spooled(CONTENT_TYPE, None, body, tmp_path, LIMITS) as found:
-            assert remove_strays(tmp_path) == 0
+        async with receive_form(CONTENT_TYPE, None, body, tmp_path, LIMITS) as found:
+            assert remove_abandoned_uploads(tmp_path) == 0
             return found.files[0].path.read_bytes()
 
     assert asyncio.run(run()) == b"x"

@@ -1,4 +1,4 @@
-"""Whether a file is a picture that may be taken in, told from its header; if not, what its owner can do."""
+"""The type of an uploaded file, told from its first bytes; for what is not accepted, what its owner can do."""
 
 import codecs
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import PIL.Image
 
 from service.errors import UnreadablePicture
-from service.media.pixels import DAMAGE, FORMATS
+from service.media.pixels import DECODE_ERRORS, FORMATS
 
 EXTENSIONS = {
     "JPEG": "jpg",
@@ -19,8 +19,8 @@ EXTENSIONS = {
 }
 ACCEPTED = "JPEG, PNG, WebP, BMP, TIFF or GIF"
 
-# What files that are no pictures begin with, after as many bytes; and what helps.
-STRANGERS = (
+# Signatures of files that are not accepted: offset, bytes, advice.
+SIGNATURES = (
     (0, b"PK", "This is a ZIP archive: unpack it and upload the pictures in it."),
     (0, b"\x1f\x8b", "This is a gzip archive: unpack it and upload the pictures in it."),
     (0, b"Rar!", "This is a RAR archive: unpack it and upload the pictures in it."),
@@ -35,19 +35,22 @@ STRANGERS = (
 )
 
 
-def inspect(path: Path, max_pixels: int) -> str:
-    """The extension that the file deserves; UnreadablePicture tells what to do. Blocking; decodes nothing."""
+def image_extension(path: Path, max_pixels: int) -> str:
+    """The file name extension of the picture's format. Reads the header alone; blocks.
+
+    UnreadablePicture for a file that is no accepted picture, or has more than `max_pixels`; its text says what to do.
+    """
     try:
         with PIL.Image.open(path, formats=FORMATS) as image:
             width, height = image.size
             extension = EXTENSIONS[image.format or ""]
     except PIL.UnidentifiedImageError:
-        raise UnreadablePicture(_what_it_is(path)) from None
+        raise UnreadablePicture(_advice(path)) from None
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
         raise UnreadablePicture(
             f"The picture has many more pixels than {_megapixels(max_pixels)}: save it smaller."
         ) from None
-    except (OSError, Warning, *DAMAGE) as error:
+    except (OSError, Warning, *DECODE_ERRORS) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the system's trouble: Pillow's own complaints have no number
         raise UnreadablePicture(f"The file is damaged ({error}): upload a sound copy.") from None
@@ -62,15 +65,16 @@ def _megapixels(pixels: int) -> str:
     return f"{pixels / 1e6:g} megapixels"
 
 
-def _what_it_is(path: Path) -> str:
+def _advice(path: Path) -> str:
+    """What kind of file this is instead of a picture, and what to do."""
     with path.open("rb") as file:
         head = file.read(4096)
     if not head:
         return "The file is empty: the copy or upload was cut; upload it again."
     if not any(head):
         return "The file holds nothing but zeros: it was damaged while copying; take it from its source again."
-    for place, start, advice in STRANGERS:
-        if head.startswith(start, place):
+    for offset, signature, advice in SIGNATURES:
+        if head.startswith(signature, offset):
             return advice
     if _is_text(head):
         return f"This is text, not a picture, whatever its name says: upload {ACCEPTED} files."

@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 from service.errors import UnreadablePicture
-from service.media.inspect import inspect
+from service.media.file_type import image_extension
 from tests.support.pictures import corners, encoded, huge_png
 
 MAX_PIXELS = 80_000_000
@@ -21,7 +21,7 @@ def test_pictures_get_the_extension_of_their_content(tmp_path: Path) -> None:
     for kind, extension in kinds.items():
         file = tmp_path / "misleading.txt"
         file.write_bytes(encoded(corners(), kind))
-        assert inspect(file, MAX_PIXELS) == extension
+        assert image_extension(file, MAX_PIXELS) == extension
 
 
 def zipped() -> bytes:
@@ -31,7 +31,7 @@ def zipped() -> bytes:
     return buffer.getvalue()
 
 
-STRANGERS = {
+NOT_PICTURES = {
     "empty": (b"", "empty"),
     "zeros": (bytes(1_000_000), "nothing but zeros"),
     "text": ("Schöne Grüße\n".encode() * 1000, "text"),
@@ -45,23 +45,23 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("stranger", STRANGERS)
-def test_what_is_no_picture_is_told_what_it_is(tmp_path: Path, stranger: str) -> None:
-    content, said = STRANGERS[stranger]
+@pytest.mark.parametrize("kind", NOT_PICTURES)
+def test_what_is_no_picture_is_told_what_it_is(tmp_path: Path, kind: str) -> None:
+    content, said = NOT_PICTURES[kind]
     file = tmp_path / "photo.jpg"
     file.write_bytes(content)
     with pytest.raises(UnreadablePicture, match=said):
-        inspect(file, MAX_PIXELS)
+        image_extension(file, MAX_PIXELS)
 
 
 def test_each_refusal_has_its_own_words(tmp_path: Path) -> None:
     said = set()
-    for content, _ in STRANGERS.values():
+    for content, _ in NOT_PICTURES.values():
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(UnreadablePicture) as refused:
-            inspect(tmp_path / "file", MAX_PIXELS)
+            image_extension(tmp_path / "file", MAX_PIXELS)
         said.add(refused.value.detail)
-    assert len(said) == len(STRANGERS) - 2  # three of them are text
+    assert len(said) == len(NOT_PICTURES) - 2  # three of them are text
 
 
 @pytest.mark.parametrize(("width", "height"), [(20_000, 20_000), (12_000, 8_000), (65_500, 65_500)])
@@ -69,15 +69,15 @@ def test_too_many_pixels_are_refused_undecoded(tmp_path: Path, width: int, heigh
     file = tmp_path / "bomb.png"
     file.write_bytes(huge_png(width, height, rows=1))  # which only a decoder would notice
     with pytest.raises(UnreadablePicture, match="megapixels"):
-        inspect(file, MAX_PIXELS)
+        image_extension(file, MAX_PIXELS)
 
 
 def test_the_limit_itself_is_allowed(tmp_path: Path) -> None:
     file = tmp_path / "wide.png"
     file.write_bytes(huge_png(65_500, 1))
-    assert inspect(file, max_pixels=65_500) == "png"
+    assert image_extension(file, max_pixels=65_500) == "png"
     with pytest.raises(UnreadablePicture):
-        inspect(file, max_pixels=65_499)
+        image_extension(file, max_pixels=65_499)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF"])
@@ -89,12 +89,12 @@ def test_every_beginning_of_a_picture_is_taken_or_refused(tmp_path: Path, kind: 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with contextlib.suppress(UnreadablePicture):
-                assert inspect(file, MAX_PIXELS)
+                assert image_extension(file, MAX_PIXELS)
 
 
 def test_trouble_of_the_system_is_not_the_pictures(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        inspect(tmp_path / "nowhere", MAX_PIXELS)
+        image_extension(tmp_path / "nowhere", MAX_PIXELS)
 
 
 def test_a_header_alone_is_read(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_a_header_alone_is_read(tmp_path: Path) -> None:
     frame = content.index(b"\xff\xc0")
     content[frame + 5 : frame + 9] = (7_000).to_bytes(2) + (10_000).to_bytes(2)
     file.write_bytes(content)
-    assert inspect(file, MAX_PIXELS) == "jpg"
+    assert image_extension(file, MAX_PIXELS) == "jpg"

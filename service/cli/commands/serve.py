@@ -58,7 +58,7 @@ def _run_worker(settings: Settings, end_with_stdin: bool) -> None:
 def _take_in(url: str, photos: Path) -> None:
     import time  # noqa: PLC0415
 
-    from service.cli.commands.ingesting import report, send  # noqa: PLC0415
+    from service.cli.commands.ingest import report, send  # noqa: PLC0415
     from service.client import Client, Refused, Unreachable  # noqa: PLC0415
 
     with Client(url) as client:
