@@ -14,12 +14,12 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 import PIL.ImageOps
-from service.search.types import Box, Region
 
 from models.extractors.base import PICTURE
 from service.api.services import detector_of
 from service.cli.commands.explain import found_in_file
 from service.cli.picture_files import picture_files
+from service.storage.region_records import Edges, Region
 
 SVG_SIDE = 480  # of the longer side
 LETTERS = 1 / 40  # height of a letter, as a share of the longer side
@@ -31,7 +31,7 @@ LETTER_WIDTH = 0.6  # of its height, about; for the plate behind a label
 class DrawnBox(NamedTuple):
     """One box, its caption, and its colour as #rrggbb."""
 
-    box: Box
+    box: Edges
     caption: str
     colour: str
 
