@@ -1,9 +1,7 @@
 """Captioned pictures as arrays: region features (memory-mapped) beside the captions of each picture."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,32 +9,10 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from models.batches import Regions
+from models.datasets.captions import CaptionLine, read_captions
 from models.datasets.feature_store import Features
 
-
-@dataclass(frozen=True)
-class CaptionLine:
-    """One line of a captions file: a picture's path relative to its folder, its sentences, its split."""
-
-    image: str
-    captions: tuple[str, ...]
-    split: str | None = None
-
-
-def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
-    """Lines `{"image": .., "captions": [..], "split": ..}`, of one split when asked; ValueError names a bad line."""
-    lines = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            stored = json.loads(text)
-            line = CaptionLine(stored["image"], tuple(stored["captions"]), stored.get("split"))
-        except (ValueError, KeyError, TypeError) as problem:
-            raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from problem
-        if split is None or line.split == split:
-            lines.append(line)
-    if not lines:
-        raise ValueError(f"{path} has no picture" + (f" in split {split!r}" if split else ""))
-    return lines
+__all__ = ["CaptionLine", "CaptionedFeatures", "read_captions"]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Captioned pictures as others lay them out: SCAN's arrays, and a plain folder of photographs."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import read_pictures
+
+__all__ = ["PUBLISHED_FEATURES", "read_lines", "read_pictures", "read_precomp", "read_precomp_ids"]
 
 # What extracted SCAN's arrays and the TSVs of 36 boxes: bottom-up attention's ResNet-101 (Anderson et al., 2018).
 PUBLISHED_FEATURES = "bottom-up-36"
@@ -50,15 +52,6 @@ def read_precomp_ids(folder: Path, split: str) -> tuple[str, ...]:
     if len(ids) != len(data.features):
         raise ValueError(f"{folder / split}: {len(ids)} ids for {len(data.features)} rows of features")
     return tuple(ids[row] for row in data.rows)
-
-
-def read_pictures(folder: Path, lines: Iterable[CaptionLine]) -> dict[str, Path]:
-    """Name -> file of the captioned pictures in a plain folder, for `extract`; ValueError names one not there."""
-    photographs = {line.image: folder / line.image for line in lines}
-    missing = [name for name, file in photographs.items() if not file.is_file()]
-    if missing:
-        raise ValueError(f"{folder} lacks {len(missing)} of {len(photographs)} captioned pictures, as {missing[0]}")
-    return photographs
 
 
 def _pairing(features: np.ndarray, num_captions: int, name: Path) -> tuple[int, int]:

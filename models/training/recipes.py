@@ -22,6 +22,14 @@ NOT_NEGATIVE = (
 SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging")  # from 0 to 1, and less than 1
 
 
+class OtherRecipe(ValueError):
+    """The folder of a training holds one by another recipe."""
+
+
+class Diverged(ValueError):
+    """The loss of a training is not a finite number; the message says at which step, and why that may be."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """How one matcher is trained: stage one alone first, then reranker and stage one together."""

@@ -24,7 +24,7 @@ from models.text.word_vectors import start_from
 from models.training.logs import Log
 from models.training.objective import batch_losses
 from models.training.optim import clip, optimizer_for, schedule_for
-from models.training.recipes import RECIPES, Recipe
+from models.training.recipes import RECIPES, Diverged, Recipe
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Training:
         if "ranking" in losses:
             total = total + losses["ranking"]
         if not total.isfinite():
-            raise ValueError(
+            raise Diverged(
                 f"the loss of step {self.progress.step + 1} is {float(total.detach())}: the learning_rate is too"
                 f" high, or features hold numbers that are not finite, among pictures {sorted(rows.tolist())}"
             )

@@ -29,6 +29,10 @@ SMOOTHING = 0.75
 PRIOR = 10  # occurrences after which neighbours count as much as spelling
 
 
+class TooFewWords(ValueError):
+    """The captions have too few words to learn vectors of the dimension asked for."""
+
+
 def captions_in(path: Path, split: str = "train") -> list[str]:
     """Sentences of a file: JSON lines (of a split, and lines without one), COCO's JSON, or text with one a line."""
     if path.suffix == ".jsonl":
@@ -48,7 +52,7 @@ def learn(captions: Iterable[str], dim: int = 300, least: int = 2) -> tuple[Word
     counts = Counter(word for sentence in sentences for word in sentence)
     words = sorted((word for word in counts if counts[word] >= least), key=lambda word: (-counts[word], word))
     if len(words) < dim:
-        raise ValueError(f"vectors of {dim} numbers need as many words; {len(words)} occur {least} times or more")
+        raise TooFewWords(f"vectors of {dim} numbers need as many words; {len(words)} occur {least} times or more")
     seen = torch.tensor([float(counts[word]) for word in words])
     vectors = factored(associations(sentences, words), dim)
     parts = Subwords.fit(words, vectors, seen.log1p())

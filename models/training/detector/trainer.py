@@ -14,6 +14,7 @@ from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, placed, sa
 from models.training.detector.augment import View
 from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons
 from models.training.detector.recipe import DetectorRecipe, learning_rate, prefetched
+from models.training.recipes import OtherRecipe
 
 LESSONS_FILE = "lessons.jsonl"
 CHECKPOINT_FILE = "checkpoint.pt"
@@ -109,12 +110,12 @@ class _Run:
         partial.replace(self.checkpoint)
 
     def resume(self) -> None:
-        """Goes on from the checkpoint if there is one; ValueError if another recipe made it."""
+        """Goes on from the checkpoint if there is one; OtherRecipe if another recipe made it."""
         if not self.checkpoint.exists():
             return
         state = torch.load(self.checkpoint, weights_only=True)
         if state["recipe"] != asdict(self.recipe):
-            raise ValueError(f"{self.checkpoint} belongs to another recipe: {state['recipe']}")
+            raise OtherRecipe(f"{self.checkpoint} belongs to another recipe: {state['recipe']}")
         self.step = state["step"]
         self.detector.load_state_dict(state["detector"])
         self.optimizer.load_state_dict(state["optimizer"])

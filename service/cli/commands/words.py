@@ -1,16 +1,14 @@
-"""Word vectors made from captions, and what they make of words."""
+"""`regard words`: word vectors learnt from captions."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from service.cli.output import note, print_table
+from service.cli.output import print_note, print_table, show_progress
+from service.errors import UserError, user_input
 
-app = typer.Typer()
 
-
-@app.command()
 def words(
     captions: Annotated[
         list[Path],
@@ -25,12 +23,19 @@ def words(
     ask: Annotated[list[str] | None, typer.Option(help="Show what is near this word, repeatable.")] = None,
 ) -> None:
     """Learn word vectors from captions alone. Beside OUT, OUT.parts gives vectors to words that do not occur."""
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent} to write {out.name} to")
     from models.training.word_init import captions_in, learn, nearest  # noqa: PLC0415 - PyTorch comes with it
 
-    vectors, parts = learn([text for path in captions for text in captions_in(path, split)], dim, least)
+    texts: list[str] = []
+    for path in captions:
+        with user_input(path):
+            texts += captions_in(path, split)
+    with show_progress() as progress, progress.activity("learning word vectors"):
+        vectors, parts = learn(texts, dim, least)
     vectors.save(out)
     parts.save(out.with_name(out.name + ".parts"))
-    note(f"{out}: vectors of {len(vectors.words)} words")
+    print_note(f"{out}: vectors of {len(vectors.words)} words")
     if ask:
         rows = [
             [word, " ".join(f"{near} {cosine:.2f}" for near, cosine in nearest(vectors, parts, word))] for word in ask

@@ -14,7 +14,7 @@ import service.api.services
 from index.lock import WriterLock
 from service.api.services import Loaded
 from service.cli.commands import doctor
-from service.cli.settings_options import flag_of
+from service.cli.settings_options import flag_name
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -59,9 +59,9 @@ def test_help_lists_the_commands_and_loads_no_model() -> None:
 def test_every_setting_is_a_flag_with_its_words(regard: Regard, command: str, left_out: set[str]) -> None:
     _, said, _ = regard(command, "--help")
     flags = {line.split()[0] for line in said.splitlines() if line.startswith("  --")}
-    assert {flag_of(name) for name in Settings.model_fields if name not in left_out} <= flags
+    assert {flag_name(name) for name in Settings.model_fields if name not in left_out} <= flags
     assert "REGARD_MAX_BODY_BYTES" in said
-    assert not {flag_of(name) for name in left_out} & flags
+    assert not {flag_name(name) for name in left_out} & flags
 
 
 def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_doctor_asks_redis(redis_server: RedisServer) -> None:
     redis = doctor.CHECKS["redis"]
     assert redis(Settings()) == "not used"
     assert "answers" in redis(Settings(redis_url=redis_server.url))
-    gone = doctor.examined("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    gone = doctor.run_check("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
     assert not gone["ok"]
 
 
