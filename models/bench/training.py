@@ -22,7 +22,7 @@ from models.bench.literal import CaptionLoop
 from models.bench.memory import peak_of
 from models.bench.timing import Best, in_turns
 from models.rerankers.base import Reranker
-from models.training.losses import hardest_pairs, hinge
+from models.training.losses import hardest_triplets, hinge_loss
 
 MARGIN = 0.2
 FORMS = ("ours", "literal")
@@ -75,7 +75,7 @@ def step(form: str, reranker: Reranker, batch: Batch) -> Step:
     projected, words = Regions(vectors, batch.regions.mask), Words(said, batch.words.mask)
     if form == "ours":
         same = torch.eye(len(words), dtype=torch.bool)
-        loss = hinge(hardest_pairs(reranker, reranker.precompute(projected), words, same), MARGIN)
+        loss = hinge_loss(hardest_triplets(reranker, reranker.precompute(projected), words, same), MARGIN)
     else:
         loss = all_pairs_hinge(CaptionLoop(reranker, projected).score(words))
     loss.backward()  # type: ignore[no-untyped-call]

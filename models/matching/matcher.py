@@ -72,11 +72,11 @@ class Matcher(nn.Module):
 
     def words(self, sentence: str) -> list[str]:
         """The tokens that are scored, <start> and <end> included."""
-        return self.vocabulary.marked(sentence)
+        return self.vocabulary.tokens(sentence)
 
     def unknown_words(self, sentence: str) -> list[str]:
         """Words the model has never seen."""
-        return self.vocabulary.unknown(sentence)
+        return self.vocabulary.unknown_words(sentence)
 
     def read_as(self, sentence: str) -> dict[str, str]:
         """Those words -> what each is scored as: a word near it, or <unk>."""

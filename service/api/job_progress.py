@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from index.catalog import Catalog
 from index.records import JobStatus
-from service.search.model_views import Models
+from service.search.model_views import ModelViews
 
 MAX_REMEMBERED = 10_000  # jobs; one that was forgotten seems to run for longer while other pictures come in
 
@@ -14,7 +14,7 @@ MAX_REMEMBERED = 10_000  # jobs; one that was forgotten seems to run for longer 
 class JobProgress:
     """Reads the state of jobs as clients see it. Safe from many threads."""
 
-    def __init__(self, catalog: Catalog, models: Models) -> None:
+    def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog = catalog
         self._models = models
         self._needed: OrderedDict[str, tuple[int, int]] = OrderedDict()
@@ -36,6 +36,6 @@ class JobProgress:
                 self._needed[job_id] = needed
                 while len(self._needed) > MAX_REMEMBERED:
                     self._needed.popitem(last=False)
-        view = self._models.default.view()
-        pictures, captions = view.counts if view else (0, 0)
+        snapshot = self._models.default.snapshot()
+        pictures, captions = snapshot.counts if snapshot else (0, 0)
         return pictures >= needed[0] and captions >= needed[1]

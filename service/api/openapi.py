@@ -4,7 +4,7 @@ from typing import Any
 
 from service.api.openapi_examples import EXAMPLES
 from service.api.problems import PROBLEM_JSON
-from service.api.schemas.requests import ImageAsked
+from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.resources import ProblemAnswer
 
 BINARY = {"type": "string", "format": "binary"}
@@ -16,7 +16,7 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def _image_fields() -> dict[str, Any]:
-    fields: dict[str, Any] = ImageAsked.model_json_schema()["properties"]
+    fields: dict[str, Any] = ImageSearchForm.model_json_schema()["properties"]
     description = "The filter of POST /search/text, as JSON text."
     return {
         "image": {**BINARY, "description": "The picture to ask with: JPEG, PNG, WebP, BMP, TIFF or GIF."},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from models.datasets.captions import CaptionLine, read_captions, read_pictures
+from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class CaptionedSource:
         """Name -> file of the pictures, where there is a folder of them. UserError names a missing one."""
         assert self.images is not None
         with user_input():
-            return read_pictures(self.images, lines)
+            return captioned_photographs(self.images, lines)
 
     def load(self, selection: Selection) -> "CaptionedFeatures":
         """The features of the selected pictures with their captions. UserError."""
@@ -83,7 +83,7 @@ class CaptionedSource:
                 assert self.features is not None
                 assert self.captions is not None
                 data = CaptionedFeatures.join(open_features(self.features), selection.lines(self.captions))
-            return data.fewer(selection.regions) if selection.regions else data
+            return data.first_regions(selection.regions) if selection.regions else data
 
 
 def require_source(precomp: Path | None, captions: Path | None, features: Path | None) -> CaptionedSource:

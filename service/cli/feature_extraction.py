@@ -19,17 +19,19 @@ def load_detector(folder: Path | None, device: str) -> "Extractor":
         return detector_of(folder, device_of(device))
 
 
-def extract_features(extractor: "Extractor", photographs: Mapping[str, Path], out: Path, progress: Progress) -> None:
+def extract_with_progress(
+    extractor: "Extractor", photographs: Mapping[str, Path], out: Path, progress: Progress
+) -> None:
     """Write the features of photographs (name -> file) to `out`, or go on where an earlier run ended.
 
     UserError where `out` was begun with other pictures or another detector, and for a file that is no picture.
     """
-    from models.datasets.feature_store import begin, extract  # noqa: PLC0415
+    from models.datasets.feature_store import begin_folder, extract_features  # noqa: PLC0415
 
     with user_input():
-        begin(extractor, tuple(photographs), out)
+        begin_folder(extractor, tuple(photographs), out)
     task = progress.add_task("finding regions", len(photographs))
-    for done in extract(extractor, photographs, out):
+    for done in extract_features(extractor, photographs, out):
         task.update(done)
 
 

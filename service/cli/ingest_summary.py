@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from models.datasets.captions import read_captions
+from models.datasets.captions import iter_captions
 from service.cli.output import print_json, print_note
 from service.errors import user_input
 
@@ -25,7 +25,7 @@ def captions_by_name(path: Path | None) -> dict[str, list[str]]:
     if path is None:
         return {}
     with user_input(path):
-        return {line.image: list(line.captions) for line in read_captions(path)}
+        return {line.image: list(line.captions) for line in iter_captions(path)}
 
 
 def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:

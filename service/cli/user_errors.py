@@ -9,18 +9,17 @@ LIBRARY_ERRORS = frozenset(
         "index.schema.UnknownSchema",
         "index.slab.LayoutMismatch",
         "index.view_manifest.ViewMismatch",
-        "models.conversion.authors_options.Unconvertible",
-        "models.extractors.config.Unavailable",
+        "models.extractors.config.ExtractorUnavailable",
         "models.extractors.precomputed.NoDetector",
         "models.extractors.registry.UnknownExtractor",
         "models.matching.calibration.Uncalibratable",
         "models.matching.checkpoint.BadCheckpoint",
         "models.rerankers.registry.UnknownModel",
         "models.rerankers.registry.UnknownOption",
-        "models.safe_load.restricted_pickle.Refused",
+        "models.safe_load.restricted_pickle.RefusedFile",
+        "models.training.caption_word_vectors.TooFewWords",
+        "models.training.checkpoints.UnusableCheckpoint",
         "models.training.recipes.Diverged",
-        "models.training.recipes.OtherRecipe",
-        "models.training.word_init.TooFewWords",
     }
 )
 

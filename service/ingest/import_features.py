@@ -17,18 +17,18 @@ from index.catalog import Catalog
 from index.files import make_folder
 from index.files import replace as replace_file
 from index.lock import WriterLock
-from index.records import FEATURES_ONLY, NewPicture, Ready
+from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.slab import LayoutMismatch, Slab
-from models.datasets.feature_collection import Collection, Featured
+from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
-from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
+from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
 from service.errors import Misconfigured, user_input
 from service.ingest.filenames import display_name
 from service.ingest.intake import RejectedFile
-from service.storage.region_records import region_layout
-from service.worker.process import CATALOG, EXTRACTOR, REGIONS, stored_extractor
-from service.worker.worker import Records
+from service.storage.data_dir import DataDir
+from service.storage.extractor_identity import stored_extractor
+from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
 
 BATCH = 64
 
@@ -44,7 +44,7 @@ class ImportedBatch:
 
 
 def import_features(
-    collection: Collection,
+    collection: FeatureCollection,
     data_dir: Path,
     load_detector: Callable[[], Extractor],
     batch: int = BATCH,
@@ -55,25 +55,25 @@ def import_features(
     `load_detector` loads the detector that this data directory uses for pictures. Locked while a worker runs;
     Misconfigured where the features do not go together with what is stored; UserError where they cannot be read.
     """
-    with WriterLock(data_dir), closing(Catalog(data_dir / CATALOG)) as catalog:
+    with WriterLock(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _extractor_of(collection, data_dir, catalog, load_detector)
         with closing(_open_slab(data_dir, extractor)) as slab:
-            importer = _Importer(catalog, slab, extractor, data_dir / EXTRACTOR, clock)
+            importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor, clock)
             pictures = collection.pictures()
             while records := _read_batch(pictures, batch):
                 yield importer.add(records)
 
 
-def _read_batch(pictures: Iterator[Featured], size: int) -> list[Featured]:
+def _read_batch(pictures: Iterator[FeatureRecord], size: int) -> list[FeatureRecord]:
     with user_input():  # the source is parsed as it is read
         return list(islice(pictures, size))
 
 
 def _extractor_of(
-    collection: Collection, data_dir: Path, catalog: Catalog, load_detector: Callable[[], Extractor]
+    collection: FeatureCollection, data_dir: Path, catalog: Catalog, load_detector: Callable[[], Extractor]
 ) -> Extractor:
     """The extractor that made the features, which is described in the data directory before anything is stored."""
-    folder, stored = data_dir / EXTRACTOR, stored_extractor(catalog)
+    folder, stored = DataDir(data_dir).extractor, stored_extractor(catalog)
     if stored is not None and stored != collection.extractor:
         raise Misconfigured(
             f"{data_dir} holds features of {stored}, these are of {collection.extractor}, and the two do not compare:"
@@ -91,8 +91,8 @@ def _extractor_of(
     elif waiting := catalog.counts()["queued"]:
         raise Misconfigured(f"{waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
     else:
-        extractor = Precomputed(
-            MadeElsewhere(
+        extractor = PrecomputedExtractor(
+            PrecomputedConfig(
                 digest=collection.extractor,
                 num_regions=collection.num_regions,
                 feature_dim=collection.feature_dim,
@@ -108,15 +108,14 @@ def _extractor_of(
     return extractor
 
 
-def _describe(extractor: Precomputed, folder: Path) -> None:
+def _describe(extractor: PrecomputedExtractor, folder: Path) -> None:
     make_folder(folder)
-    replace_file(folder / CONFIG_FILE, extractor.made.content())
+    replace_file(folder / CONFIG_FILE, extractor.config.to_json())
 
 
 def _open_slab(data_dir: Path, extractor: Extractor) -> Slab:
     try:
-        layout = region_layout(extractor.num_regions, extractor.feature_dim)
-        return Slab.open(data_dir / REGIONS, layout, write=True)
+        return RecordLayout.of(extractor).open(DataDir(data_dir).regions, write=True)
     except LayoutMismatch:
         raise Misconfigured(
             f"{data_dir} was laid out for regions of another shape than {extractor.num_regions} x"
@@ -133,7 +132,7 @@ class _Importer:
         self._catalog, self._slab, self._clock = catalog, slab, clock
         self._extractor, self._folder = extractor, folder
 
-    def add(self, batch: Sequence[Featured]) -> ImportedBatch:
+    def add(self, batch: Sequence[FeatureRecord]) -> ImportedBatch:
         """Store the pictures of a batch that are new."""
         outcome, valid = ImportedBatch([one.name for one in batch]), []
         for one in batch:
@@ -148,7 +147,7 @@ class _Importer:
             self._add_labels(list(fresh.values()))
             self._slab.append(first, pack_records(list(fresh.values()), self._extractor))
         ready = [
-            Ready(
+            DetectedPicture(
                 image_id=image_id,
                 slot=slot,
                 width=one.size and one.size[0],
@@ -160,12 +159,14 @@ class _Importer:
         self._catalog.commit(ready, [_new_picture(image_id, one) for image_id, one in valid], self._clock())
         return outcome
 
-    def _without_record(self, valid: Sequence[tuple[str, Featured]], outcome: ImportedBatch) -> dict[str, Featured]:
+    def _without_record(
+        self, valid: Sequence[tuple[str, FeatureRecord]], outcome: ImportedBatch
+    ) -> dict[str, FeatureRecord]:
         """The pictures that have no region record yet, by id; a deleted one keeps its record and comes back with it.
 
         Counts all of them in `outcome`.
         """
-        fresh: dict[str, Featured] = {}
+        fresh: dict[str, FeatureRecord] = {}
         seen: set[str] = set()
         for image_id, one in valid:
             image = self._catalog.image(image_id)
@@ -178,16 +179,16 @@ class _Importer:
             seen.add(image_id)
         return fresh
 
-    def _add_labels(self, pictures: Sequence[Featured]) -> None:
+    def _add_labels(self, pictures: Sequence[FeatureRecord]) -> None:
         """Add new labels to the extractor's description, before records refer to them."""
         extractor = self._extractor
         new = {label for one in pictures for label in one.labels} - {REGION, *extractor.labels}
-        if new and isinstance(extractor, Precomputed):
-            self._extractor = Precomputed(replace(extractor.made, labels=(*extractor.labels, *sorted(new))))
+        if new and isinstance(extractor, PrecomputedExtractor):
+            self._extractor = PrecomputedExtractor(replace(extractor.config, labels=(*extractor.labels, *sorted(new))))
             _describe(self._extractor, self._folder)
 
 
-def find_problem(one: Featured, extractor: Extractor) -> str | None:
+def find_problem(one: FeatureRecord, extractor: Extractor) -> str | None:
     """The reason why a picture cannot be stored beside others of the extractor; None when it can."""
     num, width = one.features.shape
     if num == 0:
@@ -206,22 +207,17 @@ def find_problem(one: Featured, extractor: Extractor) -> str | None:
     return None
 
 
-def pack_records(pictures: Sequence[Featured], extractor: Extractor) -> Records:
-    """Region records of pictures: NaN, and -1 for labels, where the features do not say."""
-    layout = region_layout(extractor.num_regions, extractor.feature_dim)
-    arrays = {name: np.zeros((len(pictures), *shape), dtype) for name, (shape, dtype) in layout.items()}
+def pack_records(pictures: Sequence[FeatureRecord], extractor: Extractor) -> Records:
+    """Region records of the pictures."""
+    arrays = RecordLayout.of(extractor).blank(len(pictures))
     index = {label: number for number, label in enumerate(extractor.labels)}
     for row, one in enumerate(pictures):
-        real = slice(len(one.features))
-        arrays["features"][row, real] = one.features
-        arrays["boxes"][row, real] = np.nan if one.boxes is None else one.boxes
-        arrays["labels"][row, real] = [index.get(label, -1) for label in one.labels]
-        arrays["confidence"][row, real] = np.nan if one.confidence is None else one.confidence
-        arrays["mask"][row, real] = True
+        labels = [index.get(label, UNKNOWN_LABEL) for label in one.labels]
+        pack_features(arrays, row, one.features, boxes=one.boxes, labels=labels, confidence=one.confidence)
     return arrays
 
 
-def _new_picture(image_id: str, one: Featured) -> NewPicture:
+def _new_picture(image_id: str, one: FeatureRecord) -> NewPicture:
     return NewPicture(
         image_id=image_id,
         filename=display_name(one.name),

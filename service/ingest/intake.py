@@ -156,7 +156,7 @@ class Intake:
 
     def _store(self, pictures: Sequence[_Picture]) -> list[AcceptedFile]:
         """Store the bytes of every distinct picture durably."""
-        known = self._catalog.known([picture.image_id for picture in pictures])
+        known = self._catalog.known_ids([picture.image_id for picture in pictures])
         accepted, incoming = [], []
         for picture in pictures:
             duplicate = picture.image_id in known

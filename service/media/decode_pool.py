@@ -15,11 +15,11 @@ from typing import Any, Self
 
 import PIL.Image
 
+from service import PACKAGES_FOLDER
 from service.media.decode_worker import FRAME_HEADER, write_frame
 from service.settings import Settings
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
-PACKAGES = Path(__file__).parent.parent.parent  # a process started here finds `service`, installed or not
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _DecodeProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            cwd=PACKAGES,
+            cwd=PACKAGES_FOLDER,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -60,10 +60,10 @@ def metrics(services: ServicesDep) -> Response:
 
 
 async def _model_state(services: Services) -> str:
-    if not services.batcher.alive:
+    if not services.accelerator.alive:
         return "the thread that runs the models has ended"
     try:
-        work = services.batcher.submit(1, services.search.forward_pass)
+        work = services.accelerator.submit(1, services.search.forward_pass)
         await asyncio.wait_for(work, FORWARD_PASS_TIMEOUT_S)
     except TimeoutError:
         return f"no forward pass within {FORWARD_PASS_TIMEOUT_S:g} s"
@@ -76,10 +76,11 @@ async def _model_state(services: Services) -> str:
 
 
 def _view_state(services: Services) -> str:
-    served = services.models.default
-    if served.view() is None:
+    if not services.refresher.alive:
+        return "the thread that follows the views has ended"
+    if services.models.default.snapshot() is None:
         if services.catalog.num_slots():
-            return f"the view of {served.name} is not built yet"
+            return f"the view of {services.models.default.name} is not built yet"
         return "ok: the store is empty"
     return "ok"
 

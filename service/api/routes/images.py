@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Request, Response
 from index.records import Image
 from service.api.dependencies import ServicesDep
 from service.api.problems import problem_responses
-from service.api.schemas.resources import ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue
-from service.api.serializers import box, listed
+from service.api.schemas.resources import Box, ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue
+from service.api.serializers import image_listed
 from service.api.services import Services
 from service.errors import InvalidRequest, NotFound, Problem, UnreadablePicture
 from service.media.decode_pool import DecodeFailed
@@ -42,7 +42,7 @@ def list_images(
         raise InvalidRequest.field("after", str(fault)) from fault
     more = len(images) > limit
     page = images[:limit]
-    return ImagesAnswer(images=[listed(image) for image in page], next=page[-1].image_id if more else None)
+    return ImagesAnswer(images=[image_listed(image) for image in page], next=page[-1].image_id if more else None)
 
 
 @router.get("/tags", operation_id="list_tags", summary="Tags in use", responses=problem_responses(Problem))
@@ -123,7 +123,7 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
         width=image.width,
         height=image.height,
         extractor=image.extractor,
-        regions=[box(region) for region in services.regions.seen(image.slot).regions],
+        regions=[Box.model_validate(region) for region in services.regions.regions(image.slot).regions],
     )
 
 

@@ -6,7 +6,7 @@ from service.api.dependencies import ServicesDep, content_length
 from service.api.openapi import INGEST_FORM
 from service.api.problems import problem_responses
 from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
-from service.api.serializers import failure, job_answer
+from service.api.serializers import failure_answer, job_answer
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -65,4 +65,4 @@ def get_job(job_id: str, services: ServicesDep) -> JobAnswer:
 )
 def list_failures(services: ServicesDep) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
-    return FailuresAnswer(failures=[failure(one) for one in services.catalog.failures()])
+    return FailuresAnswer(failures=[failure_answer(one) for one in services.catalog.failures()])

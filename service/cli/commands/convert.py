@@ -38,7 +38,7 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
     if (out / "config.json").exists():
         raise UserError(f"{out} holds a checkpoint already")
     with show_progress() as progress, progress.activity("converting"):
-        from models.conversion.convert import convert as convert_checkpoint  # noqa: PLC0415 - PyTorch comes with it
+        from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - PyTorch comes with it
 
         with user_input(file):
             digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]

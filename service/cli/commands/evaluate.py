@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.captioned_source import CaptionedSource, Selection, check_fits
-from service.cli.feature_extraction import extract_features, load_detector
+from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
     AsJson,
     CaptionsFile,
@@ -92,7 +92,7 @@ def _extract(
 ) -> CaptionedSource:
     """The source with features of its photographs, extracted to `out`."""
     assert source.captions is not None
-    extract_features(extractor, source.photographs(selection.lines(source.captions)), out, progress)
+    extract_with_progress(extractor, source.photographs(selection.lines(source.captions)), out, progress)
     return replace(source, features=out)
 
 
@@ -108,7 +108,7 @@ def _measure(
     from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
 
     if among_gallery:
-        asked = data.asking(questions) if questions else data
+        asked = data.first_captions(questions) if questions else data
         return evaluate_gallery(matcher, asked, progress=progress.report)
     if fold5 and len(data) % FOLDS:
         raise UserError(f"{len(data)} pictures do not make {FOLDS} equal folds")

@@ -14,7 +14,7 @@ from service.model_names import check_detector, check_models
 
 if TYPE_CHECKING:
     from service.api.services import Loaded
-    from service.storage.region_records import Found
+    from service.storage.region_records import PictureFeatures
 
 
 def explain(
@@ -38,7 +38,7 @@ def explain(
 
         with user_input():
             loaded = Loaded.from_settings(settings, stored=False)
-        answer = explain_pair(loaded, sentence, find_regions(loaded.extractor, decoded))
+        answer = explain_sentence(loaded, sentence, find_regions(loaded.extractor, decoded))
     if as_json:
         print_json(answer)
         return
@@ -47,18 +47,18 @@ def explain(
         print(line)
 
 
-def explain_pair(loaded: "Loaded", sentence: str, found: "Found") -> dict[str, Any]:
+def explain_sentence(loaded: "Loaded", sentence: str, picture: "PictureFeatures") -> dict[str, Any]:
     """Score and explanation of a sentence with a picture by the default model."""
-    from service.api.serializers import explanation  # noqa: PLC0415
-    from service.search.explain import explained  # noqa: PLC0415
+    from service.api.schemas.results import ExplanationAnswer  # noqa: PLC0415
+    from service.search.explain import explain_pair  # noqa: PLC0415
 
     name, matcher = next(iter(loaded.matchers.items()))
-    images, _ = matcher.encode_regions(found.as_batch())
+    images, _ = matcher.encode_regions(picture.as_batch())
     words, _ = matcher.encode_sentences([sentence])
-    why = explained(matcher.explain(images, words), 0, 0, matcher.words(sentence), found)
+    explanation = explain_pair(matcher.explain(images, words), 0, 0, matcher.words(sentence), picture)
     return {
         "model": name,
         "score": float(matcher.score(images, words)[0, 0]),
         "unknown_words": matcher.unknown_words(sentence),
-        "explanation": explanation(why).model_dump(mode="json"),
+        "explanation": ExplanationAnswer.model_validate(explanation).model_dump(mode="json"),
     }

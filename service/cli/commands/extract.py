@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.feature_extraction import check_has_pictures, extract_features, load_detector
+from service.cli.feature_extraction import check_has_pictures, extract_with_progress, load_detector
 from service.cli.options import DetectorFolder, Device, OutFolder
 from service.cli.output import show_progress
 from service.cli.picture_files import picture_files
@@ -25,4 +25,4 @@ def extract(
     with show_progress() as progress:
         with progress.activity("loading the detector"):
             extractor = load_detector(detector, device)
-        extract_features(extractor, photographs, out, progress)
+        extract_with_progress(extractor, photographs, out, progress)

@@ -14,7 +14,7 @@ from service.errors import UserError, user_input
 from service.model_names import check_detector
 
 if TYPE_CHECKING:
-    from models.datasets.feature_collection import Collection
+    from models.datasets.feature_collection import FeatureCollection
     from service.settings import Settings
 
 
@@ -70,7 +70,7 @@ def _check_sources(sources: list[Path], split: str) -> None:
         raise UserError(f"{first} holds neither manifest.json, as `regard extract` writes, nor {split}_ims.npy")
 
 
-def _import(collection: "Collection", settings: "Settings", captioned: set[str]) -> IngestSummary:
+def _import(collection: "FeatureCollection", settings: "Settings", captioned: set[str]) -> IngestSummary:
     """Write features to the data directory with a progress bar."""
     from service.ingest.import_features import import_features  # noqa: PLC0415
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models.datasets.captions import read_lines
 from service.cli.options import Device
 from service.cli.output import Progress, show_progress
 from service.errors import UserError, user_input
@@ -35,22 +36,23 @@ def score(
         arrays = np.load(features, mmap_mode="r")
     if arrays.ndim != 3 or not arrays.shape[1]:
         raise UserError(f"{features} has shape {arrays.shape}, not (pictures, regions, numbers)")
+    with user_input(captions):
+        read_lines(captions)
     from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - PyTorch comes with it
     from service.api.services import device_of  # noqa: PLC0415
 
     with show_progress() as progress:
-        _check_inputs(weights, features, arrays, captions, progress)
+        _check_features(weights, features, arrays, progress)
         with progress.activity("loading the model and encoding the captions"):
             task = progress.add_task("scoring", len(arrays))
             scores = score_all(weights, features, captions, device_of(device), task.update)
     np.save(out, scores)
 
 
-def _check_inputs(weights: Path, features: Path, arrays: "np.ndarray", captions: Path, progress: Progress) -> None:
-    """UserError where the checkpoint cannot be loaded or does not read these features, or a file holds nonsense."""
+def _check_features(weights: Path, features: Path, arrays: "np.ndarray", progress: Progress) -> None:
+    """UserError where the checkpoint cannot be loaded or does not read these features, or they are not finite."""
     import numpy as np  # noqa: PLC0415
 
-    from models.datasets.scan_precomp import read_lines  # noqa: PLC0415
     from models.matching.checkpoint import load_matcher  # noqa: PLC0415
 
     with user_input(weights):
@@ -58,8 +60,6 @@ def _check_inputs(weights: Path, features: Path, arrays: "np.ndarray", captions:
     if arrays.shape[2] != feature_dim:
         expected = f"(pictures, regions, {feature_dim})"
         raise UserError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")
-    with user_input(captions):
-        read_lines(captions)
     task = progress.add_task("checking features", len(arrays))
     for start in range(0, len(arrays), PICTURES_AT_ONCE):
         part = arrays[start : start + PICTURES_AT_ONCE].astype(np.float32)

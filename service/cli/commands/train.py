@@ -140,16 +140,15 @@ def _tune_backbone(
 ) -> None:
     with user_input(captions):
         train, dev = (read_captions(captions, split) for split in splits)
-    from models.training.backbone.recipe import TuningRecipe  # noqa: PLC0415 - PyTorch comes with it
-    from models.training.backbone.trainer import Tuning  # noqa: PLC0415
+    from models.training.backbone.recipe import BackboneRecipe  # noqa: PLC0415 - PyTorch comes with it
+    from models.training.backbone.trainer import BackboneTraining  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
-    recipe = change_recipe(TuningRecipe(), changes)
+    recipe = change_recipe(BackboneRecipe(), changes)
     with user_input():
-        tuning = Tuning(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
-        tuning.resume()  # `run` does so again; here it refuses a folder of another recipe
-    with _log_with_progress(out, tuning.total) as log:
-        tuning.run(log)
+        training = BackboneTraining(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
+    with _log_with_progress(out, training.total_steps) as log:
+        training.run(log)
 
 
 def _train_matcher(
@@ -175,12 +174,11 @@ def _train_matcher(
     with user_input():
         initial = load_plain(start) if start else None
         training = Training(recipe, train, dev, out, device_of(device), initial, word_vectors)
-        training.resume()  # `run` does so again; here it refuses a folder of another training
     if word_vectors is not None:
         vocabulary = training.matcher.vocabulary
-        print_note(f"{training.found_words} of {len(vocabulary)} words start from {word_vectors}")
+        print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
         if recipe.near is not None:
-            print_note(f"{len(vocabulary.near)} other words are read as near ones")
+            print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
     with _log_with_progress(out, training.total_steps) as log:
         training.run(log)
 
@@ -203,9 +201,9 @@ def _check_recipe(name: str, changes: list[str], start: Path | None, word_vector
 @contextmanager
 def _log_with_progress(out: Path, steps: int) -> "Iterator[Log]":
     """A log that writes to files in `out` and moves a progress bar."""
-    from models.training.logs import written  # noqa: PLC0415
+    from models.training.logs import open_log  # noqa: PLC0415
 
-    with written(out) as log, show_progress() as progress:
+    with open_log(out) as log, show_progress() as progress:
         task = progress.add_task("training", steps)
 
         def log_and_show(entry: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from models.datasets.captions import read_sentences
 from service.cli.output import print_note, print_table, show_progress
 from service.errors import UserError, user_input
 
@@ -25,19 +26,20 @@ def words(
     """Learn word vectors from captions alone. Beside OUT, OUT.parts gives vectors to words that do not occur."""
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
-    from models.training.word_init import captions_in, learn, nearest  # noqa: PLC0415 - PyTorch comes with it
-
     texts: list[str] = []
     for path in captions:
         with user_input(path):
-            texts += captions_in(path, split)
+            texts += read_sentences(path, split)
+    from models.training.caption_word_vectors import learn_word_vectors, nearest_words  # noqa: PLC0415 - imports torch
+
     with show_progress() as progress, progress.activity("learning word vectors"):
-        vectors, parts = learn(texts, dim, least)
+        vectors, parts = learn_word_vectors(texts, dim, least)
     vectors.save(out)
     parts.save(out.with_name(out.name + ".parts"))
     print_note(f"{out}: vectors of {len(vectors.words)} words")
     if ask:
         rows = [
-            [word, " ".join(f"{near} {cosine:.2f}" for near, cosine in nearest(vectors, parts, word))] for word in ask
+            [word, " ".join(f"{near} {cosine:.2f}" for near, cosine in nearest_words(vectors, parts, word))]
+            for word in ask
         ]
         print_table("word", "nearest", rows=rows)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.quality_table import line
+from benchmarks.quality_table import summary_line
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
@@ -54,7 +54,7 @@ def test_the_shipped_weights_find_what_the_documents_say(regard: Regard, data_di
     given = ["--images", folder, "--captions", folder / "captions.jsonl", "--split", "dev", "--first", 200]
     status, said, noted = regard("evaluate", "--model", Settings().models[0], *given, "--device", "cpu", "--json")
     assert status == 0, noted
-    found = line(json.loads(said))
+    found = summary_line(json.loads(said))
     assert found.partition(":")[0] == documented().partition(":")[0]
     for got, written, tolerance in zip(numbers(found), numbers(documented()), TOLERANCES, strict=True):
         assert got == pytest.approx(written, abs=tolerance), f"{found}\n{documented()}"

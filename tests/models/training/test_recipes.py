@@ -8,7 +8,7 @@ import pytest
 
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, build
-from models.training.backbone.recipe import TuningRecipe
+from models.training.backbone.recipe import BackboneRecipe
 from models.training.detector.recipe import DetectorRecipe
 from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
 from service.cli.commands.train import change_recipe
@@ -89,5 +89,5 @@ def test_changes_are_taken_as_what_they_stand_for() -> None:
         RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"]
     )
     assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
-    assert change_recipe(TuningRecipe(), ["rate=1e-4"]) == TuningRecipe(rate=1e-4)
+    assert change_recipe(BackboneRecipe(), ["rate=1e-4"]) == BackboneRecipe(rate=1e-4)
     assert change_recipe(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)

@@ -101,7 +101,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         (["extract", "photos", "--out", "out"], "cannot identify image file"),
         (CALIBRATE, "5 pictures to fit on and 6 to judge by"),
         (["calibrate", "others", *CALIBRATE[2:]], "reads features of detector others"),
-        ([*TRAIN, "--precomp", "wide", "--split", "test", "--dev", "test", "--out", "trained"], "was begun with other"),
+        ([*TRAIN, "--precomp", "wide", "--split", "test", "--dev", "test", "--out", "trained"], "was begun on other"),
         ([*TRAIN, "--precomp", "precomp", "--out", "trained", "--set", "seed=9"], "a training of another recipe"),
         ([*TRAIN, "--precomp", "precomp", "--out", "new", "--word-vectors", "captions.txt"], "captions.txt"),
         ([*TRAIN, "--precomp", "infinite", "--out", "new"], "the learning_rate is too high, or features"),
