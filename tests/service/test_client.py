@@ -11,12 +11,12 @@ from service.api.schemas.results import CaptionHit, PictureHit
 from service.client import MAX_BATCH_BYTES, MAX_BATCH_FILES, Client, RequestRefused, ServerUnreachable, upload_batches
 from tests.support.library import two_coloured
 from tests.support.redis_server import free_port
-from tests.support.running_server import running
+from tests.support.running_server import running_server
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(tmp_path_factory.mktemp("data")) as address:
+    with running_server(tmp_path_factory.mktemp("data")) as address:
         yield address
 
 

@@ -15,7 +15,7 @@ from tests.support.library import Library
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
+def running_server(folder: Path) -> Iterator[str]:
     """The address of a server on the data directory, until the block ends."""
     library = Library(folder)
     loaded = Loaded(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])

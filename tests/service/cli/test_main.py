@@ -21,19 +21,19 @@ from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer, free_port
-from tests.support.running_server import running
+from tests.support.running_server import running_server
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(tmp_path_factory.mktemp("data")) as address:
+    with running_server(tmp_path_factory.mktemp("data")) as address:
         yield address
 
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""
-    loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])  # type: ignore[dict-item]
+    loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])
     monkeypatch.setattr(service.api.services, "detector_of", lambda folder, device: FakeExtractor())
     monkeypatch.setattr(Loaded, "from_settings", lambda settings, stored=True: loaded)
 
