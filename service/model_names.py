@@ -1,4 +1,4 @@
-"""How settings name models: a shipped one, FOLDER, NAME=FOLDER, or several with + between for the mean of their scores.
+"""Names of models in settings: a shipped one, FOLDER, NAME=FOLDER, or several with + between, whose mean is taken.
 
 Nothing here loads a model, so that a wrong name is refused before PyTorch is imported.
 """

@@ -38,7 +38,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class CaptionedSource:
-    """Where captioned pictures come from: a folder in SCAN's layout, or a captions file and features or photographs."""
+    """A source of captioned pictures: a folder in SCAN's layout, or a captions file with features or photographs."""
 
     precomp: Path | None
     captions: Path | None

@@ -14,7 +14,7 @@ def print_picture_hits(hits: "list[PictureHit]", url: str, left_out: int = 0) ->
         print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
     for hit in hits:
         address = hit.image_id if hit.url is None else f"{url.rstrip('/')}{hit.url}"
-        print(f"{hit.rank:3}  {hit.score:7.3f}  {probability(hit)}{hit.filename}  {address}")
+        print(f"{hit.rank:3}  {hit.score:7.3f}  {format_probability(hit)}{hit.filename}  {address}")
         for line in explanation_lines(hit.explanation.model_dump() if hit.explanation else {}):
             print(f"       {line}")
 
@@ -24,12 +24,12 @@ def print_caption_hits(hits: "list[CaptionHit]") -> None:
     if not hits:
         print("nothing found")
         return
-    rows = [[str(hit.rank), f"{hit.score:.3f}", probability(hit) + hit.text] for hit in hits]
+    rows = [[str(hit.rank), f"{hit.score:.3f}", format_probability(hit) + hit.text] for hit in hits]
     print_table("rank", "score", "caption", rows=rows)
 
 
-def probability(hit: "PictureHit | CaptionHit") -> str:
-    """How probable a result is; empty where its model has no calibration."""
+def format_probability(hit: "PictureHit | CaptionHit") -> str:
+    """The probability of a result in percent; empty where its model has no calibration."""
     return "" if hit.probability is None else f"{hit.probability:4.0%} likely  "
 
 

@@ -12,7 +12,7 @@ from service.errors import user_input
 
 @dataclass
 class IngestSummary:
-    """How many files were accepted or are stored already, and which were rejected or failed later, with reasons."""
+    """Counts of files that were accepted or are stored already, and those rejected or failed later, with reasons."""
 
     accepted: int = 0
     duplicates: int = 0

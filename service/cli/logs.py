@@ -1,4 +1,4 @@
-"""Where the processes of a service log."""
+"""The log of the processes of a service."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output; notes and progress on standard error, apart from results."""
+"""Output of commands: results on standard output; notes and progress on standard error, apart from results."""
 
 import json
 import sys

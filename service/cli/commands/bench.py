@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 FULL_DIGITS = 1000  # from which on a number is printed without decimals
 
 
-class What(StrEnum):
-    """What can be measured."""
+class Benchmark(StrEnum):
+    """The operations that can be measured."""
 
     RERANK = "rerank"
     TRAIN = "train"
@@ -28,7 +28,7 @@ class What(StrEnum):
 
 def bench(
     what: Annotated[
-        What,
+        Benchmark,
         typer.Argument(
             help="rerank: a sentence against candidates. train: one step on hardest negatives. "
             "evaluate: all captions with all pictures."
@@ -82,7 +82,7 @@ def _check_models(names: list[str]) -> None:
 
 
 def _rows(
-    what: What,
+    what: Benchmark,
     model: list[str] | None,
     candidates: list[int] | None,
     captions: int,
@@ -99,13 +99,13 @@ def _rows(
     from models.rerankers.registry import RERANKERS  # noqa: PLC0415
 
     match what:
-        case What.RERANK:
+        case Benchmark.RERANK:
             names, counts = model or list(RERANKERS), candidates or [100, 1000]
             rows = rerank(names, counts, sizes, rounds, best)
-        case What.TRAIN:
+        case Benchmark.TRAIN:
             names, counts = model or list(TRAINED), candidates or [128]
             rows = training(names, counts, sizes, rounds, best)
-        case What.EVALUATE:
+        case Benchmark.EVALUATE:
             names, counts = model or list(EVALUATED), candidates or [1000]
             rows = evaluation(names, counts, captions, sizes, best)
     return rows, len(names) * len(counts)
