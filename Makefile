@@ -24,11 +24,12 @@ export UV_HTTP_TIMEOUT ?= 300
 # Idle threads sleep instead of spinning; see service/__init__.py.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: help setup run test check format bench docs lock clean
+.PHONY: help setup run test test-fast check format bench docs lock clean
 
 help:
 	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
-	@echo 'make test [TESTS=tests/models/test_batches.py]              run the tests'
+	@echo 'make test [TESTS=tests/models/test_batches.py]    run the tests'
+	@echo 'make test-fast                                    run the tests that are quick and start no service'
 	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
 	@echo 'make bench BENCH=name [ARGS=..]                   measure'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
@@ -41,6 +42,9 @@ run: $(READY)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest --durations=15 $(TESTS)
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest --durations=15 -m "not e2e and not slow" $(TESTS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -17,8 +17,8 @@ import PIL.ImageOps
 
 from models.extractors.base import PICTURE
 from service.api.services import detector_of
-from service.cli.commands.explain import found_in_file
 from service.cli.picture_files import picture_files
+from service.cli.picture_regions import decode_picture, find_regions
 from service.storage.region_records import Edges, Region
 
 SVG_SIDE = 480  # of the longer side
@@ -104,7 +104,8 @@ def main() -> None:
     given = parser.parse_args()
     detector = detector_of(given.detector, "cpu")
     for name, path in picture_files([given.folder]):
-        found, size = found_in_file(detector, path)
+        decoded = decode_picture(path)
+        found, size = find_regions(detector, decoded), (decoded.width, decoded.height)
         boxes = boxes_to_draw(found.regions, detector.labels, given.most, given.least)
         file = given.out / name
         file.parent.mkdir(parents=True, exist_ok=True)

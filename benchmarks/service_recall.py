@@ -17,7 +17,8 @@ from pathlib import Path
 from rich.progress import track
 
 from models.datasets.captions import CaptionLine, read_captions
-from service.client import LOCAL, Client
+from service.cli.options import DEFAULT_URL
+from service.client import Client
 
 SHORTLIST = 100
 PICTURES_PER_REQUEST = 32
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument("--split", default="dev")
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--direction", choices=["text", "image"], default="text")
-    parser.add_argument("--url", default=LOCAL)
+    parser.add_argument("--url", default=DEFAULT_URL)
     given = parser.parse_args()
     lines, folder = read_captions(given.captions, given.split)[: given.pictures], given.captions.parent
     client = Client(given.url)

@@ -1,4 +1,4 @@
-"""A small typed client: what the command line and the tests speak to a server with."""
+"""A small typed HTTP client of a Regard server."""
 
 import json
 import time
@@ -20,18 +20,18 @@ from service.api.schemas.resources import (
     RegionsAnswer,
 )
 from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.errors import UserError
 
 A = TypeVar("A", bound=BaseModel)
 
-LOCAL = "http://127.0.0.1:8000"
-PATIENCE_S = 120.0  # for one answer; a large upload takes its time
-FILES_AT_ONCE = 32
-BYTES_AT_ONCE = 64 * 2**20
-MOST_WAITS = 20
+TIMEOUT_S = 120.0  # for one answer; a large upload takes its time
+MAX_BATCH_FILES = 32
+MAX_BATCH_BYTES = 64 * 2**20
+MAX_ATTEMPTS = 20
 
 
-class Refused(Exception):
-    """The server said no; the message is its reason, `status` its status."""
+class RequestRefused(UserError):
+    """The server refused a request; the message is its reason, `document` its problem document."""
 
     def __init__(self, status: int, document: Mapping[str, Any]) -> None:
         super().__init__(str(document.get("detail") or document.get("title") or f"status {status}"))
@@ -39,36 +39,36 @@ class Refused(Exception):
         self.document = dict(document)
 
 
-class Unreachable(Exception):
-    """Nobody answers at that address, or not in time."""
+class ServerUnreachable(UserError):
+    """No server answers at that address, or not in time."""
 
 
 class Client:
-    """One server. Waits and asks again where the server says it is overloaded."""
+    """Sends requests to one server, and sends them again where it is overloaded, after the time that it names."""
 
-    def __init__(self, url: str = LOCAL, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=PATIENCE_S)
+        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S)
         self._sleep = sleep
 
     def ingest(
         self, files: Sequence[tuple[str, Path]], manifest: Mapping[str, Mapping[str, Any]] | None = None
     ) -> IngestAnswer:
         """Send (name, file) pairs in one request; the manifest is by those names."""
-        with ExitStack() as opened:
+        with ExitStack() as open_files:
             parts: list[tuple[str, Any]] = [
-                ("images", (name, opened.enter_context(path.open("rb")))) for name, path in files
+                ("images", (name, open_files.enter_context(path.open("rb")))) for name, path in files
             ]
             if manifest:
                 parts.append(("manifest", (None, json.dumps(manifest))))
-            return self._ask(IngestAnswer, "POST", "/ingest", files=parts)
+            return self._request(IngestAnswer, "POST", "/ingest", files=parts)
 
     def job(self, job_id: str) -> JobAnswer:
-        """How far an ingestion is."""
-        return self._ask(JobAnswer, "GET", f"/jobs/{job_id}")
+        """The state of an ingestion."""
+        return self._request(JobAnswer, "GET", f"/jobs/{job_id}")
 
     def wait(self, job_id: str, seconds_between: float = 0.2) -> Iterator[JobAnswer]:
-        """The job's states until it is done; the last one is."""
+        """The job's states, one after the other; in the last one it is done."""
         while True:
             job = self.job(job_id)
             yield job
@@ -77,84 +77,85 @@ class Client:
             self._sleep(seconds_between)
 
     def failures(self) -> FailuresAnswer:
-        """Pictures set aside."""
-        return self._ask(FailuresAnswer, "GET", "/failures")
+        """The pictures that were set aside."""
+        return self._request(FailuresAnswer, "GET", "/failures")
 
     def search_text(self, query: str, **options: Any) -> TextAnswer:
         """Pictures for a sentence; options as in the body of POST /search/text."""
-        return self._ask(TextAnswer, "POST", "/search/text", json={"query": query, **options})
+        return self._request(TextAnswer, "POST", "/search/text", json={"query": query, **options})
 
     def search_image(self, picture: Path | str, **options: Any) -> ImageAnswer:
         """Captions or pictures for a file, or for the id of a stored picture; options as the form's fields."""
         fields = {**options, **({"image_id": picture} if isinstance(picture, str) else {})}
-        with ExitStack() as opened:
+        with ExitStack() as open_files:
             parts: dict[str, Any] = {
                 name: (None, value if isinstance(value, str) else json.dumps(value))
                 for name, value in fields.items()
                 if value is not None
             }
             if isinstance(picture, Path):
-                parts["image"] = (picture.name, opened.enter_context(picture.open("rb")))
-            return self._ask(ImageAnswer, "POST", "/search/image", files=parts)
+                parts["image"] = (picture.name, open_files.enter_context(picture.open("rb")))
+            return self._request(ImageAnswer, "POST", "/search/image", files=parts)
 
     def images(self, after: str | None = None, limit: int = 100) -> ImagesAnswer:
         """A page of stored pictures."""
         query = {"limit": limit} | ({} if after is None else {"after": after})
-        return self._ask(ImagesAnswer, "GET", "/images", params=query)
+        return self._request(ImagesAnswer, "GET", "/images", params=query)
 
     def regions(self, image_id: str) -> RegionsAnswer:
-        """What was found in a stored picture."""
-        return self._ask(RegionsAnswer, "GET", f"/images/{image_id}/regions")
+        """The regions found in a stored picture."""
+        return self._request(RegionsAnswer, "GET", f"/images/{image_id}/regions")
 
     def delete(self, image_id: str) -> None:
         """Delete a stored picture."""
-        self._answer("DELETE", f"/images/{image_id}")
+        self._call("DELETE", f"/images/{image_id}")
 
     def models(self) -> ModelsAnswer:
         """The models of the server."""
-        return self._ask(ModelsAnswer, "GET", "/models")
+        return self._request(ModelsAnswer, "GET", "/models")
 
     def is_alive(self) -> bool:
-        """Whether anybody answers."""
+        """Whether a server answers."""
         try:
             return self._client.get("/livez").is_success
         except httpx.TransportError:
             return False
 
-    def _ask(self, kind: type[A], method: str, path: str, **options: Any) -> A:
-        answer = self._answer(method, path, **options)
+    def _request(self, kind: type[A], method: str, path: str, **options: Any) -> A:
+        answer = self._call(method, path, **options)
         try:
             return kind.model_validate_json(answer.content)
         except ValidationError as fault:
-            raise Refused(answer.status_code, {"detail": f"{self.url} does not answer as Regard does"}) from fault
+            raise RequestRefused(
+                answer.status_code, {"detail": f"{self.url} does not answer as Regard does"}
+            ) from fault
 
-    def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
-        for _ in range(MOST_WAITS):
-            answer = self._once(method, path, **options)
+    def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        for _ in range(MAX_ATTEMPTS):
+            answer = self._send(method, path, **options)
             wait = answer.headers.get("retry-after", "")
             if answer.status_code != 503 or not wait.isdecimal():
                 break
             self._sleep(float(wait))
         if answer.is_success:
             return answer
-        raise Refused(answer.status_code, _document(answer))
+        raise RequestRefused(answer.status_code, _document(answer))
 
-    def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
-        for part in _files(options):
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        for part in _open_files(options):
             part.seek(0)
         try:
             return self._client.request(method, path, **options)
         except httpx.TimeoutException:
-            raise Unreachable(f"{self.url} did not answer within {PATIENCE_S:g} s") from None
+            raise ServerUnreachable(f"{self.url} did not answer within {TIMEOUT_S:g} s") from None
         except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as fault:
-            raise Unreachable(f"nobody answers at {self.url} ({fault}); start `regard serve`") from None
+            raise ServerUnreachable(f"nobody answers at {self.url} ({fault}); start `regard serve`") from None
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
@@ -165,6 +166,7 @@ class Client:
 
 
 def _document(answer: httpx.Response) -> dict[str, Any]:
+    """The JSON object in a response; empty where there is none."""
     try:
         document = answer.json()
     except ValueError:
@@ -172,7 +174,7 @@ def _document(answer: httpx.Response) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _files(options: Mapping[str, Any]) -> Iterator[Any]:
+def _open_files(options: Mapping[str, Any]) -> Iterator[Any]:
     """The open files among a request's parts: a request that is sent again sends them from their beginning."""
     parts = options.get("files", {})
     for _, (name, content) in parts.items() if isinstance(parts, Mapping) else parts:
@@ -180,13 +182,13 @@ def _files(options: Mapping[str, Any]) -> Iterator[Any]:
             yield content
 
 
-def batches(files: Iterable[tuple[str, Path]]) -> Iterator[list[tuple[str, Path]]]:
-    """(name, file) pairs in groups that make reasonable requests."""
+def upload_batches(files: Iterable[tuple[str, Path]]) -> Iterator[list[tuple[str, Path]]]:
+    """(name, file) pairs in groups, each small enough for one request."""
     batch: list[tuple[str, Path]] = []
     num_bytes = 0
     for name, path in files:
         size = path.stat().st_size
-        if batch and (len(batch) == FILES_AT_ONCE or num_bytes + size > BYTES_AT_ONCE):
+        if batch and (len(batch) == MAX_BATCH_FILES or num_bytes + size > MAX_BATCH_BYTES):
             yield batch
             batch, num_bytes = [], 0
         batch.append((name, path))

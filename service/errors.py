@@ -25,6 +25,8 @@ def user_input(source: Path | None = None) -> Iterator[None]:
     """
     try:
         yield
+    except UserError:
+        raise
     except ValueError as fault:
         message = str(fault)
         named = source is None or str(source) in message

@@ -1,4 +1,4 @@
-"""How settings name models: a shipped one, FOLDER, NAME=FOLDER, or several with + between for the mean of their scores.
+"""Names of models in settings: a shipped one, FOLDER, NAME=FOLDER, or several with + between, whose mean is taken.
 
 Nothing here loads a model, so that a wrong name is refused before PyTorch is imported.
 """
@@ -66,9 +66,9 @@ def check_models(entries: Sequence[str]) -> None:
 
 
 def check_detector(folder: Path | None) -> None:
-    """Misconfigured where the detector's folder, if one is named, does not exist."""
-    if folder is not None and not folder.is_dir():
-        raise Misconfigured(f"there is no detector in {folder}")
+    """Misconfigured where the detector's folder, if one is named, holds none. No weights are read."""
+    if folder is not None and not (folder / "config.json").is_file():
+        raise Misconfigured(f"there is no detector in {folder}: config.json is missing")
 
 
 def check_checkpoint(folder: Path) -> None:

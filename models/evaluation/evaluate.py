@@ -1,7 +1,8 @@
 """Evaluation by the field's protocol: all pairs, and the two stages as they are served."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,16 +24,21 @@ from models.evaluation.score_matrix import encoded_sentences
 from models.matching.matcher import Matcher
 from models.rerankers.base import score_in_blocks
 
+T = TypeVar("T")
+
 SHORTLISTS = (10, 50, 100, 200, 500)
 HELD = 2048  # pictures that are held encoded at once: 36 regions of SCAN at width 512 take 160 MB
 RANKS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
 BOTH_WAYS = tuple(RANKS)
 ONE_WAY = ("text_to_image",)
 
+Progress = Callable[[str, int, int], object]
+"""Called with what is being done, how much of it is, and of how much."""
+
 
 @torch.no_grad()
 def all_pairs(
-    matcher: Matcher, data: CaptionedFeatures, batch: int = 256, held: int = HELD
+    matcher: Matcher, data: CaptionedFeatures, batch: int = 256, held: int = HELD, progress: Progress | None = None
 ) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
     """Scores of every caption with every picture, by the reranker and by stage one.
 
@@ -41,11 +47,15 @@ def all_pairs(
     matcher.eval()
     sentences, _ = data.sentences()
     scores, stage_one = torch.empty(2, len(sentences), len(data), device=matcher.device)
+    done = 0
     for tile in tiles(len(data), held):
         images, image_embeddings = encoded_pictures(matcher, data, tile, batch)
         for chosen, words, embeddings in encoded_sentences(matcher, sentences, batch):
             scores[chosen, tile] = score_in_blocks(matcher.reranker, images, words)
             stage_one[chosen, tile] = embeddings @ image_embeddings.T
+            done += len(chosen) * len(images)
+            if progress is not None:
+                progress("scoring pairs", done, scores.numel())
     return scores, stage_one
 
 
@@ -133,31 +143,40 @@ def averaged(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def evaluate(
-    matcher: Matcher, data: CaptionedFeatures, shortlists: Sequence[int] = SHORTLISTS, fold5: bool = False
+    matcher: Matcher,
+    data: CaptionedFeatures,
+    shortlists: Sequence[int] = SHORTLISTS,
+    fold5: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, and with
     `fold5` all pairs within five folds."""
     if not all(data.captions):
         raise ValueError("every picture to evaluate on needs a caption at least")
-    pairs = checked_pairs(matcher, data)
-    report = judged(matcher, *pairs, data.sentences()[1], shortlists, BOTH_WAYS)
+    pairs = checked_pairs(matcher, data, progress)
+    report = judged(matcher, *pairs, data.sentences()[1], shortlists, BOTH_WAYS, progress)
     return report | ({"fold5": folded(pairs[0], data.sentences()[1].to(matcher.device))} if fold5 else {})
 
 
 def evaluate_gallery(
-    matcher: Matcher, data: CaptionedFeatures, shortlists: Sequence[int] = SHORTLISTS
+    matcher: Matcher,
+    data: CaptionedFeatures,
+    shortlists: Sequence[int] = SHORTLISTS,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The same of sentences asked among all pictures of `data`, of which some have no caption and only stand there."""
-    pairs = checked_pairs(matcher, data)
-    return judged(matcher, *pairs, data.sentences()[1], shortlists, ONE_WAY)
+    pairs = checked_pairs(matcher, data, progress)
+    return judged(matcher, *pairs, data.sentences()[1], shortlists, ONE_WAY, progress)
 
 
-def checked_pairs(matcher: Matcher, data: CaptionedFeatures) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
+def checked_pairs(
+    matcher: Matcher, data: CaptionedFeatures, progress: Progress | None = None
+) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
     """`all_pairs`; ValueError for features that the model cannot read."""
     if data.feature_dim != matcher.encoders.feature_dim:
         wanted = matcher.encoders.feature_dim
         raise ValueError(f"{matcher.name} reads features of {wanted} numbers, these have {data.feature_dim}")
-    return all_pairs(matcher, data)
+    return all_pairs(matcher, data, progress=progress)
 
 
 def judged(
@@ -167,18 +186,26 @@ def judged(
     image_of: Int64[Tensor, " Q"],
     shortlists: Sequence[int],
     ways: Sequence[str],
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report on all pairs of one model."""
     image_of = image_of.to(scores.device)
     lengths = [k for k in shortlists if k <= scores.shape[1]]
+    steps = count(1)
+
+    def counted(part: T) -> T:
+        if progress is not None:
+            progress("computing recalls", next(steps), len(lengths) + 3)
+        return part
+
     return {
         "model": matcher.name,
         "digest": matcher.digest,
         "images": scores.shape[1],
         "captions": len(image_of),
         "intervals": described(),
-        "exhaustive": recalls(scores, image_of, ways=ways),
-        "stage_one": recalls(stage_one, image_of, ways=ways),
-        "two_stage": {str(k): recalls(scores, image_of, Shortlists(stage_one, k), ways) for k in lengths},
-        **shortlisting(scores, stage_one, image_of, lengths, ways),
+        "exhaustive": counted(recalls(scores, image_of, ways=ways)),
+        "stage_one": counted(recalls(stage_one, image_of, ways=ways)),
+        "two_stage": {str(k): counted(recalls(scores, image_of, Shortlists(stage_one, k), ways)) for k in lengths},
+        **counted(shortlisting(scores, stage_one, image_of, lengths, ways)),
     }

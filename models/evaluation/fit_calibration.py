@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.evaluate import all_pairs, recalls
+from models.evaluation.evaluate import Progress, all_pairs, recalls
 from models.evaluation.score_matrix import encoded_sentences
 from models.matching.calibration import (
     Answers,
@@ -157,7 +157,11 @@ def taken_off(matcher: Matcher, data: CaptionedFeatures) -> Float[Tensor, "Q K"]
 
 
 def calibrate(
-    matcher: Matcher, data: CaptionedFeatures, sentences: Sequence[str], plan: Plan
+    matcher: Matcher,
+    data: CaptionedFeatures,
+    sentences: Sequence[str],
+    plan: Plan,
+    progress: Progress | None = None,
 ) -> tuple[Calibration, Float[Tensor, "C D"] | None, dict[str, Any]]:
     """The calibration of a matcher without one, the bank of its hubs, and a report for JSON.
 
@@ -165,7 +169,7 @@ def calibrate(
     where the scores do not tell right from wrong.
     """
     own, others = plan.halves(len(data))
-    scores, stage_one = (each.cpu() for each in all_pairs(matcher, data))
+    scores, stage_one = (each.cpu() for each in all_pairs(matcher, data, progress=progress))
     before = pairs = Pairs(scores, data.sentences()[1])
     hubs, bank = None, None
     if plan.share > 0:

@@ -26,18 +26,22 @@ SMOOTHING = 0.75
 PRIOR_COUNT = 10  # occurrences after which neighbours count as much as n-grams
 
 
+class TooFewWords(ValueError):
+    """The captions have too few words for vectors of the wanted dimension."""
+
+
 def learn_word_vectors(
     captions: Iterable[str], dim: int = 300, min_count: int = 2
 ) -> tuple[WordVectors, SubwordVectors]:
     """Vectors of the words that occur at least `min_count` times, and of n-grams for all other words.
 
-    ValueError where fewer than `dim` words are that frequent.
+    TooFewWords where fewer than `dim` words are that frequent.
     """
     sentences = [tokenize(caption) for caption in captions if caption.strip()]
     counts = Counter(word for sentence in sentences for word in sentence)
     words = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
     if len(words) < dim:
-        raise ValueError(f"vectors of {dim} numbers need as many words; {len(words)} occur {min_count} times or more")
+        raise TooFewWords(f"vectors of {dim} numbers need as many words; {len(words)} occur {min_count} times or more")
     occurrences = torch.tensor([float(counts[word]) for word in words])
     vectors = unit_factors(positive_pmi(sentences, words), dim)
     subwords = SubwordVectors.fit(words, vectors, occurrences.log1p())

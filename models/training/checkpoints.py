@@ -15,6 +15,10 @@ CHECKPOINT_FORMAT = 1
 CHECKPOINT_FILE = "checkpoint.pt"
 
 
+class UnusableCheckpoint(ValueError):
+    """A training cannot go on from a checkpoint: it is damaged, or belongs to another recipe, input or release."""
+
+
 @runtime_checkable
 class Stateful(Protocol):
     """A part of a training that has a state: a module, an optimizer, a schedule."""
@@ -60,7 +64,7 @@ class TrainingCheckpoint:
     def resume(self) -> int | None:
         """Restore all parts and the random state; returns the number of steps done, None where there is no file yet.
 
-        ValueError where the file is damaged, or was begun with another recipe or on other input.
+        UnusableCheckpoint where the file is damaged, or was begun with another recipe or on other input.
         """
         if not self.path.is_file():
             return None
@@ -81,16 +85,16 @@ class TrainingCheckpoint:
         try:
             recipe = type(self.recipe)(**stored)
         except (TypeError, ValueError) as problem:
-            raise ValueError(f"{refusal} ({problem}); choose another folder") from problem
+            raise UnusableCheckpoint(f"{refusal} ({problem}); choose another folder") from problem
         pairs = {each.name: (getattr(recipe, each.name), getattr(self.recipe, each.name)) for each in fields(recipe)}
         changed = [f"{name} was {before!r}, now {now!r}" for name, (before, now) in pairs.items() if before != now]
         if changed:
-            raise ValueError(f"{refusal} ({', '.join(changed)}); choose another folder")
+            raise UnusableCheckpoint(f"{refusal} ({', '.join(changed)}); choose another folder")
 
     def _check_input(self, stored: dict[str, str]) -> None:
         for name, digest in self.learns_from.items():
             if stored.get(name, digest) != digest:
-                raise ValueError(
+                raise UnusableCheckpoint(
                     f"{self.path.parent} was begun on other {name}, of {stored[name]}; choose another folder"
                 )
 
@@ -98,13 +102,13 @@ class TrainingCheckpoint:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """The state in a checkpoint, on the CPU, whose "parts" hold a state dict each; nothing in the file is run.
 
-    FileNotFoundError where there is none, ValueError where it is damaged or was written by another release.
+    FileNotFoundError where there is none, UnusableCheckpoint where it is damaged or was written by another release.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path.parent} holds no {path.name} of a training")
     if not is_zipfile(path):  # whose directory is at its end
-        raise ValueError(f"{path} is damaged: move it away to begin anew, what else is in {path.parent} stays")
+        raise UnusableCheckpoint(f"{path} is damaged: move it away to begin anew, what else is in {path.parent} stays")
     state: dict[str, Any] = read_torch_file(path)
     if state.get("format") != CHECKPOINT_FORMAT:
-        raise ValueError(f"{path} was written by another release; choose another folder")
+        raise UnusableCheckpoint(f"{path} was written by another release; choose another folder")
     return state

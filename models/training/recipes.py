@@ -22,6 +22,10 @@ NOT_NEGATIVE = (
 SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging")  # from 0 to 1, and less than 1
 
 
+class Diverged(ValueError):
+    """The loss of a training is not a finite number; the message says at which step, and why that may be."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """The hyper-parameters of one training: stage one alone first, then reranker and stage one together."""

@@ -23,7 +23,7 @@ from models.training.checkpoints import TrainingCheckpoint
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
-from models.training.recipes import RECIPES, Recipe
+from models.training.recipes import RECIPES, Diverged, Recipe
 from models.training.word_init import init_word_embeddings
 
 LAST_FILE = "last.pt"
@@ -159,7 +159,7 @@ class Training:
         if "ranking" in losses:
             total = total + losses["ranking"]
         if not total.isfinite():
-            raise ValueError(
+            raise Diverged(
                 f"the loss of step {self.step + 1} is {float(total.detach())}: the learning_rate is too high,"
                 f" or features hold numbers that are not finite, among pictures {sorted(pictures.tolist())}"
             )

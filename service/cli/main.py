@@ -1,24 +1,31 @@
-"""The program `regard`."""
+"""The program `regard`.
+
+Commands import what is heavy (PyTorch, FAISS, the web framework) only when they have checked their arguments.
+"""
 
 import sys
 
 import typer
 
-from index.lock import Locked
-from service.cli.commands import (
-    bench,
-    calibrate,
-    convert,
-    doctor,
-    evaluate,
-    explain,
-    ingest,
-    search,
-    serve,
-    train,
-    words,
-)
-from service.client import Refused, Unreachable
+from service.cli.commands.bench import bench
+from service.cli.commands.calibrate import calibrate
+from service.cli.commands.convert import convert
+from service.cli.commands.detect import detect
+from service.cli.commands.doctor import doctor
+from service.cli.commands.evaluate import evaluate
+from service.cli.commands.explain import explain
+from service.cli.commands.extract import extract
+from service.cli.commands.ingest import ingest
+from service.cli.commands.ingest_features import ingest_features
+from service.cli.commands.models import models
+from service.cli.commands.score import score
+from service.cli.commands.search import search
+from service.cli.commands.serve import serve
+from service.cli.commands.similar import similar
+from service.cli.commands.train import EPILOG, train
+from service.cli.commands.words import words
+from service.cli.commands.worker import worker
+from service.cli.user_errors import is_user_error, one_line
 
 app = typer.Typer(
     name="regard",
@@ -28,29 +35,22 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help, which is faster and can be piped
     help="Search your own pictures by what is in them, and see which region answered which word.",
 )
-for part in (
-    serve,
-    ingest,
-    search,
-    explain,
-    doctor,
-    evaluate,
-    calibrate,
-    train,
-    convert,
-    words,
-    bench,
-):
-    app.registered_commands += part.app.registered_commands
+COMMANDS = (
+    *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
+    *(extract, evaluate, calibrate, train, convert, score, words, bench),
+)
+for command in COMMANDS:
+    app.command(epilog=EPILOG if command is train else None)(command)
 
 
 def main() -> None:
-    """Run a command; what a user can put right ends in one line, anything else in a traceback."""
+    """Run a command. A user's mistake ends in one line on standard error and status 1, a bug in its traceback."""
     try:
         app()
-    except (Refused, Unreachable, Locked, ValueError, OSError) as fault:
-        lines = str(fault).splitlines() or [type(fault).__name__]
-        print(f"regard: {lines[0]}", file=sys.stderr)
+    except Exception as error:
+        if not is_user_error(error):
+            raise
+        print(f"regard: {one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -1,35 +1,21 @@
-"""What the commands share: options, output for people and for programs."""
+"""Output of commands: results on standard output; notes and progress on standard error, apart from results."""
 
 import json
 import sys
+import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
 from pydantic import BaseModel
 
-from service.client import LOCAL, Client
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-Url = Annotated[str, typer.Option("--url", help="The server to speak to.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
-Count = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
-Shortlist = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, or auto.")]
-Detector = Annotated[
-    Path | None, typer.Option("--detector", help="Folder of the detector's weights; the shipped one if not given.")
-]
-
-__all__ = ["LOCAL", "AsJson", "Client", "Count", "Detector", "Device", "Model", "Shortlist", "Url"]
+LINE_EVERY_S = 10.0  # where standard error is no terminal
 
 
 def print_json(value: BaseModel | dict[str, Any] | list[Any]) -> None:
-    """One document on standard output."""
+    """Print one JSON document on standard output."""
     if isinstance(value, BaseModel):
         print(value.model_dump_json(exclude_unset=True, indent=2))
     else:
@@ -37,24 +23,145 @@ def print_json(value: BaseModel | dict[str, Any] | list[Any]) -> None:
 
 
 def print_table(*columns: str, rows: list[list[str]]) -> None:
-    """Columns on standard output, as wide as what is in them."""
+    """Print columns on standard output, each as wide as its widest cell."""
     table = [list(columns), *rows]
     widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
     for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def note(message: str) -> None:
-    """A line for people, on standard error, so that it never mixes with a result."""
+def print_note(message: str) -> None:
+    """Print a line for people on standard error."""
     print(message, file=sys.stderr)
 
 
+class Task:
+    """One piece of work under way. `total` is None while nobody knows how much there is to do."""
+
+    def __init__(self, progress: "Progress", description: str, total: int | None) -> None:
+        self.description, self.total, self.completed = description, total, 0
+        self.started, self.over = time.monotonic(), False
+        self._progress = progress
+
+    def update(self, completed: int, total: int | None = None) -> None:
+        """Set how much is done, and of how much where that is given."""
+        self.completed = completed
+        self.total = self.total if total is None else total
+        self._progress.changed(self)
+
+    def advance(self, count: int = 1) -> None:
+        """Add to what is done."""
+        self.update(self.completed + count)
+
+    def finish(self) -> None:
+        """Nothing is left to do, even where the total was higher or unknown."""
+        self.update(self.completed, self.completed)
+
+
+class Progress(ABC):
+    """Tasks under way, shown on standard error."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def add_task(self, description: str, total: int | None) -> Task:
+        """Show another task."""
+        task = Task(self, description, total)
+        self.tasks.append(task)
+        self.changed(task)
+        return task
+
+    def report(self, description: str, completed: int, total: int) -> None:
+        """Update the task of that description, which is added when it is new: a callback for functions of `models`."""
+        task = next((task for task in self.tasks if task.description == description), None)
+        (task or self.add_task(description, total)).update(completed, total)
+
+    @contextmanager
+    def activity(self, description: str) -> Iterator[None]:
+        """Show a task of unknown length while the block runs."""
+        task = self.add_task(description, None)
+        yield
+        task.over = True
+        self.changed(task)
+
+    @abstractmethod
+    def changed(self, task: Task) -> None:
+        """Show how far a task is now."""
+
+
+class _Bars(Progress):
+    """Bars that move, for a terminal."""
+
+    def __init__(self, bars: Any) -> None:
+        super().__init__()
+        self._bars = bars
+        self._ids: dict[Task, Any] = {}
+
+    def changed(self, task: Task) -> None:
+        if task not in self._ids:
+            self._ids[task] = self._bars.add_task(task.description, total=task.total)
+        self._bars.update(self._ids[task], completed=task.completed, total=task.total, visible=not task.over)
+
+
+class _Lines(Progress):
+    """A line a task now and then, for a file or a pipe."""
+
+    def changed(self, task: Task) -> None:
+        """The next line will tell."""
+
+    def print_unfinished(self) -> None:
+        """Print a line for each task that goes on."""
+        for task in list(self.tasks):
+            if not task.over and (task.total is None or task.completed < task.total):
+                print(_line(task), file=sys.stderr, flush=True)
+
+    def print_all(self) -> None:
+        """Print a last line for each task of which it is known how much there was to do."""
+        for task in self.tasks:
+            if task.total is not None:
+                print(_line(task), file=sys.stderr, flush=True)
+
+
+def _line(task: Task) -> str:
+    if task.total is None:
+        done = f" {task.completed}" if task.completed else ""
+        return f"{task.description}{done}, {time.monotonic() - task.started:.0f} s so far"
+    share = task.completed / task.total if task.total else 1.0
+    return f"{task.description} {share:4.0%} {task.completed}/{task.total}"
+
+
 @contextmanager
-def progress() -> "Iterator[Progress]":
-    """Progress bars on standard error."""
+def show_progress(line_every_s: float = LINE_EVERY_S) -> Iterator[Progress]:
+    """Progress of tasks: as bars on a terminal, otherwise as a line every `line_every_s` seconds and at the end."""
+    shown = _show_bars() if sys.stderr.isatty() else _print_lines(line_every_s)
+    with shown as progress:
+        yield progress
+
+
+@contextmanager
+def _show_bars() -> Iterator[Progress]:
     from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import Progress as RichProgress  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield bars
+    with RichProgress(*columns, console=Console(stderr=True)) as bars:
+        yield _Bars(bars)
+
+
+@contextmanager
+def _print_lines(every_s: float) -> Iterator[Progress]:
+    lines, over = _Lines(), threading.Event()
+
+    def print_now_and_then() -> None:
+        while not over.wait(every_s):
+            lines.print_unfinished()
+
+    thread = threading.Thread(target=print_now_and_then, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        over.set()
+        thread.join()
+    lines.print_all()

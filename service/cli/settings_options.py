@@ -1,4 +1,4 @@
-"""Every setting as a flag of a command, made from Settings, so that none is missing and none differs."""
+"""Every setting as an option of a command, generated from Settings."""
 
 import inspect
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from pydantic.fields import FieldInfo
 from service.settings import PREFIX, Settings
 
 
-def flag_of(name: str) -> str:
-    """The flag of a setting."""
+def flag_name(name: str) -> str:
+    """The command-line flag of a setting."""
     return "--" + name.replace("_", "-")
 
 
-def settings_flags(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function that takes `settings` a command with a flag for each setting but those left out."""
+def with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn a function that takes `settings` into a command with a flag for each setting, except those left out."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         names = [name for name in Settings.model_fields if name not in left_out]
 
-        def command(**given: Any) -> None:
-            values = {name: value for name in names if (value := given.pop(name)) is not None}
-            function(settings=read_settings(values), **given)
+        def command(**arguments: Any) -> None:
+            values = {name: value for name in names if (value := arguments.pop(name)) is not None}
+            function(settings=read_settings(values), **arguments)
 
         own = [p for p in inspect.signature(function).parameters.values() if p.name != "settings"]
         parameters = [*own, *(_parameter(name, Settings.model_fields[name]) for name in names)]
@@ -40,7 +40,7 @@ def settings_flags(*left_out: str) -> Callable[[Callable[..., None]], Callable[.
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     choices = [choice for choice in get_args(field.annotation) if isinstance(choice, str)]
     option = typer.Option(
-        flag_of(name),
+        flag_name(name),
         help=f"{field.description} [{PREFIX}{name.upper()}{_default(field)}]",
         metavar="|".join(choices) or "VALUE",
         show_default=False,
@@ -64,4 +64,4 @@ def read_settings(given: dict[str, Any]) -> Settings:
         if not first["loc"]:
             raise typer.BadParameter(message) from None
         name = str(first["loc"][0])
-        raise typer.BadParameter(f"{flag_of(name)} ({PREFIX}{name.upper()}): {message}") from None
+        raise typer.BadParameter(f"{flag_name(name)} ({PREFIX}{name.upper()}): {message}") from None

@@ -42,7 +42,7 @@ class DecodeFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeLimits:
-    """What one picture may cost."""
+    """Limits of the decoding of one picture."""
 
     timeout_s: float
     memory_bytes: int

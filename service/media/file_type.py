@@ -66,7 +66,7 @@ def _megapixels(pixels: int) -> str:
 
 
 def _advice(path: Path) -> str:
-    """What kind of file this is instead of a picture, and what to do."""
+    """Says which kind of file this is instead of a picture, and what to do."""
     with path.open("rb") as file:
         head = file.read(4096)
     if not head:

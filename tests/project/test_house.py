@@ -65,7 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "service.worker": {"errors", "media", "settings", "storage"},
     "service.api": {"errors", "ingest", "media", "model_loading", "model_names", "search", "settings", "storage"},
     "service.client": {"api", "errors"},
-    "service.serve": {"api", "settings", "worker"},
+    "service.serve": {"api", "errors", "settings", "worker"},
     "service.cli": EVERYTHING,
 }
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from service.api.schemas.results import CaptionHit, PictureHit
-from service.client import BYTES_AT_ONCE, FILES_AT_ONCE, Client, Refused, Unreachable, batches
+from service.client import MAX_BATCH_BYTES, MAX_BATCH_FILES, Client, RequestRefused, ServerUnreachable, upload_batches
 from tests.support.library import two_coloured
 from tests.support.redis_server import free_port
-from tests.support.running_server import running
+from tests.support.running_server import running_server
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(tmp_path_factory.mktemp("data")) as address:
+    with running_server(tmp_path_factory.mktemp("data")) as address:
         yield address
 
 
@@ -55,17 +55,17 @@ def test_a_folder_goes_in_and_is_found_again(url: str, photos: list[tuple[str, P
 
 def test_a_refusal_says_what_the_server_said(url: str) -> None:
     with Client(url) as client:
-        with pytest.raises(Refused, match="No model is called 'scam'") as refused:
+        with pytest.raises(RequestRefused, match="No model is called 'scam'") as refused:
             client.search_text("red", model="scam")
         assert (refused.value.status, refused.value.document["known"]) == (404, ["fake"])
-        with pytest.raises(Refused, match="There is no job"):
+        with pytest.raises(RequestRefused, match="There is no job"):
             client.job("nope")
 
 
 def test_nobody_at_the_address_is_said_in_words() -> None:
     with Client(f"http://127.0.0.1:{free_port()}") as client:
         assert not client.is_alive()
-        with pytest.raises(Unreachable, match="regard serve"):
+        with pytest.raises(ServerUnreachable, match="regard serve"):
             client.models()
 
 
@@ -106,13 +106,13 @@ def test_an_overloaded_server_is_asked_again_after_the_time_it_names(photos: lis
 def test_batches_are_of_reasonable_size_and_lose_nothing(tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
-        file.truncate(BYTES_AT_ONCE)
+        file.truncate(MAX_BATCH_BYTES)
     small = tmp_path / "small"
     small.write_bytes(b"1")
     files = [(str(n), large if n in {3, 4, 90} else small) for n in range(100)]
-    parts = list(batches(files))
+    parts = list(upload_batches(files))
     assert [file for part in parts for file in part] == files
     for part in parts:
-        assert len(part) <= FILES_AT_ONCE
-        assert len(part) == 1 or sum(path.stat().st_size for _, path in part) <= BYTES_AT_ONCE
-    assert list(batches([])) == []
+        assert len(part) <= MAX_BATCH_FILES
+        assert len(part) == 1 or sum(path.stat().st_size for _, path in part) <= MAX_BATCH_BYTES
+    assert list(upload_batches([])) == []

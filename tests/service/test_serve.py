@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from service.serve import bound
+from service.serve import listening_socket
 from tests.support.project_files import ROOT
 
 
@@ -28,7 +28,7 @@ async def accepted_option(listening: socket.socket) -> int:
 
 
 def test_answers_leave_without_waiting_for_more() -> None:
-    with bound("127.0.0.1", 0) as listening:
+    with listening_socket("127.0.0.1", 0) as listening:
         assert asyncio.run(accepted_option(listening)) == 1
 
 

@@ -84,7 +84,7 @@ def fusion() -> State:
 
 
 def from_gpus(states: list[State]) -> list[State]:
-    """The same weights as DataParallel names them."""
+    """State dicts with the names that DataParallel gives to weights."""
     return [OrderedDict((f"module.{name}", weight) for name, weight in state.items()) for state in states]
 
 
@@ -111,7 +111,7 @@ class EasyDict(dict[str, Any]):
 
 
 def write_camp(path: Path, model: list[State], options: Options) -> Path:
-    """As `write`, with options as CAMP's configuration files become them."""
+    """Write a checkpoint whose options are an EasyDict, as CAMP's configuration files become."""
     package = types.ModuleType("easydict")
     package.EasyDict = EasyDict  # type: ignore[attr-defined]
     own, EasyDict.__module__ = EasyDict.__module__, "easydict"

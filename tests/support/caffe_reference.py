@@ -67,7 +67,7 @@ class Caffe:
             for column in range(map_.shape[3]):
                 for anchor in range(12):
                     shift = (16 * column, 16 * row) * 2
-                    box = [edge + by for edge, by in zip(ANCHORS[anchor], shift, strict=True)]
+                    box = [float(edge + by) for edge, by in zip(ANCHORS[anchor], shift, strict=True)]
                     box = decode(box, deltas[4 * anchor : 4 * anchor + 4, row, column].tolist())
                     box = [min(max(edge, 0), size[1 - k % 2] - 1) for k, edge in enumerate(box)]
                     if min(box[2] - box[0], box[3] - box[1]) + 1 >= 16 * scale:

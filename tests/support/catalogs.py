@@ -6,15 +6,14 @@ from index.catalog import Catalog
 from index.records import DetectedPicture, NewPicture
 
 
-def picture(image_id: str, **said: Any) -> NewPicture:
-    """A picture of which only its id matters, and what is said of it."""
-    return NewPicture(
-        **{"image_id": image_id, "filename": f"{image_id}.jpg", "extension": "jpg", "num_bytes": 9} | said
-    )
+def picture(image_id: str, **fields: Any) -> NewPicture:
+    """A picture with this id; other fields have any values, unless they are given."""
+    defaults: dict[str, Any] = {"filename": f"{image_id}.jpg", "extension": "jpg", "num_bytes": 9}
+    return NewPicture(image_id=image_id, **defaults | fields)
 
 
 def make_ready(catalog: Catalog, *image_ids: str) -> None:
-    """As the worker does when the region records are on disk."""
+    """Commit queued pictures as the worker does once their region records are on disk."""
     first = catalog.num_slots()
     catalog.commit(
         [

@@ -22,13 +22,12 @@ class SlowExtractor(FakeExtractor):
     """Takes a while, so that a kill finds it at work."""
 
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """See FakeExtractor."""
         time.sleep(0.02)
         return super().extract(pictures)
 
 
 def main() -> None:
-    """See the module."""
+    """Run one worker with `--once`, otherwise one for every line on stdin."""
     settings = Settings(data_dir=Path(sys.argv[1]), detect_batch=2, decode_workers=1)
     if sys.argv[2:] == ["--once"]:
         serve_worker(settings, SlowExtractor(), [FakeMatcher()], end_with_stdin=True)

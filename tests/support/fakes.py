@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words
 from models.extractors.base import PICTURE, Detections, Extractor
-from models.matching.calibration import Calibration
+from models.matching.matcher import Matcher
 from models.rerankers.base import Explanation
 
 COLOURS = {
@@ -43,7 +43,6 @@ class FakeExtractor(Extractor):
         self.digest = digest
 
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """See the class."""
         features, boxes = torch.zeros(len(pictures), R, D), torch.zeros(len(pictures), R, 4)
         mask = torch.zeros(len(pictures), R, dtype=torch.bool)
         for k, picture in enumerate(pictures):
@@ -82,19 +81,22 @@ def _unit_colours(rgb: Tensor) -> Tensor:
     return nn.functional.normalize(torch.cat([rgb - 0.5, constant], dim=-1), dim=-1)
 
 
-class FakeMatcher(nn.Module):
-    """`Matcher`'s interface over eight colour words; a word's share is its cosine with the nearest region."""
+class FakeMatcher(Matcher):
+    """A Matcher over eight colour words; a word's share of the score is its cosine with the nearest region.
+
+    It is a subclass so that mypy compares the two; nothing of Matcher's own is initialised or used.
+    """
 
     embed_dim = E
     word_dim = E
+    device = torch.device("cpu")
 
     def __init__(
         self, name: str = "fake", digest: str = "fake-matcher", extractor_digest: str = "fake-extractor"
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
-        self.device = torch.device("cpu")
-        self.calibration: Calibration | None = None
+        self.calibration = None
 
     def encode_regions(self, regions: Regions) -> tuple[FakeImages, Tensor]:
         vectors = _unit_colours(regions.vectors.float()[..., 12:15]) * regions.mask.unsqueeze(-1)
@@ -126,12 +128,13 @@ class FakeMatcher(nn.Module):
         vectors = table[tokens.ids]
         return Words(vectors, tokens.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
 
-    def score(self, images: FakeImages, words: Words) -> Tensor:
+    def score(self, images: Rows, words: Words) -> Tensor:
         contributions = self.explain(images, words).contributions
         assert contributions is not None
         return contributions.sum(-1)
 
-    def explain(self, images: FakeImages, words: Words) -> Explanation:
+    def explain(self, images: Rows, words: Words) -> Explanation:
+        assert isinstance(images, FakeImages)
         cosines = torch.einsum("qwd,krd->qkwr", words.vectors, images.vectors.float())
         cosines = cosines.masked_fill(~images.mask[None, :, None, :], -torch.inf)
         attention = (10 * cosines).softmax(-1)

@@ -44,7 +44,7 @@ def jsonl(path: Path, captions: dict[str, list[str]]) -> Path:
 
 
 def take_in(collection: FeatureCollection, data: Path, batch: int = 2) -> list[ImportedBatch]:
-    """What became of each batch."""
+    """Import a collection; the outcome of each batch."""
     return list(import_features(collection, data, FakeExtractor, batch))
 
 
@@ -63,7 +63,7 @@ def theirs(folder: Path) -> FeatureCollection:
 
 
 def built(data: Path, matcher: Any = None) -> Loaded:
-    """What a server loads over the data directory, once a worker has built the view."""
+    """The extractor and matcher of a data directory, once a worker has built the view."""
     extractor = extractor_of(None, data, "cpu")
     matcher = matcher or FakeMatcher(extractor_digest=THEIRS)
     with open_worker(Settings(data_dir=data, decode_workers=1), extractor, [matcher]) as (worker, _):

@@ -9,13 +9,13 @@ import uvicorn
 
 from service.api.app import create_app
 from service.api.services import Loaded, build_services
-from service.serve import address, bound
+from service.serve import base_url, listening_socket
 from service.settings import Settings
 from tests.support.library import Library
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
+def running_server(folder: Path) -> Iterator[str]:
     """The address of a server on the data directory, until the block ends."""
     library = Library(folder)
     loaded = Loaded(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])
@@ -27,12 +27,12 @@ def running(folder: Path) -> Iterator[str]:
         while not over.wait(0.02):
             library.work(services.originals, services.pool)
 
-    with bound("127.0.0.1", 0) as listening:
+    with listening_socket("127.0.0.1", 0) as listening:
         threads = [threading.Thread(target=server.run, args=([listening],)), threading.Thread(target=work)]
         for thread in threads:
             thread.start()
         try:
-            yield address(listening)
+            yield base_url(listening)
         finally:
             over.set()
             threads[1].join()

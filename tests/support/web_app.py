@@ -33,12 +33,12 @@ class Web:
         self.client = httpx.AsyncClient(transport=transport, base_url="http://regard")
 
     def together(self, ask: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
-        """What a coroutine that uses the client gives."""
+        """The result of a coroutine that uses the client."""
 
-        async def asking() -> T:
+        async def run() -> T:
             return await ask(self.client)
 
-        return self._runner.run(asking())
+        return self._runner.run(run())
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request's answer, by views as fresh as a moment's waiting would make them."""

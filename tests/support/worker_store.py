@@ -77,7 +77,7 @@ class Store:
     ) -> Iterator[tuple[Worker, Wakeups]]:
         matchers = [FakeMatcher()] if matchers is None else matchers
         settings = self.settings(batch)
-        with open_worker(settings, extractor or FakeExtractor(), matchers, on_request) as opened:  # type: ignore[arg-type]
+        with open_worker(settings, extractor or FakeExtractor(), matchers, on_request) as opened:
             yield opened
 
     def drain(

@@ -69,7 +69,7 @@ def list_tags(services: ServicesDep) -> TagsAnswer:
     responses={**PICTURE_RESPONSES, **problem_responses(NotFound, UnreadablePicture, Problem)},
 )
 def get_image(image_id: str, request: Request, services: ServicesDep) -> Response:
-    """As uploaded, but without GPS, maker notes and other metadata; TIFF comes as JPEG."""
+    """The uploaded file without GPS, maker notes and other metadata; TIFF comes as JPEG."""
     image = require_picture(find_image(services, image_id))
     tag = f'"{image_id}"'
     if tag in request.headers.get("if-none-match", ""):

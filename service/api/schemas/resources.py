@@ -37,7 +37,7 @@ class Box(Answer):
 
 
 class Accepted(Answer):
-    """A file taken in."""
+    """An accepted file."""
 
     image_id: str
     filename: str
@@ -45,14 +45,14 @@ class Accepted(Answer):
 
 
 class Rejected(Answer):
-    """A file turned away, and why."""
+    """A rejected file, and the reason."""
 
     filename: str
     problem: str
 
 
 class IngestAnswer(Answer):
-    """What happened to each file; the accepted ones are safely stored and will be searchable soon."""
+    """The outcome for each file; the accepted ones are durably stored and will be searchable soon."""
 
     job_id: str
     status_url: str
@@ -61,7 +61,7 @@ class IngestAnswer(Answer):
 
 
 class FailureAnswer(Answer):
-    """A picture set aside, and why."""
+    """A picture that was set aside, and the reason."""
 
     image_id: str
     filename: str
@@ -70,13 +70,13 @@ class FailureAnswer(Answer):
 
 
 class FailuresAnswer(Answer):
-    """Every picture set aside."""
+    """All pictures that were set aside."""
 
     failures: list[FailureAnswer]
 
 
 class JobAnswer(Answer):
-    """How far an ingestion is."""
+    """The progress of an ingestion job."""
 
     job_id: str
     state: Literal["queued", "running", "done"] = Field(
@@ -144,7 +144,7 @@ class TagsAnswer(Answer):
 
 
 class ModelListed(Answer):
-    """A model and how much of the store its view holds."""
+    """A model, and how many of the stored pictures and captions its view holds."""
 
     name: str
     digest: str
@@ -164,7 +164,7 @@ class ModelsAnswer(Answer):
 
 
 class ReadyAnswer(Answer):
-    """Each part and whether it works."""
+    """The parts that were checked, each with its state."""
 
     status: Literal["ready"]
     checks: dict[str, str]

@@ -1,30 +1,34 @@
-"""How fast: `regard bench`."""
+"""`regard bench`: how fast models score, train and evaluate."""
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.output import AsJson, print_json, print_table, progress
+from models.training.recipes import RECIPES
+from service.cli.options import AsJson
+from service.cli.output import print_json, print_table, show_progress
+from service.errors import UserError
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from models.bench.encoding import Sizes
+    from models.bench.timing import Best
 
-FULL_DIGITS = 1000
+FULL_DIGITS = 1000  # from which on a number is printed without decimals
 
 
-class What(StrEnum):
-    """What can be measured."""
+class Benchmark(StrEnum):
+    """The operations that can be measured."""
 
     RERANK = "rerank"
     TRAIN = "train"
     EVALUATE = "evaluate"
 
 
-@app.command()
 def bench(
     what: Annotated[
-        What,
+        Benchmark,
         typer.Argument(
             help="rerank: a sentence against candidates. train: one step on hardest negatives. "
             "evaluate: all captions with all pictures."
@@ -46,54 +50,79 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure speed on random vectors. Ours, the form of the models' authors and the machine's best, in turns."""
-    import torch  # noqa: PLC0415 - seconds, which `--help` should not take
+    _check_models(model or [])
+    import torch  # noqa: PLC0415 - seconds, which a refused argument should not take
 
     from models.bench.encoding import Sizes  # noqa: PLC0415
-    from models.bench.evaluation import MODELS as EVALUATED  # noqa: PLC0415
-    from models.bench.evaluation import evaluation  # noqa: PLC0415
-    from models.bench.rerank import rerank  # noqa: PLC0415
     from models.bench.timing import best_rates, hardware  # noqa: PLC0415
-    from models.bench.training import MODELS as TRAINED  # noqa: PLC0415
-    from models.bench.training import training  # noqa: PLC0415
-    from models.rerankers.registry import RERANKERS  # noqa: PLC0415
 
     if threads is not None:
         torch.set_num_threads(threads)
-    sizes, best = Sizes(regions=regions, words=words, width=width), best_rates()
-    match what:
-        case What.RERANK:
-            names, counts = model or list(RERANKERS), candidates or [100, 1000]
-            rows = rerank(names, counts, sizes, rounds, best)
-        case What.TRAIN:
-            names, counts = model or list(TRAINED), candidates or [128]
-            rows = training(names, counts, sizes, rounds, best)
-        case What.EVALUATE:
-            names, counts = model or list(EVALUATED), candidates or [1000]
-            rows = evaluation(names, counts, captions, sizes, best)
-    report = {"hardware": hardware() | best.rates(), "rows": watched(rows, len(names) * len(counts))}
+    sizes = Sizes(regions=regions, words=words, width=width)
+    with show_progress() as progress:
+        with progress.activity("measuring the machine"):
+            best = best_rates()
+        rows, total = _rows(what, model, candidates, captions, sizes, rounds, best)
+        task, measured = progress.add_task("measuring", total), []
+        for row in rows:
+            measured.append(row)
+            task.advance()
+    report = {"hardware": hardware() | best.rates(), "rows": measured}
     if as_json:
         print_json(report)
     else:
         print_report(report)
 
 
-def watched(rows: Iterator[dict[str, Any]], total: int) -> list[dict[str, Any]]:
-    """All rows, with a bar that moves as they come."""
-    with progress() as bars:
-        return list(bars.track(rows, total=total, description="measuring"))
+def _check_models(names: list[str]) -> None:
+    """UserError for a name that no model has. Every model has a recipe, and recipes are there without PyTorch."""
+    known = list(dict.fromkeys(recipe.model for recipe in RECIPES.values()))
+    if unknown := [name for name in names if name not in known]:
+        raise UserError(f"no model is called {', '.join(unknown)}; there are {', '.join(known)}")
+
+
+def _rows(
+    what: Benchmark,
+    model: list[str] | None,
+    candidates: list[int] | None,
+    captions: int,
+    sizes: "Sizes",
+    rounds: int,
+    best: "Best",
+) -> tuple[Iterator[dict[str, Any]], int]:
+    """The rows of the report, each measured when it is asked for, and how many there will be."""
+    from models.bench.evaluation import MODELS as EVALUATED  # noqa: PLC0415
+    from models.bench.evaluation import evaluation  # noqa: PLC0415
+    from models.bench.rerank import rerank  # noqa: PLC0415
+    from models.bench.training import MODELS as TRAINED  # noqa: PLC0415
+    from models.bench.training import training  # noqa: PLC0415
+    from models.rerankers.registry import RERANKERS  # noqa: PLC0415
+
+    match what:
+        case Benchmark.RERANK:
+            names, counts = model or list(RERANKERS), candidates or [100, 1000]
+            rows = rerank(names, counts, sizes, rounds, best)
+        case Benchmark.TRAIN:
+            names, counts = model or list(TRAINED), candidates or [128]
+            rows = training(names, counts, sizes, rounds, best)
+        case Benchmark.EVALUATE:
+            names, counts = model or list(EVALUATED), candidates or [1000]
+            rows = evaluation(names, counts, captions, sizes, best)
+    return rows, len(names) * len(counts)
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """The machine in one line, and a table."""
+    """Print the machine in one line, and a table."""
     print(", ".join(f"{name} {value}" for name, value in report["hardware"].items()))
     columns = list(report["rows"][0])
     print_table(
-        *(name.replace("_", " ") for name in columns), rows=[[cell(v) for v in row.values()] for row in report["rows"]]
+        *(name.replace("_", " ") for name in columns),
+        rows=[[format_cell(value) for value in row.values()] for row in report["rows"]],
     )
 
 
-def cell(value: Any) -> str:
-    """Three digits of what was measured; a dash for what could not be."""
+def format_cell(value: Any) -> str:
+    """A number with three digits; a dash for None."""
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < FULL_DIGITS else f"{value:.0f}"
     return "-" if value is None else str(value)

@@ -1,22 +1,25 @@
-"""What a model's scores mean, found and kept beside its weights: calibrate."""
+"""`regard calibrate`: what a model's scores mean, kept beside its weights."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.commands.evaluate import Captions, Chosen, Features, Precomp, captioned
-from service.cli.output import AsJson, Device, note, print_json, print_table
+from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
+from service.cli.options import AsJson, CaptionsFile, Device, FeaturesFolder, PrecompFolder
+from service.cli.output import print_json, print_note, print_table, show_progress
+from service.errors import UserError, user_input
+from service.model_names import check_checkpoint
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from models.evaluation.fit_calibration import Plan
 
 
-@app.command()
 def calibrate(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of a model.")],
-    features: Features = None,
-    captions: Captions = None,
-    precomp: Precomp = None,
+    features: FeaturesFolder = None,
+    captions: CaptionsFile = None,
+    precomp: PrecompFolder = None,
     split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
     bank_split: Annotated[str, typer.Option(help="Split whose captions the bank against hubs is made of.")] = "train",
     bank: Annotated[int, typer.Option(min=1, help="How many typical sentences stand for them.")] = 160,
@@ -31,47 +34,66 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
+    source = require_source(precomp, captions, features)
+    check_checkpoint(folder)
+    source.check(Selection(split))
+    if share > 0:
+        source.check(Selection(bank_split))
     from models.evaluation.fit_calibration import Plan  # noqa: PLC0415 - PyTorch comes with it
-    from models.evaluation.fit_calibration import calibrate as found  # noqa: PLC0415
-    from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
     plan = Plan(share=share, by=by, best=best, bank=bank, held_out=held_out, seed=seed)
-    matcher = load_plain(folder, device_of(device))
-    data = captioned(precomp, features, captions, Chosen(split))
-    reads = matcher.extractor_digest
-    if data.extractor_digest != reads:
-        raise ValueError(f"{folder} reads features of detector {reads}, these are of {data.extractor_digest}")
-    sentences = sentences_of(precomp, captions, bank_split) if share > 0 else []
-    calibration, hubs_bank, report = found(matcher, data, sentences, plan)
-    report["digest"] = save_calibration(folder, calibration, hubs_bank)
+    report = _calibrate(folder, source, split, bank_split, plan, device_of(device))
     if as_json:
         print_json(report)
     else:
         print_report(report)
-        note(f"calibration.json is in {folder}; views of it are built anew")
+        print_note(f"calibration.json is in {folder}; views of it are built anew")
 
 
-def sentences_of(precomp: Path | None, captions: Path | None, split: str) -> list[str]:
-    """All captions of a split: of a folder in SCAN's layout, or of a captions file."""
-    from models.datasets.captions import read_captions  # noqa: PLC0415
-    from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
+def _calibrate(
+    folder: Path, source: CaptionedSource, split: str | None, bank_split: str, plan: "Plan", device: str
+) -> dict[str, Any]:
+    """Fit the calibration and save it; the report."""
+    from models.evaluation.fit_calibration import calibrate as fit_calibration  # noqa: PLC0415
+    from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
 
-    if precomp is not None:
-        return read_precomp(precomp, split).sentences()[0]
-    assert captions is not None  # without it there were no pictures either
-    return [text for line in read_captions(captions, split) for text in line.captions]
+    with show_progress() as progress:
+        with progress.activity("loading the model"), user_input(folder):
+            matcher = load_plain(folder, device)
+        data = source.load(Selection(split))
+        check_fits(matcher, data, folder)
+        with user_input():
+            plan.halves(len(data))  # which refuses too few pictures
+        sentences = _sentences(source, bank_split) if plan.share > 0 else []
+        if plan.share > 0 and len(sentences) < plan.bank:
+            raise UserError(f"the bank is to have {plan.bank} typical sentences, and there are {len(sentences)}")
+        if plan.share > 0 and plan.by == "scores" and not matcher.reranker.projects:
+            raise UserError(f"{folder} does not encode regions as it encodes words: find hubs with --by embeddings")
+        with progress.activity("calibrating"):
+            calibration, hubs_bank, report = fit_calibration(matcher, data, sentences, plan, progress=progress.report)
+    report["digest"] = save_calibration(folder, calibration, hubs_bank)
+    return report
+
+
+def _sentences(source: CaptionedSource, split: str) -> list[str]:
+    """All captions of a split."""
+    if source.precomp is not None:
+        return source.load(Selection(split)).sentences()[0]
+    assert source.captions is not None
+    return [text for line in Selection(split).lines(source.captions) for text in line.captions]
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """Recall with and without hubs, then what was predicted for pictures not fitted on, and what was so."""
-    fitted, kept = report["pictures"]["fitted"], report["pictures"]["held_out"]
-    print(f"{report['model']} {report['digest']}: fitted on {fitted} pictures, judged by {kept} others")
+    """Print recall with and without hubs, then predicted and observed probabilities of pictures not fitted on."""
+    num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
+    print(f"{report['model']} {report['digest']}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
     rows = [[half, *(f"{value:.1f}" for value in sums.values())] for half, sums in report["rsum"].items()]
     print_table("rsum", "hubs left in", "as served", rows=rows)
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
-        for size, found in report["held_out"][direction].items():
-            print(f"\n{what}, {size} pictures: calibration error {found['error']:.3f} of {found['answers']} answers")
+        for size, result in report["held_out"][direction].items():
+            error, answers = result["error"], result["answers"]
+            print(f"\n{what}, {size} pictures: calibration error {error:.3f} of {answers} answers")
             print_table(
                 "from",
                 "predicted",
@@ -79,6 +101,6 @@ def print_report(report: dict[str, Any]) -> None:
                 "answers",
                 rows=[
                     [f"{row['from']:.1f}", f"{row['predicted']:.3f}", f"{row['observed']:.3f}", str(row["count"])]
-                    for row in found["reliability"]
+                    for row in result["reliability"]
                 ],
             )

@@ -1,19 +1,17 @@
-"""Other people's files: checkpoints and features converted, arrays scored."""
+"""`regard convert`: other people's checkpoints and features in the layouts that Regard reads."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from service.cli.output import Device, note, progress
-
-app = typer.Typer()
+from service.cli.output import print_note, show_progress
+from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 FEATURES = "tsv"
 
 
-@app.command()
 def convert(
     kind: Annotated[str, typer.Argument(help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features.")],
     files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="One checkpoint, or TSVs.")],
@@ -31,41 +29,29 @@ def convert(
     elif vocab is None or len(files) != 1:
         raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
     else:
+        _convert_checkpoint(kind, files[0], vocab, out, extractor)
+
+
+def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor: str) -> None:
+    if not vocab.is_file():
+        raise UserError(f"there is no vocabulary {vocab}")
+    if (out / "config.json").exists():
+        raise UserError(f"{out} holds a checkpoint already")
+    with show_progress() as progress, progress.activity("converting"):
         from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - PyTorch comes with it
 
-        note(f"{out}: digest {convert_checkpoint(kind, files[0], vocab, out, extractor)}")  # type: ignore[arg-type]
-
-
-@app.command()
-def score(
-    weights: Annotated[Path, typer.Option(exists=True, file_okay=False, help="Folder of a checkpoint.")],
-    features: Annotated[
-        Path, typer.Option(exists=True, dir_okay=False, help="Array [pictures, regions, numbers], as .npy.")
-    ],
-    captions: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="A caption a line.")],
-    out: Annotated[Path, typer.Option(help="Where to write the scores [pictures, captions], as .npy.")],
-    device: Device = "auto",
-) -> None:
-    """Score all pictures with all captions, in float64 as the published evaluations do."""
-    import numpy as np  # noqa: PLC0415
-
-    from models.evaluation.score_matrix import score_all  # noqa: PLC0415
-    from service.api.services import device_of  # noqa: PLC0415
-
-    if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent} to write {out.name} to")
-    with progress() as bars:
-        task = bars.add_task("scoring", total=len(np.load(features, mmap_mode="r")))
-        scores = score_all(
-            weights, features, captions, device_of(device), lambda done: bars.update(task, completed=done)
-        )
-    np.save(out, scores)
+        with user_input(file):
+            digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]
+    print_note(f"{out}: digest {digest}")
 
 
 def _convert_features(files: list[Path], out: Path, regions: int, objects: Path | None, extractor: str) -> None:
-    from models.datasets.bottom_up_tsv import convert_tsv  # noqa: PLC0415
+    if objects is not None and not objects.is_file():
+        raise UserError(f"there is no file {objects}")
+    with show_progress() as progress, user_input():
+        task = progress.add_task("converting", None)
+        from models.datasets.bottom_up_tsv import convert_tsv  # noqa: PLC0415 - PyTorch comes with it
 
-    with progress() as bars:
-        task = bars.add_task("converting", total=None)
         for done in convert_tsv(files, out, num_regions=regions, objects=objects, extractor=extractor):
-            bars.update(task, completed=done)
+            task.update(done)
+        task.finish()

@@ -1,4 +1,4 @@
-"""Is everything here that Regard needs?"""
+"""`regard doctor`: whether everything is there that Regard needs."""
 
 import platform
 import sys
@@ -7,20 +7,24 @@ from typing import Any
 
 import typer
 
-from service.cli.output import AsJson, print_json, print_table
-from service.cli.settings_options import settings_flags
+from service.cli.options import AsJson
+from service.cli.output import print_json, print_table, show_progress
+from service.cli.settings_options import with_settings
+from service.errors import UserError
 from service.settings import Settings
-
-app = typer.Typer()
 
 Check = Callable[[Settings], str]
 
 
-@app.command()
-@settings_flags("role", "host", "port")
+@with_settings("role", "host", "port")
 def doctor(settings: Settings, as_json: AsJson = False) -> None:
     """Check what Regard needs. Says of each part, as these settings have it, whether it works."""
-    found = [examined(name, check, settings) for name, check in CHECKS.items()]
+    found = []
+    with show_progress() as progress:
+        task = progress.add_task("checking", len(CHECKS))
+        for name, check in CHECKS.items():
+            found.append(run_check(name, check, settings))
+            task.advance()
     if as_json:
         print_json({"healthy": all(one["ok"] for one in found), "checks": found})
     else:
@@ -34,11 +38,11 @@ def doctor(settings: Settings, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def examined(part: str, check: Check, settings: Settings) -> dict[str, Any]:
-    """One part: what was found, or what is wrong with it."""
+def run_check(part: str, check: Check, settings: Settings) -> dict[str, Any]:
+    """The result of one check: what was found, or what is wrong."""
     try:
         return {"part": part, "ok": True, "found": check(settings)}
-    except (ValueError, OSError, RuntimeError, ImportError) as fault:
+    except (UserError, ValueError, OSError, RuntimeError, ImportError) as fault:
         return {"part": part, "ok": False, "found": f"{fault}" or type(fault).__name__}
 
 

@@ -1,4 +1,4 @@
-"""Models made: train."""
+"""`regard train`."""
 
 import json
 from collections.abc import Iterator
@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from models.datasets.captions import read_captions
 from models.training.recipes import RECIPES, Recipe
-from service.cli.commands.evaluate import Captions, Chosen, Features, KeptRegions, Out, Precomp, captioned
-from service.cli.output import Device, note, progress
+from service.cli.captioned_source import CaptionedSource, Selection, require_source
+from service.cli.options import CaptionsFile, Device, FeaturesFolder, NumRegions, OutFolder, PrecompFolder
+from service.cli.output import print_note, show_progress
+from service.errors import UserError, user_input
+from service.model_names import check_checkpoint
 
 if TYPE_CHECKING:
-    from models.datasets.captioned_features import CaptionedFeatures
     from models.training.logs import Log
 
-app = typer.Typer()
 R = TypeVar("R")
 
 FIELDS = ", ".join(
     f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
 )
-TRAINED = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers).
+EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers).
 MODEL is one of {", ".join(sorted({recipe.model for recipe in RECIPES.values()}))}; camp-released-fusion-f30k is a stage
 between two.
 
@@ -33,13 +35,12 @@ OUT gets the best weights so far (best), all that is needed to go on (last.pt), 
 tensorboard where that is installed. It stops after `patience` validations without a better sum of recalls."""
 
 
-@app.command(epilog=TRAINED)
 def train(
     recipe: Annotated[str, typer.Argument(help="`backbone`, `detector`, or a recipe for a matching model.")],
-    out: Out,
-    captions: Captions = None,
-    features: Features = None,
-    precomp: Precomp = None,
+    out: OutFolder,
+    captions: CaptionsFile = None,
+    features: FeaturesFolder = None,
+    precomp: PrecompFolder = None,
     start: Annotated[
         Path | None,
         typer.Option("--from", exists=True, file_okay=False, help="Weights that it starts from; an OUT for backbone."),
@@ -52,29 +53,33 @@ def train(
     teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
-    regions: KeptRegions = None,
+    regions: NumRegions = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Change the recipe: name=value, repeatable.")
     ] = None,
     device: Device = "auto",
 ) -> None:
     """Train the detector, its backbone or a model. A run that was stopped goes on where it was."""
-    if recipe in ("backbone", "detector"):
-        if backbone is None or captions is None:
-            raise typer.BadParameter(f"the {recipe} is trained with --captions and --backbone")
-        if recipe == "backbone":
-            _tune_backbone(captions, (split, dev), backbone, out, change or [], device, start)
-        elif teacher is None:
-            raise typer.BadParameter("the detector is trained with --teacher")
-        else:
-            _train_detector(captions, split, backbone, teacher, out, change or [], device)
+    changes = change or []
+    if recipe not in ("backbone", "detector"):
+        selections = Selection(split, regions=regions), Selection(dev, regions=regions)
+        source = require_source(precomp, captions, features)
+        _train_matcher(recipe, source, selections, out, changes, device, start, word_vectors)
         return
-    data = [captioned(precomp, features, captions, Chosen(name, regions=regions)) for name in (split, dev)]
-    _train_matcher(recipe, data, out, change or [], device, start, word_vectors)
+    if backbone is None or captions is None:
+        raise typer.BadParameter(f"the {recipe} is trained with --captions and --backbone")
+    _check_file(backbone)
+    if recipe == "backbone":
+        _tune_backbone(captions, (split, dev), backbone, out, changes, device, start)
+    elif teacher is None:
+        raise typer.BadParameter("the detector is trained with --teacher")
+    else:
+        _check_file(teacher)
+        _train_detector(captions, split, backbone, teacher, out, changes, device)
 
 
-def changed(recipe: R, changes: list[str]) -> R:
-    """The recipe with fields replaced by name=value; ValueError names one that it has not, or a value that is none."""
+def change_recipe(recipe: R, changes: list[str]) -> R:
+    """The recipe with fields replaced by name=value; UserError names one that it has not, or a value that is none."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
     fields = asdict(recipe)  # type: ignore[call-overload]
@@ -82,7 +87,7 @@ def changed(recipe: R, changes: list[str]) -> R:
     for change in changes:
         name, equals, text = change.partition("=")
         if not equals or name not in fields:
-            raise ValueError(f"--set {change}: write name=value, with a name among {', '.join(fields)}")
+            raise UserError(f"--set {change}: write name=value, with a name among {', '.join(fields)}")
         try:
             value = json.loads(text)
         except ValueError:
@@ -92,21 +97,31 @@ def changed(recipe: R, changes: list[str]) -> R:
         return TypeAdapter(type(recipe)).validate_python(fields | values)
     except ValidationError as problem:
         wrong = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}".lstrip(": ") for error in problem.errors()]
-        raise ValueError(f"--set: {'; '.join(wrong)}") from None
+        raise UserError(f"--set: {'; '.join(wrong)}") from None
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
 
 
 def _train_detector(
     captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
 ) -> None:
-    from models.datasets.captions import read_captions  # noqa: PLC0415
+    folder = captions.parent
+    with user_input(captions):
+        photographs = {line.image: folder / line.image for line in read_captions(captions, split)}
+    from models.extractors.backbones.registry import build_backbone  # noqa: PLC0415 - PyTorch comes with it
     from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
     from models.training.detector.trainer import train_detector  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
-    folder = captions.parent
+    recipe = change_recipe(DetectorRecipe(), changes)
+    with user_input(backbone):
+        build_backbone(recipe.backbone, backbone)  # once more later; here it refuses other files
     train_detector(
-        changed(DetectorRecipe(), changes),
-        photographs={line.image: folder / line.image for line in read_captions(captions, split)},
+        recipe,
+        photographs=photographs,
         backbone_file=backbone,
         teacher_file=teacher,
         out=out,
@@ -123,55 +138,76 @@ def _tune_backbone(
     device: str,
     start: Path | None,
 ) -> None:
-    from models.datasets.captions import read_captions  # noqa: PLC0415
-    from models.training.backbone.recipe import BackboneRecipe  # noqa: PLC0415
+    with user_input(captions):
+        train, dev = (read_captions(captions, split) for split in splits)
+    from models.training.backbone.recipe import BackboneRecipe  # noqa: PLC0415 - PyTorch comes with it
     from models.training.backbone.trainer import BackboneTraining  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
-    train, dev = (read_captions(captions, split) for split in splits)
-    recipe = changed(BackboneRecipe(), changes)
-    tuning = BackboneTraining(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
-    with _course(out, tuning.total_steps) as log:
-        tuning.run(log)
+    recipe = change_recipe(BackboneRecipe(), changes)
+    with user_input():
+        training = BackboneTraining(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
+    with _log_with_progress(out, training.total_steps) as log:
+        training.run(log)
 
 
 def _train_matcher(
     name: str,
-    data: "list[CaptionedFeatures]",
+    source: CaptionedSource,
+    selections: tuple[Selection, Selection],
     out: Path,
     changes: list[str],
     device: str,
     start: Path | None,
     word_vectors: Path | None,
 ) -> None:
-    from models.matching.checkpoint import load_plain  # noqa: PLC0415
+    recipe = _check_recipe(name, changes, start, word_vectors)
+    source.check(selections[0])
+    source.check(selections[1], all_captioned=True)
+    from models.matching.checkpoint import load_plain  # noqa: PLC0415 - PyTorch comes with it
     from models.training.trainer import Training  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
-    if name not in RECIPES:
-        raise ValueError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")
-    initial = load_plain(start) if start else None
-    recipe = changed(RECIPES[name], changes)
-    training = Training(recipe, data[0], data[1], out, device_of(device), initial, word_vectors)
+    train, dev = (source.load(selection) for selection in selections)
+    if train.feature_dim != dev.feature_dim:
+        raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
+    with user_input():
+        initial = load_plain(start) if start else None
+        training = Training(recipe, train, dev, out, device_of(device), initial, word_vectors)
     if word_vectors is not None:
         vocabulary = training.matcher.vocabulary
-        note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
+        print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
         if recipe.near is not None:
-            note(f"{len(vocabulary.near_words)} other words are read as near ones")
-    with _course(out, training.total_steps) as log:
+            print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
+    with _log_with_progress(out, training.total_steps) as log:
         training.run(log)
 
 
+def _check_recipe(name: str, changes: list[str], start: Path | None, word_vectors: Path | None) -> Recipe:
+    """The recipe of that name with its changes. UserError where it does not exist or lacks what it starts from."""
+    if name not in RECIPES:
+        raise UserError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")
+    recipe = change_recipe(RECIPES[name], changes)
+    if start is not None:
+        check_checkpoint(start)
+    if (recipe.starts_from is None) != (start is None):
+        what = f"the weights of {recipe.starts_from}, give them" if recipe.starts_from else "random weights, give none"
+        raise UserError(f"the recipe {name} starts from {what} with --from")
+    if recipe.near is not None and recipe.starts_from is None and word_vectors is None:
+        raise UserError(f"the recipe {name} reads unknown words as near ones: give --word-vectors")
+    return recipe
+
+
 @contextmanager
-def _course(out: Path, steps: int) -> "Iterator[Log]":
-    """A log of what happens to files in `out`, with a progress bar."""
+def _log_with_progress(out: Path, steps: int) -> "Iterator[Log]":
+    """A log that writes to files in `out` and moves a progress bar."""
     from models.training.logs import open_log  # noqa: PLC0415
 
-    with open_log(out) as log, progress() as bars:
-        task = bars.add_task("training", total=steps)
+    with open_log(out) as log, show_progress() as progress:
+        task = progress.add_task("training", steps)
 
-        def logged(entry: dict[str, Any]) -> None:
-            bars.update(task, completed=entry["step"])
+        def log_and_show(entry: dict[str, Any]) -> None:
+            task.update(entry["step"])
             log(entry)
 
-        yield logged
+        yield log_and_show

@@ -1,16 +1,15 @@
-"""Word vectors made from captions, and what they make of words."""
+"""`regard words`: word vectors learnt from captions."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from service.cli.output import note, print_table
+from models.datasets.captions import read_sentences
+from service.cli.output import print_note, print_table, show_progress
+from service.errors import UserError, user_input
 
-app = typer.Typer()
 
-
-@app.command()
 def words(
     captions: Annotated[
         list[Path],
@@ -25,14 +24,19 @@ def words(
     ask: Annotated[list[str] | None, typer.Option(help="Show what is near this word, repeatable.")] = None,
 ) -> None:
     """Learn word vectors from captions alone. Beside OUT, OUT.parts gives vectors to words that do not occur."""
-    from models.datasets.captions import read_sentences  # noqa: PLC0415
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent} to write {out.name} to")
+    texts: list[str] = []
+    for path in captions:
+        with user_input(path):
+            texts += read_sentences(path, split)
     from models.training.caption_word_vectors import learn_word_vectors, nearest_words  # noqa: PLC0415 - imports torch
 
-    sentences = [text for path in captions for text in read_sentences(path, split)]
-    vectors, parts = learn_word_vectors(sentences, dim, least)
+    with show_progress() as progress, progress.activity("learning word vectors"):
+        vectors, parts = learn_word_vectors(texts, dim, least)
     vectors.save(out)
     parts.save(out.with_name(out.name + ".parts"))
-    note(f"{out}: vectors of {len(vectors.words)} words")
+    print_note(f"{out}: vectors of {len(vectors.words)} words")
     if ask:
         rows = [
             [word, " ".join(f"{near} {cosine:.2f}" for near, cosine in nearest_words(vectors, parts, word))]

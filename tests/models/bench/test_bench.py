@@ -16,7 +16,8 @@ from models.bench.timing import Best, Turns, hardware, in_turns, processor
 from models.bench.training import MODELS, random_batch, step
 from models.rerankers.base import Reranker
 from models.rerankers.registry import RERANKERS
-from service.cli.commands import measuring
+from service.cli.commands.bench import print_report
+from service.cli.main import app
 
 SIZES = Sizes(pairs=6, regions=5, words=4, width=16)
 
@@ -131,7 +132,7 @@ def test_the_program_prints_rows(
     monkeypatch.setattr(timing, "READ_NUMBERS", 1 << 10)
     sizes = {"candidates": 5, "captions": 9, "regions": 3, "words": 4, "width": 16, "rounds": 1}
     arguments = [what, "--model=scan-t2i-avg", "--model=bfan-prob", *(f"--{name}={n}" for name, n in sizes.items())]
-    measuring.app([*arguments, "--json"], standalone_mode=False)
+    app(["bench", *arguments, "--json"], standalone_mode=False)
     report = json.loads(capsys.readouterr().out)
     assert report["hardware"]["torch"] == torch.__version__
     assert [(row["model"], row["candidates"]) for row in report["rows"]] == [("scan-t2i-avg", 5), ("bfan-prob", 5)]
@@ -142,7 +143,7 @@ def test_the_program_prints_rows(
 
 def test_a_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"model": "sman", "us_per_pair": 12345.6, "literal_peak_mb": None}]
-    measuring.print_report({"hardware": {"cpu": "Some CPU", "cores": 2}, "rows": rows})
+    print_report({"hardware": {"cpu": "Some CPU", "cores": 2}, "rows": rows})
     assert capsys.readouterr().out.splitlines() == [
         "cpu Some CPU, cores 2",
         "model  us per pair  literal peak mb",

@@ -11,7 +11,8 @@ from models.rerankers.registry import RERANKERS, build
 from models.training.backbone.recipe import BackboneRecipe
 from models.training.detector.recipe import DetectorRecipe
 from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
-from service.cli.commands.train import changed
+from service.cli.commands.train import change_recipe
+from service.errors import UserError
 from tests.support.project_files import ROOT
 
 PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}
@@ -79,12 +80,14 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
     ],
 )
 def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        changed(RECIPES["scan-t2i-avg-flickr8k"], [change])
+    with pytest.raises(UserError, match=re.escape(message)):
+        change_recipe(RECIPES["scan-t2i-avg-flickr8k"], [change])
 
 
 def test_changes_are_taken_as_what_they_stand_for() -> None:
-    recipe = changed(RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"])
+    recipe = change_recipe(
+        RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"]
+    )
     assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
-    assert changed(BackboneRecipe(), ["rate=1e-4"]) == BackboneRecipe(rate=1e-4)
-    assert changed(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)
+    assert change_recipe(BackboneRecipe(), ["rate=1e-4"]) == BackboneRecipe(rate=1e-4)
+    assert change_recipe(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)

@@ -77,6 +77,7 @@ def learned(name: str) -> Matcher:
 DISTINCT = list({repr(small(RECIPES[name])): name for name in sorted(RECIPES, reverse=True)}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(DISTINCT))
 def test_a_recipe_learns_a_small_set_by_heart(name: str) -> None:
     report = evaluate(learned(name), synthetic(), shortlists=(10,))

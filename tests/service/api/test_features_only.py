@@ -11,7 +11,7 @@ from models.datasets.feature_collection import open_collection
 from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
-from service.cli.commands.search import reasons
+from service.cli.hits import explanation_lines
 from service.errors import Misconfigured
 from service.settings import Settings
 from service.worker.repair import repair_regions
@@ -44,7 +44,9 @@ def test_they_are_found_by_words_and_explained_as_far_as_they_say(web: Web) -> N
         assert why["regions"] == [{"box": None, "label": "region", "confidence": None}] * 4
         assert np.array(why["attention"]).shape == (len(why["words"]), 4)
         assert sum(why["contributions"]) == pytest.approx(best["score"], abs=1e-5)
-        assert [line.split()[::2] for line in reasons(why)] == [[word, "region"] for word in pair]  # and no box
+        assert [line.split()[::2] for line in explanation_lines(why)] == [
+            [word, "region"] for word in pair
+        ]  # and no box
 
 
 def test_they_are_asked_with_by_their_ids(web: Web) -> None:

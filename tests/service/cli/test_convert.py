@@ -82,7 +82,9 @@ def test_folders_in_scans_layout_train_and_are_evaluated(
     capsys.readouterr()
     both = ["--model", "run1/best+run2/best", "--precomp", ".", "--split", "testall", "--fold5", "--json"]
     assert regard(monkeypatch, "evaluate", *both, "--device", "cpu") == 0
-    report = json.loads(capsys.readouterr().out)
+    said, noted = capsys.readouterr()
+    assert noted.splitlines() == ["scoring pairs 100% 500/500", "computing recalls 100% 4/4"]
+    report = json.loads(said)
     assert (report["images"], report["captions"]) == (10, 50)
     assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
     assert report["model"] == "scan-i2t-avg+scan-i2t-avg"

@@ -14,26 +14,26 @@ import service.api.services
 from index.lock import WriterLock
 from service.api.services import Loaded
 from service.cli.commands import doctor
-from service.cli.settings_options import flag_of
+from service.cli.settings_options import flag_name
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer, free_port
-from tests.support.running_server import running
+from tests.support.running_server import running_server
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(tmp_path_factory.mktemp("data")) as address:
+    with running_server(tmp_path_factory.mktemp("data")) as address:
         yield address
 
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""
-    loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])  # type: ignore[dict-item]
+    loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])
     monkeypatch.setattr(service.api.services, "detector_of", lambda folder, device: FakeExtractor())
     monkeypatch.setattr(Loaded, "from_settings", lambda settings, stored=True: loaded)
 
@@ -59,9 +59,9 @@ def test_help_lists_the_commands_and_loads_no_model() -> None:
 def test_every_setting_is_a_flag_with_its_words(regard: Regard, command: str, left_out: set[str]) -> None:
     _, said, _ = regard(command, "--help")
     flags = {line.split()[0] for line in said.splitlines() if line.startswith("  --")}
-    assert {flag_of(name) for name in Settings.model_fields if name not in left_out} <= flags
+    assert {flag_name(name) for name in Settings.model_fields if name not in left_out} <= flags
     assert "REGARD_MAX_BODY_BYTES" in said
-    assert not {flag_of(name) for name in left_out} & flags
+    assert not {flag_name(name) for name in left_out} & flags
 
 
 def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_doctor_asks_redis(redis_server: RedisServer) -> None:
     redis = doctor.CHECKS["redis"]
     assert redis(Settings()) == "not used"
     assert "answers" in redis(Settings(redis_url=redis_server.url))
-    gone = doctor.examined("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    gone = doctor.run_check("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
     assert not gone["ok"]
 
 

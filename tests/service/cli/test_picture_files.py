@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from service.cli.picture_files import picture_files
+from service.errors import UserError
 
 
 def make(folder: Path, *names: str) -> None:
@@ -45,5 +46,5 @@ def test_a_name_that_is_no_text_can_still_be_sent(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"gone\.jpg"):
+    with pytest.raises(UserError, match=r"gone\.jpg"):
         list(picture_files([tmp_path / "gone.jpg"]))

@@ -153,6 +153,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     features = np.random.default_rng(0).random((240, 4, 16), dtype=np.float32)
     source = scan_layout(tmp_path / "precomp", features)

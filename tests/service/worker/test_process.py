@@ -100,6 +100,7 @@ def test_a_stop_lets_the_batch_in_hand_finish(store: Store) -> None:
     store.check(pictures)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_at_any_moment_loses_and_repeats_nothing(store: Store) -> None:
     rng = random.Random(7)
     pictures: dict[str, PIL.Image.Image] = {}
@@ -162,6 +163,7 @@ def test_a_redis_that_comes_and_goes_loses_no_picture(store: Store, redis_server
     store.check(pictures)
 
 
+@pytest.mark.slow
 def test_a_worker_ends_with_the_process_that_started_it(store: Store) -> None:
     command = [sys.executable, "-m", "tests.support.fake_worker_process", str(store.folder), "--once"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:

@@ -1,0 +1,116 @@
+"""Captioned pictures that options name: checked before PyTorch is imported, then loaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
+from service.errors import UserError, user_input
+
+if TYPE_CHECKING:
+    from models.datasets.captioned_features import CaptionedFeatures
+    from models.matching.matcher import Matcher
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The pictures of a captions file, and the regions of their features, that a command uses."""
+
+    split: str | None = None
+    gallery: tuple[str, ...] = ()
+    """Splits whose pictures are searched as well, without their captions."""
+    first: int | None = None
+    """How many pictures of the split, the first ones; None for all."""
+    regions: int | None = None
+    """How many regions of each picture, the first ones; None for all."""
+
+    def lines(self, captions: Path) -> list[CaptionLine]:
+        """The pictures with captions, then the others of the gallery. UserError names a bad line."""
+        with user_input(captions):
+            lines = read_captions(captions, self.split)[: self.first]
+            others = [line for split in self.gallery for line in read_captions(captions, split)]
+        names = {line.image for line in lines}
+        return lines + [replace(line, captions=()) for line in others if line.image not in names]
+
+
+@dataclass(frozen=True)
+class CaptionedSource:
+    """A source of captioned pictures: a folder in SCAN's layout, or a captions file with features or photographs."""
+
+    precomp: Path | None
+    captions: Path | None
+    features: Path | None
+    images: Path | None = None
+
+    def check(self, selection: Selection, all_captioned: bool = False) -> None:
+        """UserError where something is missing or a line of the captions is wrong. Imports nothing heavy.
+
+        With `all_captioned` every picture must have a caption.
+        """
+        if self.precomp is not None:
+            _check_files(self.precomp, [f"{_precomp_split(selection)}_{part}" for part in ("ims.npy", "caps.txt")])
+            return
+        assert self.captions is not None
+        lines = selection.lines(self.captions)
+        if all_captioned and (bare := next((line.image for line in lines if not line.captions), None)):
+            raise UserError(f"{self.captions}: {bare} has no caption")
+        if self.features is not None:
+            _check_files(self.features, ["manifest.json", "ids.txt"])
+        else:
+            assert self.images is not None
+            self.photographs(lines)
+
+    def photographs(self, lines: Sequence[CaptionLine]) -> dict[str, Path]:
+        """Name -> file of the pictures, where there is a folder of them. UserError names a missing one."""
+        assert self.images is not None
+        with user_input():
+            return captioned_photographs(self.images, lines)
+
+    def load(self, selection: Selection) -> "CaptionedFeatures":
+        """The features of the selected pictures with their captions. UserError."""
+        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.feature_store import open_features  # noqa: PLC0415
+        from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
+
+        with user_input(self.precomp or self.features):
+            if self.precomp is not None:
+                data = read_precomp(self.precomp, _precomp_split(selection))
+                data = data.first(selection.first) if selection.first else data
+            else:
+                assert self.features is not None
+                assert self.captions is not None
+                data = CaptionedFeatures.join(open_features(self.features), selection.lines(self.captions))
+            return data.first_regions(selection.regions) if selection.regions else data
+
+
+def require_source(precomp: Path | None, captions: Path | None, features: Path | None) -> CaptionedSource:
+    """The source that the options of a command without photographs name; typer.BadParameter where they name none."""
+    if precomp is None and (features is None or captions is None):
+        raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
+    return CaptionedSource(precomp, captions, features)
+
+
+def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regions: int | None = None) -> None:
+    """UserError unless the model, called `name`, was trained on features of the same detector.
+
+    With `regions`, features of which only the first are left fit a model of as many, and one of all.
+    """
+    made = data.extractor_digest
+    if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
+        raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}")
+    if data.feature_dim != matcher.encoders.feature_dim:
+        wanted = matcher.encoders.feature_dim
+        raise UserError(f"{name} reads features of {wanted} numbers, these have {data.feature_dim}")
+
+
+def _precomp_split(selection: Selection) -> str:
+    return selection.split or "test"
+
+
+def _check_files(folder: Path, names: Sequence[str]) -> None:
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise UserError(f"{folder} holds no {' and no '.join(missing)}")

@@ -1,0 +1,91 @@
+"""`regard ingest-features`: pictures known by their features alone, written to a data directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.feature_extraction import load_detector
+from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
+from service.cli.options import AsJson
+from service.cli.output import print_note, show_progress
+from service.cli.settings_options import read_settings
+from service.errors import UserError, user_input
+from service.model_names import check_detector
+
+if TYPE_CHECKING:
+    from models.datasets.feature_collection import FeatureCollection
+    from service.settings import Settings
+
+
+def ingest_features(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            exists=True, help="A folder that `extract` or `convert tsv` wrote, one in SCAN's layout, or bottom-up TSVs."
+        ),
+    ],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Data directory to write to; REGARD_DATA_DIR if not given.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of SCAN's layout.")] = "test",
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help='JSON lines: {"image": name, "captions": [..]}; not for SCAN\'s.'
+        ),
+    ] = None,
+    extractor: Annotated[
+        str, typer.Option(help="Name of what made the features, for SCAN's layout and TSVs.")
+    ] = "bottom-up-36",
+    regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, for TSVs.")] = 36,
+    objects: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Names of a TSV's objects, a line each.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take in features without their pictures. They are searched by models made for such features.
+
+    Writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
+    """
+    settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
+    check_detector(settings.detector)
+    texts = captions_by_name(captions)
+    _check_sources(sources, split)
+    from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - PyTorch comes with it
+
+    with user_input():
+        collection = open_collection(
+            sources, split=split, extractor=extractor, num_regions=regions, objects=objects, captions=texts
+        )
+    finish_ingestion(_import(collection, settings, set(texts)), as_json)
+
+
+def _check_sources(sources: list[Path], split: str) -> None:
+    """UserError where the sources are of no layout that is known; nothing is read."""
+    first = sources[0]
+    if first.is_dir() and len(sources) > 1:
+        raise UserError("give one folder, or TSV files")
+    if first.is_dir() and not any((first / name).is_file() for name in ("manifest.json", f"{split}_ims.npy")):
+        raise UserError(f"{first} holds neither manifest.json, as `regard extract` writes, nor {split}_ims.npy")
+
+
+def _import(collection: "FeatureCollection", settings: "Settings", captioned: set[str]) -> IngestSummary:
+    """Write features to the data directory with a progress bar."""
+    from service.ingest.import_features import import_features  # noqa: PLC0415
+
+    summary, unused = IngestSummary(), set(captioned)
+    with show_progress() as progress:
+        task = progress.add_task("taking in", collection.total)
+        for batch in import_features(
+            collection, settings.data_dir, lambda: load_detector(settings.detector, settings.device)
+        ):
+            task.advance(len(batch.names))
+            unused.difference_update(batch.names)
+            summary.accepted += batch.accepted
+            summary.duplicates += batch.duplicates
+            summary.rejected += [vars(one) for one in batch.rejected]
+        task.finish()
+    if unused:
+        print_note(f"{len(unused)} captioned pictures are not among the features, as {min(unused)}")
+    return summary

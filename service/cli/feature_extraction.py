@@ -1,0 +1,41 @@
+"""The detector that commands load, and the extraction of region features with a progress bar."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.cli.output import Progress
+from service.errors import UserError, user_input
+
+if TYPE_CHECKING:
+    from models.extractors.base import Extractor
+
+
+def load_detector(folder: Path | None, device: str) -> "Extractor":
+    """The detector in a folder, the shipped one for None, on a device or on what `auto` means. UserError."""
+    from service.api.services import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
+
+    with user_input(folder):
+        return detector_of(folder, device_of(device))
+
+
+def extract_with_progress(
+    extractor: "Extractor", photographs: Mapping[str, Path], out: Path, progress: Progress
+) -> None:
+    """Write the features of photographs (name -> file) to `out`, or go on where an earlier run ended.
+
+    UserError where `out` was begun with other pictures or another detector, and for a file that is no picture.
+    """
+    from models.datasets.feature_store import begin_folder, extract_features  # noqa: PLC0415
+
+    with user_input():
+        begin_folder(extractor, tuple(photographs), out)
+    task = progress.add_task("finding regions", len(photographs))
+    for done in extract_features(extractor, photographs, out):
+        task.update(done)
+
+
+def check_has_pictures(photographs: Mapping[str, Path], folder: Path) -> None:
+    """UserError where there is no picture to extract features of."""
+    if not photographs:
+        raise UserError(f"no pictures in {folder}")

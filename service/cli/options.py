@@ -1,0 +1,37 @@
+"""Options and arguments that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+Url = Annotated[str, typer.Option("--url", help="The server to speak to.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
+NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
+ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, or auto.")]
+DetectorFolder = Annotated[
+    Path | None, typer.Option("--detector", help="Folder of the detector's weights; the shipped one if not given.")
+]
+PictureFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A picture file.")]
+CaptionsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--captions", exists=True, dir_okay=False, help='JSON lines: {"image": .., "captions": [..], "split": ..}.'
+    ),
+]
+FeaturesFolder = Annotated[
+    Path | None, typer.Option("--features", exists=True, file_okay=False, help="What `regard extract` wrote.")
+]
+PrecompFolder = Annotated[
+    Path | None,
+    typer.Option("--precomp", exists=True, file_okay=False, help="Features and captions in SCAN's layout instead."),
+]
+NumRegions = Annotated[
+    int | None,
+    typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: the whole picture alone."),
+]
+OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; what was begun there goes on.")]

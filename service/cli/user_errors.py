@@ -1,0 +1,39 @@
+"""Which exceptions tell of a mistake that the user can put right. Any other one is a bug, and shows its traceback."""
+
+from service.errors import UserError
+
+# Exceptions of `models` and `index` about what a user gave. Named rather than imported, which would load PyTorch.
+LIBRARY_ERRORS = frozenset(
+    {
+        "index.lock.Locked",
+        "index.schema.UnknownSchema",
+        "index.slab.LayoutMismatch",
+        "index.view_manifest.ViewMismatch",
+        "models.extractors.config.ExtractorUnavailable",
+        "models.extractors.precomputed.NoDetector",
+        "models.extractors.registry.UnknownExtractor",
+        "models.matching.calibration.Uncalibratable",
+        "models.matching.checkpoint.BadCheckpoint",
+        "models.rerankers.registry.UnknownModel",
+        "models.rerankers.registry.UnknownOption",
+        "models.safe_load.restricted_pickle.RefusedFile",
+        "models.training.caption_word_vectors.TooFewWords",
+        "models.training.checkpoints.UnusableCheckpoint",
+        "models.training.recipes.Diverged",
+    }
+)
+
+
+def is_user_error(error: BaseException) -> bool:
+    """Whether the user can put it right; what the operating system refuses (a file, a disk) counts among that."""
+    if isinstance(error, UserError | OSError):
+        return True
+    return any(f"{kind.__module__}.{kind.__qualname__}" in LIBRARY_ERRORS for kind in type(error).__mro__)
+
+
+def one_line(error: BaseException) -> str:
+    """The error's message in one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,77 @@
+"""Progress: bars on a terminal, a line now and then elsewhere, and nothing between results."""
+
+import contextlib
+import os
+import pty
+import sys
+import threading
+
+import pytest
+
+from service.cli.output import Progress, print_table, show_progress
+
+
+def test_a_line_is_written_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress(line_every_s=0.01) as progress:
+        task, unknown = progress.add_task("scoring", 4), progress.add_task("reading", None)
+        unknown.advance(3)
+        task.update(1)
+        noted = ""
+        while "scoring" not in noted or "reading" not in noted:
+            noted += capsys.readouterr().err
+        assert "scoring  25% 1/4\n" in noted
+        assert "reading 3, 0 s so far\n" in noted
+        task.advance()
+        task.finish()
+        unknown.finish()
+    said, noted = capsys.readouterr()
+    assert said == ""
+    assert noted.splitlines()[-2:] == ["scoring 100% 2/2", "reading 100% 3/3"]
+
+
+def fail_half_way(progress: Progress) -> None:
+    progress.add_task("scoring", 4).advance()
+    raise KeyError("a bug")
+
+
+def test_short_work_and_failures_write_little(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress() as progress, progress.activity("loading"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(KeyError), show_progress() as progress:
+        fail_half_way(progress)
+    assert capsys.readouterr() == ("", "")
+    assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
+
+
+def test_functions_of_the_models_report_tasks_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress() as progress:
+        for done in (1, 2):
+            progress.report("scoring pairs", done, 2)
+        progress.report("computing recalls", 1, 1)
+    assert capsys.readouterr().err.splitlines() == ["scoring pairs 100% 2/2", "computing recalls 100% 1/1"]
+
+
+def test_a_terminal_gets_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stderr, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", stderr)
+        patched.setenv("TERM", "xterm")
+        with show_progress() as progress:
+            with progress.activity("loading"):
+                task = progress.add_task("scoring", 3)
+            task.update(3)
+    written = b""
+    with contextlib.suppress(OSError):  # the end of what was written, once the terminal is closed
+        while True:
+            written += os.read(controller, 4096)
+    os.close(controller)
+    shown = written.decode()
+    assert "scoring" in shown
+    assert "3/3" in shown
+    assert "\x1b[" in shown  # it moves
+
+
+def test_columns_are_as_wide_as_their_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("a", "long head", rows=[["wide cell", "x"], ["", "y"]])
+    assert capsys.readouterr().out.splitlines() == ["a          long head", "wide cell  x", "           y"]

@@ -1,0 +1,202 @@
+"""A user's mistake is one line, a bug its traceback."""
+
+import importlib
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import models.evaluation.evaluate
+import models.training.trainer
+from index.lock import WriterLock
+from service.cli.user_errors import LIBRARY_ERRORS, is_user_error, one_line
+from service.errors import Misconfigured, UserError, user_input
+from service.ingest.import_features import import_features
+from tests.support.cli_runner import Regard
+from tests.support.fakes import FakeExtractor
+from tests.support.project_files import ROOT
+from tests.support.small_matchers import small_weights
+
+WIDTH = 4
+SMALL = ["epochs=1", "width=8", "word_dim=8", "embed_dim=4", "batch=5", "least_count=1", "decay_after=[]"]
+CHANGES = [word for change in SMALL for word in ("--set", change)]
+
+
+def precomp(folder: Path, split: str, pictures: int, width: int = WIDTH) -> None:
+    """A split of a folder in SCAN's layout."""
+    folder.mkdir(exist_ok=True)
+    features = np.random.default_rng(0).random((pictures, 2, width), dtype=np.float32)
+    np.save(folder / f"{split}_ims.npy", features)
+    (folder / f"{split}_caps.txt").write_text(
+        "".join(f"picture {n // 5} caption {n % 5}\n" for n in range(5 * pictures))
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with weights, features and captions of every kind that commands refuse."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    for split in ("train", "dev", "test"):
+        precomp(folder / "precomp", split, 11)
+    precomp(folder / "wide", "test", 5, width=WIDTH + 1)
+    for split in ("train", "dev"):
+        precomp(folder / "infinite", split, 5)
+        np.save(folder / "infinite" / f"{split}_ims.npy", np.full((5, 2, WIDTH), np.inf, np.float32))
+    weights = {"weights": "bottom-up-36", "others": "others"}
+    for name, extractor in weights.items():
+        small_weights(folder / name, "scan-t2i-avg", feature_dim=WIDTH, extractor=extractor)
+    small_weights(folder / "damaged", "scan-t2i-avg", feature_dim=WIDTH)
+    (folder / "damaged" / "vocabulary.json").write_text("{}")
+    (folder / "detector").mkdir()
+    (folder / "detector" / "config.json").write_text('{"kind": "nonsense"}')
+    (folder / "garbled").mkdir()
+    (folder / "garbled" / "config.json").write_text("{")
+    (folder / "captions.txt").write_text("a dog\n")
+    (folder / "blank.txt").write_text("a dog\n\n")
+    (folder / "nonsense.npy").write_text("nonsense")
+    (folder / "bare.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": []}) + "\n")
+    (folder / "blank.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": [" "]}) + "\n")
+    (folder / "nonsense.tsv").write_text("one\ttwo\n")
+    (folder / "vocab.json").write_text("[]")
+    (folder / "photos").mkdir()
+    (folder / "photos" / "a.jpg").write_bytes(b"hello")
+    for name, width in (("flat", None), ("wide", WIDTH + 1), ("endless", WIDTH)):
+        shape = (2, 3) if width is None else (2, 3, width)
+        array = np.zeros(shape, np.float32)
+        array[-1] = np.inf if name == "endless" else 0
+        np.save(folder / f"{name}.npy", array)
+    return folder
+
+
+SCORE = ["score", "--weights", "weights", "--out", "scores.npy", "--device", "cpu"]
+EVALUATE = ["evaluate", "--model", "weights", "--device", "cpu"]
+TRAIN = ["train", "scan-t2i-avg-f30k", "--device", "cpu", *CHANGES]
+CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "--device", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([*SCORE, "--features", "nonsense.npy", "--captions", "captions.txt"], "nonsense.npy"),
+        ([*SCORE, "--features", "flat.npy", "--captions", "captions.txt"], "flat.npy has shape (2, 3)"),
+        ([*SCORE, "--features", "wide.npy", "--captions", "captions.txt"], "scores features of shape"),
+        ([*SCORE, "--features", "endless.npy", "--captions", "captions.txt"], "picture 1 holds numbers that are not"),
+        ([*SCORE, "--features", "endless.npy", "--captions", "blank.txt"], "blank.txt:2: an empty line"),
+        ([*SCORE, "--features", "endless.npy", "--captions", "endless.npy"], "endless.npy"),
+        (["evaluate", "--model", "damaged", "--precomp", "precomp"], "the copy is damaged or edited"),
+        (["evaluate", "--model", "others", "--precomp", "precomp"], "reads features of detector others"),
+        ([*EVALUATE, "--precomp", "wide"], "reads features of 4 numbers, these have 5"),
+        ([*EVALUATE, "--precomp", "precomp", "--fold5"], "11 pictures do not make 5 equal folds"),
+        ([*EVALUATE, "--precomp", "precomp", "--regions", "9"], "of which 9 cannot be kept"),
+        ([*EVALUATE, "--images", "photos", "--captions", "bare.jsonl"], "a.jpg has no caption"),
+        ([*EVALUATE, "--images", "photos", "--captions", "blank.jsonl"], "blank.jsonl:1: expected"),
+        (["extract", "photos", "--out", "out", "--detector", "detector"], "holds an extractor of kind 'nonsense'"),
+        (["extract", "photos", "--out", "out", "--detector", "garbled"], "garbled"),
+        (["extract", "photos", "--out", "captions.txt"], "captions.txt"),
+        (["extract", "photos", "--out", "out"], "cannot identify image file"),
+        (CALIBRATE, "5 pictures to fit on and 6 to judge by"),
+        (["calibrate", "others", *CALIBRATE[2:]], "reads features of detector others"),
+        ([*TRAIN, "--precomp", "wide", "--split", "test", "--dev", "test", "--out", "trained"], "was begun on other"),
+        ([*TRAIN, "--precomp", "precomp", "--out", "trained", "--set", "seed=9"], "a training of another recipe"),
+        ([*TRAIN, "--precomp", "precomp", "--out", "new", "--word-vectors", "captions.txt"], "captions.txt"),
+        ([*TRAIN, "--precomp", "infinite", "--out", "new"], "the learning_rate is too high, or features"),
+        (["convert", "scan", "captions.txt", "--out", "new", "--vocab", "vocab.json"], "captions.txt"),
+        (["convert", "tsv", "nonsense.tsv", "--out", "new"], "nonsense.tsv:1: 2 columns"),
+        (["words", "captions.txt", "--out", "words.txt"], "vectors of 300 numbers need as many words"),
+        (["words", "endless.npy", "--out", "words.txt"], "endless.npy"),
+        (["ingest-features", "nonsense.tsv", "--data-dir", "data"], "nonsense.tsv:1: 2 columns"),
+        (["ingest-features", "precomp", "--data-dir", "locked"], "only one worker may write"),
+        (["ingest-features", "precomp", "--data-dir", "future"], "this version of Regard reads"),
+        (["ingest-features", "precomp", "--data-dir", "captions.txt"], "captions.txt"),
+    ],
+)
+def test_a_mistake_that_is_found_late_is_one_line_too(
+    regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(folder)
+    if "trained" in arguments and not Path("trained").exists():
+        assert regard(*TRAIN, "--precomp", "precomp", "--out", "trained")[0] == 0
+    Path("future").mkdir(exist_ok=True)
+    with sqlite3.connect("future/catalog.sqlite") as catalog:
+        catalog.execute("PRAGMA user_version = 999")
+    catalog.close()
+    with WriterLock(Path("locked")):
+        status, said, noted = regard(*arguments)
+    assert (status, said) == (1, "")
+    lines = [line for line in noted.splitlines() if not line.startswith(("training", "checking", "finding", "scoring"))]
+    assert len(lines) == 1, noted
+    assert lines[0].startswith("regard: ")
+    assert words in lines[0]
+
+
+def test_a_value_error_from_deep_inside_is_not_taken_for_a_mistake(
+    regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ValueError("deep inside")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(models.evaluation.evaluate, "score_in_blocks", broken)
+    with pytest.raises(ValueError, match="deep inside"):
+        regard(*EVALUATE, "--precomp", "precomp")
+    monkeypatch.setattr(models.training.trainer, "batch_losses", broken)
+    with pytest.raises(ValueError, match="deep inside"):
+        regard(*TRAIN, "--precomp", "precomp", "--out", "broken")
+
+
+def test_a_bug_shows_its_traceback_and_a_status_that_is_not_zero() -> None:
+    program = (
+        "import sys, service.client\n"
+        "def models(self): raise ValueError('deep inside')\n"
+        "service.client.Client.models = models\n"
+        "sys.argv = ['regard', 'models']\n"
+        "from service.cli.main import main\nmain()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert ran.returncode not in (0, 2)
+    assert ran.stderr.startswith("Traceback")
+    assert ran.stderr.splitlines()[-1] == "ValueError: deep inside"
+
+
+@pytest.mark.parametrize("name", sorted(LIBRARY_ERRORS))
+def test_every_named_exception_exists_and_counts_as_a_mistake(name: str) -> None:
+    module, _, kind = name.rpartition(".")
+    error = getattr(importlib.import_module(module), kind)
+    assert issubclass(error, Exception)
+    assert is_user_error(error("words"))
+    assert is_user_error(type("Narrower", (error,), {})("words"))
+
+
+def test_mistakes_and_bugs_are_told_apart() -> None:
+    for mistake in (UserError("x"), Misconfigured("x"), FileNotFoundError(2, "No such file or directory", "x")):
+        assert is_user_error(mistake)
+    for bug in (ValueError("x"), KeyError("x"), RuntimeError("x"), AssertionError(), torch.OutOfMemoryError("x")):
+        assert not is_user_error(bug)
+    assert one_line(FileNotFoundError(2, "No such file or directory", "there")) == "there: No such file or directory"
+    assert one_line(UserError("first\nsecond")) == "first"
+    assert one_line(UserError()) == "UserError"
+
+
+def test_what_a_user_gave_is_named_once() -> None:
+    with pytest.raises(UserError, match=r"^file\.json: nonsense$"), user_input(Path("file.json")):
+        raise ValueError("nonsense")
+    with pytest.raises(UserError, match=r"^file\.json:3: nonsense$"), user_input(Path("file.json")):
+        raise ValueError("file.json:3: nonsense")
+    with pytest.raises(Misconfigured), user_input():
+        raise Misconfigured("as it is")
+    with pytest.raises(KeyError), user_input():
+        raise KeyError("a bug")
+
+
+def test_features_that_cannot_be_read_are_a_mistake_also_in_the_middle(folder: Path, tmp_path: Path) -> None:
+    from models.datasets.feature_collection import open_collection  # noqa: PLC0415
+    from tests.models.datasets.test_bottom_up_tsv import six  # noqa: PLC0415
+
+    (tmp_path / "cut.tsv").write_text(six("1", 2) + "2\tcut off\n")
+    with pytest.raises(UserError, match=r"cut\.tsv:2"):
+        list(import_features(open_collection([tmp_path / "cut.tsv"]), tmp_path / "data", FakeExtractor))
