@@ -16,7 +16,7 @@ SHORTEST, LONGEST = 8, 20
 MEAN, SPREAD = 12.5, 3.0  # words of a caption, <start> and <end> among them
 
 
-def model(name: str, width: int, **options: Any) -> Reranker:
+def model(name: str, width: int, **options: Any) -> Reranker[Any]:
     """A model with random weights for features and vectors of `width` numbers."""
     torch.manual_seed(0)
     return build(name, EncoderConfig(num_words=2, word_dim=2, feature_dim=width, width=width), options).eval()

@@ -62,7 +62,7 @@ def evaluation_row(name: str, projected: Regions, words: Words, best: Best) -> d
     }
 
 
-def caption_loops(reranker: Reranker, projected: Regions) -> dict[str, Callable[[Words], Any]]:
+def caption_loops(reranker: Reranker[Any], projected: Regions) -> dict[str, Callable[[Words], Any]]:
     """The three loops."""
     plain, blocks = CaptionLoop(reranker, projected), CaptionLoop(reranker, projected, AUTHORS_BLOCK)
     double = CaptionLoop(deepcopy(reranker).double(), projected.to(dtype=torch.float64), AUTHORS_BLOCK)

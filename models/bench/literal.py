@@ -18,8 +18,7 @@ from models.rerankers.base import Reranker
 from models.rerankers.bfan import Bfan
 from models.rerankers.caan import Caan
 from models.rerankers.camp import Camp
-from models.rerankers.camp_attention import CampAttention
-from models.rerankers.camp_released import CampReleased
+from models.rerankers.camp_released import CampAttention, CampReleased
 from models.rerankers.scan import Scan
 from models.rerankers.sman import Sman
 from models.rerankers.summax import SumMax
@@ -27,7 +26,7 @@ from models.rerankers.summax import SumMax
 # Model, what it needs of K pictures and the words [W D] of one sentence -> scores [K].
 Form = Callable[[Any, Any, Tensor], Tensor]
 
-FORMS: Mapping[type[Reranker], Form] = {
+FORMS: Mapping[type[Reranker[Any]], Form] = {
     Scan: scan,
     SumMax: summax,
     Bfan: bfan,
@@ -45,7 +44,7 @@ class CaptionLoop:
     `block` pictures are scored at a time where it is given; the published evaluations of SCAN and BFAN have 128.
     """
 
-    def __init__(self, reranker: Reranker, projected: Regions, block: int | None = None) -> None:
+    def __init__(self, reranker: Reranker[Any], projected: Regions, block: int | None = None) -> None:
         assert projected.mask.all(), "the authors' code knows no padded regions"
         self.reranker, self.form = reranker, FORMS[type(reranker)]
         parts = [projected.vectors[part] for part in tiles(len(projected), block or len(projected))]

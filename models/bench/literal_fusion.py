@@ -16,9 +16,7 @@ from models.batches import Regions
 from models.bench.literal_attention import EPSILON, l2norm, repeated
 from models.rerankers.caan import Caan
 from models.rerankers.camp import Camp
-from models.rerankers.camp_attention import CampAttention
-from models.rerankers.camp_messages import Messages
-from models.rerankers.camp_released import CampReleased
+from models.rerankers.camp_released import CampAttention, CampReleased, Messages
 from models.rerankers.sman import Sman
 
 NUM_PLACES = 50

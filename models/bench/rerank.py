@@ -11,7 +11,7 @@ from models.bench import data
 from models.bench.encoding import Sizes
 from models.bench.literal import CaptionLoop
 from models.bench.timing import Best, in_turns
-from models.rerankers.base import Reranker, score_in_blocks
+from models.rerankers.base import Images, Reranker, score_in_blocks
 
 
 def bytes_of(rows: Rows) -> float:
@@ -20,7 +20,7 @@ def bytes_of(rows: Rows) -> float:
 
 
 @torch.no_grad()
-def matrix_flops(reranker: Reranker, images: Rows, words: Words) -> float:
+def matrix_flops(reranker: Reranker[Images], images: Images, words: Words) -> float:
     """Operations in the matrix products of our form; what is done number by number is not counted."""
     with FlopCounterMode(display=False) as counter:
         score_in_blocks(reranker, images, words)

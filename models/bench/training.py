@@ -68,7 +68,7 @@ def all_pairs_hinge(scores: Float[Tensor, "Q Q"]) -> Float[Tensor, ""]:
     return wrong_image.amax(1).sum() + wrong_sentence.amax(0).sum()
 
 
-def step(form: str, reranker: Reranker, batch: Batch) -> Step:
+def step(form: str, reranker: Reranker[Any], batch: Batch) -> Step:
     """`ours`, or the `literal` one."""
     vectors = batch.regions.vectors.clone().requires_grad_()
     said = batch.words.vectors.clone().requires_grad_()

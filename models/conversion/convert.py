@@ -19,7 +19,7 @@ from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import Matcher
 from models.matching.stage_one import PooledConfig
-from models.rerankers.camp_messages import PUBLISHED_NAMES
+from models.rerankers.camp_released import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig
 from models.safe_load.restricted_pickle import read_pickle, read_torch
 from models.text.vocabulary import Vocabulary

@@ -23,7 +23,7 @@ from models.batches import Regions, Rows, Words
 from models.matching.calibration import Calibration, Evidence
 from models.matching.matcher import Matcher
 from models.matching.stage_one import Pooled
-from models.rerankers.base import Explanation, Reranker, raised
+from models.rerankers.base import Explanation, Reranker
 
 AnyVectors = TypeVar("AnyVectors", Regions, Words)
 
@@ -56,10 +56,10 @@ class OnEnd(nn.Module):
         return replace(parts[0], vectors=torch.cat([part.vectors for part in parts], -1))
 
 
-class Ensemble(Reranker):
+class Ensemble(Reranker[Any]):
     """Mean of the members' scores. It is made of trained members and not trained itself."""
 
-    def __init__(self, config: EnsembleConfig, members: Sequence[Reranker]) -> None:
+    def __init__(self, config: EnsembleConfig, members: Sequence[Reranker[Any]]) -> None:
         super().__init__()
         self.config = config
         self.members = nn.ModuleList(members)
@@ -67,14 +67,15 @@ class Ensemble(Reranker):
         self.region_encoder: nn.Module = OnEnd([member.region_encoder for member in members])
         self.sentence_encoder: nn.Module = OnEnd([member.sentence_encoder for member in members])
         named = [(numbered(name, n), Tensor) for n, member in enumerate(members) for name in names(member.images_type)]
-        self.images_type = make_dataclass("EnsembleImages", named, bases=(Rows,), frozen=True)  # type: ignore[misc]
+        self.images_type = make_dataclass("EnsembleImages", named, bases=(Rows,), frozen=True)
 
     def precompute(self, projected: Regions) -> Rows:
         parts = split(projected, self.config.region_widths)
         own = [member.precompute(part) for member, part in zip(self._each(), parts, strict=True)]
-        return self.images_type(
+        images: Rows = self.images_type(
             **{numbered(name, n): tensor for n, rows in enumerate(own) for name, tensor in rows.tensors().items()}
         )
+        return images
 
     def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
         scores = [
@@ -96,12 +97,12 @@ class Ensemble(Reranker):
     def _lines(self) -> Sequence[Line]:
         return self.config.lines or [Line()] * len(self.members)
 
-    def _each(self) -> Iterator[Reranker]:
+    def _each(self) -> Iterator[Reranker[Any]]:
         for member in self.members:
             assert isinstance(member, Reranker)
             yield member
 
-    def _shared_out(self, images: Rows, words: Words) -> Iterator[tuple[Reranker, tuple[Rows, Words]]]:
+    def _shared_out(self, images: Rows, words: Words) -> Iterator[tuple[Reranker[Any], tuple[Rows, Words]]]:
         """Every member with its own part of the pictures and words."""
         for n, (member, own) in enumerate(zip(self._each(), split(words, self.config.word_widths), strict=True)):
             tensors = {name: getattr(images, numbered(name, n)) for name in names(member.images_type)}
@@ -112,8 +113,8 @@ def on_line(told: Explanation, line: Line, words: Words) -> Explanation:
     """The same told of a score that was put on a line."""
     if told.contributions is None or line == Line():
         return told
-    steep = replace(told, contributions=line.factor * told.contributions)
-    return raised(steep, told.contributions.new_full(told.contributions.shape[:2], line.shift), words)
+    shift = told.contributions.new_full(told.contributions.shape[:2], line.shift)
+    return told.rescaled(line.factor, shift, words.mask)
 
 
 def names(of: type) -> list[str]:

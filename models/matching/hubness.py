@@ -8,7 +8,7 @@ read. What is taken off a picture is found once, when it is encoded, and kept in
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, make_dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from models.batches import Regions, Rows, Words
 from models.matching.stage_one import Pooled
-from models.rerankers.attention import unit
-from models.rerankers.base import Explanation, Reranker, raised, score_in_blocks
+from models.rerankers.attention import l2_normalise
+from models.rerankers.base import Explanation, Reranker, score_in_blocks
 
 HUBNESS = "hubness"
 TURNS = 15  # of k-means, after which hardly a sentence changes its centre
@@ -54,11 +54,11 @@ def centres(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) -> Float[T
     """
     if len(vectors) < count:
         raise ValueError(f"the bank is to have {count} typical sentences, and there are {len(vectors)}")
-    directions = unit(vectors)
+    directions = l2_normalise(vectors)
     start = np.random.default_rng(seed).choice(len(vectors), count, replace=False)
     found = vectors[torch.from_numpy(start).to(vectors.device)]
     for _ in range(TURNS):
-        nearest = (directions @ unit(found).T).argmax(1)
+        nearest = (directions @ l2_normalise(found).T).argmax(1)
         sums = torch.zeros_like(found).index_add_(0, nearest, vectors)
         members = nearest.bincount(minlength=count)[:, None]
         found = torch.where(members > 0, sums / members.clamp_min(1), found)  # an empty group stays where it is
@@ -83,13 +83,13 @@ class JudgedWords(Words):
     hubness: Float[Tensor, " Q"]
 
 
-class HubCorrected(Reranker):
+class HubCorrected(Reranker[Any]):
     """A trained reranker's score less what picture and sentence score with anything.
 
     It adds one number to each encoded picture.
     """
 
-    def __init__(self, inner: Reranker, pooled: Pooled, bank: Float[Tensor, "C D"], hubs: Hubs) -> None:
+    def __init__(self, inner: Reranker[Any], pooled: Pooled, bank: Float[Tensor, "C D"], hubs: Hubs) -> None:
         """`pooled` is the stage-one head of the same matcher; `bank` as wide as the reranker's words.
 
         ValueError where sentences are to be judged by scores and the reranker's regions are no such vectors.
@@ -104,7 +104,7 @@ class HubCorrected(Reranker):
         self.register_buffer("one", torch.ones(len(bank), 1, dtype=torch.bool, device=bank.device), persistent=False)
         named = [(field.name, Tensor) for field in fields(inner.images_type)]
         kind = make_dataclass("HubCorrectedImages", [*named, (HUBNESS, Tensor)], bases=(Rows,), frozen=True)
-        self.images_type = kind  # type: ignore[misc]
+        self.images_type = kind
 
     def precompute(self, projected: Regions) -> Rows:
         images = self.inner.precompute(projected)
@@ -112,7 +112,8 @@ class HubCorrected(Reranker):
             values = score_in_blocks(self.inner, images, self._typical()).T
         else:
             values = self.pooled.embed_images(projected) @ self.pooled.embed_texts(self._typical()).T
-        return self.images_type(**images.tensors(), **{HUBNESS: self.hubs.pictures * self._of_best(values)})
+        rows: Rows = self.images_type(**images.tensors(), **{HUBNESS: self.hubs.pictures * self._of_best(values)})
+        return rows
 
     def prepared(self, words: Words) -> JudgedWords:
         return JudgedWords(words.vectors, words.mask, self.of_sentences(words))
@@ -124,7 +125,8 @@ class HubCorrected(Reranker):
     def explain(self, images: Rows, words: Words) -> Explanation:
         """The inner model's reasons; what is taken off is taken off all words alike."""
         inner, hubness = self._apart(images)
-        return raised(self.inner.explain(inner, words), -hubness - self.of_sentences(words)[:, None], words)
+        explanation: Explanation = self.inner.explain(inner, words)
+        return explanation.rescaled(1.0, -hubness - self.of_sentences(words)[:, None], words.mask)
 
     def of_sentences(self, words: Words) -> Float[Tensor, " Q"]:
         """What is taken off the scores of each sentence."""

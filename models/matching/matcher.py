@@ -1,6 +1,7 @@
 """A matcher is what a checkpoint holds: reranker, stage-one head and vocabulary, with the names they go by."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ class Matcher(nn.Module):
         self,
         name: str,
         encoders: EncoderConfig,
-        reranker: Reranker,
+        reranker: Reranker[Any],
         pooled: Pooled,
         vocabulary: Vocabulary,
         extractor_digest: str,
@@ -106,4 +107,5 @@ class Matcher(nn.Module):
     def images_from(self, arrays: Mapping[str, np.ndarray]) -> Rows:
         """A view's records as the model's encoded pictures, in float32 on the model's device."""
         tensors = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
-        return self.reranker.images_type(**tensors).to(dtype=torch.float32)
+        rows: Rows = self.reranker.images_type(**tensors).to(dtype=torch.float32)
+        return rows

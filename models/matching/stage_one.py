@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Words
-from models.rerankers.attention import masked_mean, unit
+from models.rerankers.attention import l2_normalise, masked_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class Pooled(nn.Module):
 
     def embed_images(self, projected: Regions) -> Float[Tensor, "K E"]:
         """Unit embeddings of pictures."""
-        return unit(self.image(masked_mean(projected.vectors, projected.mask)))
+        return l2_normalise(self.image(masked_mean(projected.vectors, projected.mask)))
 
     def embed_texts(self, words: Words) -> Float[Tensor, "Q E"]:
         """Unit embeddings of sentences."""
-        return unit(self.text(masked_mean(words.vectors, words.mask)))
+        return l2_normalise(self.text(masked_mean(words.vectors, words.mask)))
 
 
 def _layer(width: int, dim: int, needed: bool) -> nn.Linear | nn.Identity:

@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.batches import Rows, Words
-from models.rerankers.base import Reranker, score_in_blocks, score_pairs
+from models.batches import Words
+from models.rerankers.base import Images, Reranker, score_in_blocks, score_pairs
 
 CLAMP = 1e-6  # of a probability inside a logarithm, as in CAMP's published code
 
@@ -27,7 +27,7 @@ def hardest_negatives(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"]) -
     return wrong.argmax(1), wrong.argmax(0)
 
 
-def hardest_pairs(reranker: Reranker, images: Rows, words: Words, same: Bool[Tensor, "Q Q"]) -> Pairs:
+def hardest_pairs(reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"]) -> Pairs:
     """Two passes: all Q x Q pairs are scored without a graph, then only the 3 Q that carry gradient with one.
 
     Exact, because the encoders ran once and scoring has no randomness; memory does not grow with Q squared.

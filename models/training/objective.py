@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from models.batches import Regions, Rows, Tokens, Words
+from models.batches import Regions, Tokens, Words
 from models.matching.matcher import Matcher
-from models.rerankers.base import Reranker
+from models.rerankers.base import Images, Reranker
 from models.rerankers.sman import intra_pair_loss
 from models.training.losses import binary, hardest_pairs, hinge, info_nce, uniform_hinge
 from models.training.recipes import Recipe
@@ -44,7 +44,7 @@ def stage_one_scores(matcher: Matcher, projected: Regions, words: Words, recipe:
 
 
 def ranking_loss(
-    reranker: Reranker, images: Rows, words: Words, same: Bool[Tensor, "Q Q"], recipe: Recipe
+    reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"], recipe: Recipe
 ) -> Float[Tensor, ""]:
     """The reranker's loss, summed over the batch."""
     if recipe.negatives == "all":

@@ -17,7 +17,7 @@ from models.matching.calibration import Calibration, Evidence
 from models.matching.checkpoint import BadCheckpoint, calibrated, load_matcher, save_calibration, save_matcher
 from models.matching.hubness import Hubs, centres, packed, unpacked
 from models.matching.matcher import Matcher
-from models.rerankers.attention import unit
+from models.rerankers.attention import l2_normalise
 from models.rerankers.base import score_in_blocks, score_pairs
 from tests.support.small_matchers import small_matcher
 
@@ -154,7 +154,7 @@ def test_centres_stand_in_the_middle_of_groups() -> None:
     """Three bundles of directions: from whatever vectors it starts, a centre ends in each."""
     generator = torch.Generator().manual_seed(0)
     middles = torch.eye(3, 8)
-    vectors = unit(middles.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 8, generator=generator))
+    vectors = l2_normalise(middles.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 8, generator=generator))
     for seed in range(5):
         found = centres(vectors, 3, seed)
         if len({*(vectors @ found.T).argmax(1).tolist()}) == 3 and (found @ middles.T).max(0).values.min() > 0.9:

@@ -14,9 +14,13 @@ from torch import Tensor
 
 from models.batches import Regions, Words
 from models.rerankers.camp import Camp, CampConfig, length_scorer
-from models.rerankers.camp_attention import CampAttention, CampAttentionConfig
-from models.rerankers.camp_messages import PUBLISHED_NAMES
-from models.rerankers.camp_released import CampReleased, CampReleasedConfig
+from models.rerankers.camp_released import (
+    PUBLISHED_NAMES,
+    CampAttention,
+    CampAttentionConfig,
+    CampReleased,
+    CampReleasedConfig,
+)
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 

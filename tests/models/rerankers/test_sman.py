@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from models.batches import Regions, Tokens, Words
 from models.matching.checkpoint import new_matcher
 from models.matching.stage_one import PooledConfig
-from models.rerankers.additive import AdditiveAttention
+from models.rerankers.attention import AdditiveAttention
 from models.rerankers.base import score_pairs
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
