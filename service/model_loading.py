@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from models.matching.checkpoint import WEIGHTS, load_matcher
-from models.matching.ensemble import combined
-from models.matching.matcher import Matcher
+from models.matching.ensemble import build_ensemble
+from models.matching.matcher import Matcher, SingleMatcher
 from service.model_names import members_of, served_name
 
 DETECTOR = "detector"
@@ -24,9 +24,9 @@ def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise Misconfigured(f"two models are called {twice}; give one another name, as NAME=FOLDER")
     folders = {name: weights_folder(entry) for name, entry in zip(names, entries, strict=True) if not members_of(entry)}
-    loaded: dict[Path, Matcher] = {}
+    loaded: dict[Path, SingleMatcher] = {}
 
-    def load(name: str) -> Matcher:
+    def load(name: str) -> SingleMatcher:
         folder = folders.get(name) or weights_folder(name)
         if folder not in loaded:  # a model served alone and in a mean is there once
             loaded[folder] = load_matcher(folder, device)
@@ -34,7 +34,7 @@ def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
 
     def load_entry(name: str, entry: str) -> Matcher:
         try:
-            return combined([load(part) for part in members_of(entry) or [name]])
+            return build_ensemble([load(part) for part in members_of(entry) or [name]])
         except ValueError as fault:
             raise Misconfigured(f"{name}: {fault}") from fault
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from models.conversion.authors_options import PLANS, Kind, Options, Plan, Unconvertible
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.matching.checkpoint import new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.camp_released import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig
 from models.safe_load.restricted_pickle import read_pickle, read_torch
@@ -75,7 +75,7 @@ def read_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
     return Vocabulary.of_ids(held["word2idx"], str(path)), None
 
 
-def empty_matcher(plan: Plan, opt: Options, vocabulary: Vocabulary, features: str) -> Matcher:
+def empty_matcher(plan: Plan, opt: Options, vocabulary: Vocabulary, features: str) -> SingleMatcher:
     """The matcher that the options describe, with random weights and stage one without any."""
     if opt.of("vocab_size", int) != len(vocabulary):
         raise Unconvertible(
@@ -92,7 +92,7 @@ def empty_matcher(plan: Plan, opt: Options, vocabulary: Vocabulary, features: st
         unit_regions=not opt.of("no_imgnorm", bool),
         unit_words=not opt.of("no_txtnorm", bool),
     )
-    return new_matcher(plan.model, encoders, PooledConfig(width=width), vocabulary, features, options=plan.options)
+    return new_matcher(plan.model, encoders, StageOneConfig(width=width), vocabulary, features, options=plan.options)
 
 
 def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
@@ -112,7 +112,7 @@ def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
     return weights
 
 
-def fill(matcher: Matcher, weights: Mapping[str, Tensor]) -> None:
+def fill(matcher: SingleMatcher, weights: Mapping[str, Tensor]) -> None:
     """Copy the authors' weights into the reranker; Unconvertible names each that does not fit."""
     theirs = {name: published_name(name) for name in matcher.reranker.state_dict()}
     expected = {theirs[name]: tuple(tensor.shape) for name, tensor in matcher.reranker.state_dict().items()}
@@ -140,7 +140,7 @@ def published_name(name: str) -> str:
     return f"sim.{PUBLISHED_NAMES[layer]}.{which}"
 
 
-def card(kind: Kind, file: Path, vocab: Path, matcher: Matcher, stored: Mapping[str, Any]) -> str:
+def card(kind: Kind, file: Path, vocab: Path, matcher: SingleMatcher, stored: Mapping[str, Any]) -> str:
     """What the folder's reader must know about where it came from and what it lacks."""
     options = "\n".join(f"- `{name}`: `{value!r}`" for name, value in sorted(stored.items()))
     return f"""# {matcher.name}, converted

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from models.batches import tiles
-from models.matching.matcher import Matcher
+from models.matching.matcher import SingleMatcher
 
 # Files go by frequency: words beyond the vocabulary and these are too rare to be worth a place in it.
 FREQUENT = 20_000
@@ -58,7 +58,7 @@ def read_vectors(path: Path, dim: int, wanted: Collection[str], frequent: int = 
     return WordVectors(tuple(found), torch.tensor(list(found.values()), dtype=torch.float32).view(-1, dim))
 
 
-def start_from(matcher: Matcher, path: Path, near: float | None = None) -> int:
+def start_from(matcher: SingleMatcher, path: Path, near: float | None = None) -> int:
     """Give the words that the file knows its vectors; how many of the vocabulary's these are. Others stay as they are.
 
     With `near`, frequent words of the file that the vocabulary lacks are read from now on as their nearest word in

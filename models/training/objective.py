@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.batches import Regions, Tokens, Words
-from models.matching.matcher import Matcher
+from models.matching.matcher import SingleMatcher
 from models.rerankers.base import Images, Reranker
 from models.rerankers.sman import intra_pair_loss
 from models.training.losses import binary, hardest_pairs, hinge, info_nce, uniform_hinge
@@ -16,7 +16,7 @@ from models.training.recipes import Recipe
 
 
 def batch_losses(
-    matcher: Matcher, regions: Regions, tokens: Tokens, rows: np.ndarray, recipe: Recipe, warming: bool
+    matcher: SingleMatcher, regions: Regions, tokens: Tokens, rows: np.ndarray, recipe: Recipe, warming: bool
 ) -> dict[str, Float[Tensor, ""]]:
     """InfoNCE of the stage-one embeddings (a mean) and, unless `warming`, the reranker's loss."""
     device = matcher.device
@@ -35,7 +35,7 @@ def batch_losses(
     return losses
 
 
-def stage_one_scores(matcher: Matcher, projected: Regions, words: Words, recipe: Recipe) -> Float[Tensor, "Q Q"]:
+def stage_one_scores(matcher: SingleMatcher, projected: Regions, words: Words, recipe: Recipe) -> Float[Tensor, "Q Q"]:
     """Inner products of the batch's embeddings."""
     if recipe.stage_one == "apart":
         projected = replace(projected, vectors=projected.vectors.detach())

@@ -16,8 +16,8 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
 from models.text.word_vectors import start_from
@@ -46,7 +46,7 @@ class Training:
         dev: CaptionedFeatures,
         out: Path,
         device: str = "cpu",
-        initial: Matcher | None = None,
+        initial: SingleMatcher | None = None,
         word_vectors: Path | None = None,
     ) -> None:
         self.recipe, self.data, self.out = recipe, train, out
@@ -62,7 +62,7 @@ class Training:
         self.schedule = schedule_for(recipe, self.optimizer, self.steps_an_epoch)
         self.progress = Progress()
 
-    def run(self, log: Log) -> Matcher:
+    def run(self, log: Log) -> SingleMatcher:
         """Train to the end of the recipe or until it no longer improves; the best average so far is in `out`/best."""
         self.resume()
         if self.progress.step == 0 and self.found_words:
@@ -83,10 +83,10 @@ class Training:
             self.save()
         return self.averaged()
 
-    def averaged(self) -> Matcher:
+    def averaged(self) -> SingleMatcher:
         """The matcher with averaged weights."""
         matcher = self.average.module
-        assert isinstance(matcher, Matcher)
+        assert isinstance(matcher, SingleMatcher)
         return matcher
 
     def _epoch_ends(self) -> bool:
@@ -177,7 +177,7 @@ class Training:
             torch.cuda.set_rng_state_all(state["gpu_random"])
 
 
-def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | None) -> Matcher:
+def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None) -> SingleMatcher:
     """What a training starts with: random weights, or those of the recipe that it goes on from where it has them.
 
     ValueError where that other recipe's weights are asked for and not given, or do not belong here.
@@ -196,7 +196,7 @@ def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | N
     return matcher
 
 
-def found_words(recipe: Recipe, matcher: Matcher, word_vectors: Path | None) -> int:
+def found_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None) -> int:
     """Start the words from a file's vectors where one is given; how many of them it has."""
     if word_vectors is not None:
         return start_from(matcher, word_vectors, recipe.near)
@@ -211,7 +211,7 @@ def fingerprint(vocabulary: Vocabulary) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> Matcher:
+def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> SingleMatcher:
     """Random weights of a recipe's sizes, by default with the vocabulary of the training captions."""
     captions = (text for texts in train.captions for text in texts)
     vocabulary = vocabulary or Vocabulary.from_captions(captions, recipe.least_count)
@@ -226,5 +226,5 @@ def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabula
         word_dropout=recipe.word_dropout,
         region_dropout=recipe.region_dropout,
     )
-    pooled = PooledConfig(width=recipe.width, embed_dim=recipe.embed_dim)
+    pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
     return new_matcher(recipe.model, encoders, pooled, vocabulary, train.extractor_digest, options=recipe.options)

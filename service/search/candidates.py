@@ -10,7 +10,7 @@ import torch
 
 from index.shortlist import Shortlist
 from models.batches import tiles
-from models.matching.calibration import Evidence, leads, surprise
+from models.matching.calibration import LogOddsModel, margins, prior_log_odds
 from service.search.types import Question
 
 T = TypeVar("T")
@@ -34,12 +34,12 @@ class Candidates:
         searched = int(allowed[: len(shortlist)].sum())
         return cls(rows=rows[0, :found].tolist(), scores=cosines[0, :found], searched=searched)
 
-    def scored(self, scores: npt.NDArray[np.float32], evidence: Evidence | None, num_right: float = 1.0) -> Self:
+    def scored(self, scores: npt.NDArray[np.float32], evidence: LogOddsModel | None, num_right: float = 1.0) -> Self:
         """Reranked; probable as the evidence says where `num_right` of all that was searched are expected right."""
         if evidence is None or not self.rows:
             return replace(self, scores=scores)
-        against = surprise(self.searched, num_right)
-        return replace(self, scores=scores, probabilities=evidence.probability(scores, leads(scores), against))
+        prior = prior_log_odds(self.searched, num_right)
+        return replace(self, scores=scores, probabilities=evidence.probability(scores, margins(scores), prior))
 
     def probability(self, place: int) -> float | None:
         """Of the candidate in this place of the shortlist."""

@@ -8,8 +8,8 @@ import torch
 
 from index.records import Caption
 from index.view import View
-from models.batches import Rows, Words, tiles
-from models.matching.matcher import Matcher
+from models.batches import Words, tiles
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from service.search.explain import explained
 from service.search.types import Explained
 from service.storage.region_records import Seen
@@ -20,7 +20,7 @@ RowNumbers = Sequence[int] | npt.NDArray[np.int64]
 CHUNK = 64  # candidates at a time: what is computed for them stays in the processor's cache
 
 
-def pictures(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iterator[tuple[slice, Rows]]:
+def pictures(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iterator[tuple[slice, EncodedImages]]:
     """Encoded pictures of `rows`, a chunk at a time; a chunk is overwritten by the next."""
     buffers = None
     for part in tiles(len(rows), chunk):
@@ -29,7 +29,7 @@ def pictures(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iter
         yield part, matcher.images_from(records)
 
 
-def captions(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iterator[tuple[slice, Words]]:
+def captions(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iterator[tuple[slice, EncodedTexts]]:
     """Encoded captions of `rows`, a chunk at a time, padded to the longest of the chunk."""
     for part in tiles(len(rows), chunk):
         stored = view.read_captions(rows[part])
@@ -39,19 +39,18 @@ def captions(matcher: Matcher, view: View, rows: RowNumbers, chunk: int) -> Iter
         for padded, words in zip(vectors, stored, strict=True):
             padded[: len(words)] = words
         mask = torch.arange(width) < lengths[:, None]
-        yield part, Words(torch.from_numpy(vectors), mask).to(matcher.device)
+        yield part, matcher.texts_from(Words(torch.from_numpy(vectors), mask).to(matcher.device))
 
 
-def score_pictures(matcher: Matcher, view: View, rows: RowNumbers, words: Words, chunk: int = CHUNK) -> Scores:
+def score_pictures(matcher: Matcher, view: View, rows: RowNumbers, words: EncodedTexts, chunk: int = CHUNK) -> Scores:
     """[len(rows)] how well each picture matches the one sentence."""
     scores = np.empty(len(rows), dtype=np.float32)
-    words = matcher.prepared(words)
     for part, images in pictures(matcher, view, rows, chunk):
         scores[part] = matcher.score(images, words)[0].float().cpu().numpy()
     return scores
 
 
-def score_captions(matcher: Matcher, view: View, rows: RowNumbers, images: Rows, chunk: int = CHUNK) -> Scores:
+def score_captions(matcher: Matcher, view: View, rows: RowNumbers, images: EncodedImages, chunk: int = CHUNK) -> Scores:
     """[len(rows)] how well each caption matches the one picture."""
     scores = np.empty(len(rows), dtype=np.float32)
     for part, words in captions(matcher, view, rows, chunk):
@@ -60,7 +59,7 @@ def score_captions(matcher: Matcher, view: View, rows: RowNumbers, images: Rows,
 
 
 def explain_pictures(
-    matcher: Matcher, view: View, rows: RowNumbers, words: Words, tokens: Sequence[str], seen: Sequence[Seen]
+    matcher: Matcher, view: View, rows: RowNumbers, words: EncodedTexts, tokens: Sequence[str], seen: Sequence[Seen]
 ) -> list[Explained]:
     """Why each picture of `rows` scored what it did; `seen` describes their regions in the same order."""
     reasons = []
@@ -71,7 +70,7 @@ def explain_pictures(
 
 
 def explain_captions(
-    matcher: Matcher, view: View, found: Sequence[Caption], images: Rows, seen: Seen
+    matcher: Matcher, view: View, found: Sequence[Caption], images: EncodedImages, seen: Seen
 ) -> list[Explained]:
     """Why each caption scored what it did with the one picture."""
     reasons: list[Explained] = []

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from models.batches import Regions, Rows, Tokens, Words
 from models.extractors.base import PICTURE, Detections, Extractor
 from models.matching.calibration import Calibration
+from models.matching.matcher import EncodedTexts
 from models.rerankers.base import Explanation
 
 COLOURS = {
@@ -100,9 +101,6 @@ class FakeMatcher(nn.Module):
         vectors = _unit_colours(regions.vectors.float()[..., 12:15]) * regions.mask.unsqueeze(-1)
         return FakeImages(vectors, regions.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
 
-    def prepared(self, words: Words) -> Words:
-        return words
-
     def tokenize(self, sentences: Sequence[str]) -> Tokens:
         rows = [[VOCABULARY.index(w) if w in VOCABULARY else 3 for w in self.words(s)] for s in sentences]
         width = max((len(row) for row in rows), default=0)
@@ -119,19 +117,26 @@ class FakeMatcher(nn.Module):
     def unknown_words(self, sentence: str) -> list[str]:
         return list(dict.fromkeys(word for word in self.words(sentence) if word not in VOCABULARY))
 
-    def encode_sentences(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
+    def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Tensor]:
+        words, embeddings = self.encode_words(sentences)
+        return self.texts_from(words), embeddings
+
+    def texts_from(self, words: Words) -> EncodedTexts:
+        return EncodedTexts(words.vectors, words.mask, torch.zeros(len(words)))
+
+    def encode_words(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
         tokens = self.tokenize(sentences)
         colours = _unit_colours(torch.tensor(list(COLOURS.values()), dtype=torch.float32))
         table = torch.cat([torch.zeros(len(SPECIALS), E), colours])
         vectors = table[tokens.ids]
         return Words(vectors, tokens.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
 
-    def score(self, images: FakeImages, words: Words) -> Tensor:
+    def score(self, images: FakeImages, words: EncodedTexts) -> Tensor:
         contributions = self.explain(images, words).contributions
         assert contributions is not None
         return contributions.sum(-1)
 
-    def explain(self, images: FakeImages, words: Words) -> Explanation:
+    def explain(self, images: FakeImages, words: EncodedTexts) -> Explanation:
         cosines = torch.einsum("qwd,krd->qkwr", words.vectors, images.vectors.float())
         cosines = cosines.masked_fill(~images.mask[None, :, None, :], -torch.inf)
         attention = (10 * cosines).softmax(-1)

@@ -21,7 +21,7 @@ from models.extractors.backbones.base import Backbone, folded, read_layers
 from models.extractors.backbones.registry import architecture
 from models.extractors.config import fingerprint
 from models.extractors.resize import stacked
-from models.matching.matcher import Matcher
+from models.matching.matcher import SingleMatcher
 from models.training.backbone.recipe import Batch, TuningRecipe, batches, steps_an_epoch
 from models.training.logs import Log
 from models.training.objective import batch_losses
@@ -78,7 +78,7 @@ class Tuning:
         self.backbone = Backbone(self.architecture, layers.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
         self.matching = replace(RECIPES[recipe.matching], batch=recipe.batch)
         captioned = self._described(train[:1])
-        self.matcher: Matcher = fresh_matcher(
+        self.matcher: SingleMatcher = fresh_matcher(
             self.matching, replace(captioned, captions=[line.captions for line in train])
         ).to(device)
         parameters = [*self.matcher.parameters(), *self.backbone.parameters()]

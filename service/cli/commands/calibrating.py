@@ -31,13 +31,13 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
-    from models.evaluation.fit_calibration import Plan  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
     from models.evaluation.fit_calibration import calibrate as found  # noqa: PLC0415
-    from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
+    from models.matching.checkpoint import load_uncalibrated, save_calibration  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
-    plan = Plan(share=share, by=by, best=best, bank=bank, held_out=held_out, seed=seed)
-    matcher = load_plain(folder, device_of(device))
+    plan = CalibrationPlan(share=share, similarity=by, neighbours=best, bank_size=bank, held_out=held_out, seed=seed)
+    matcher = load_uncalibrated(folder, device_of(device))
     data = captioned(precomp, features, captions, Chosen(split))
     reads = matcher.extractor_digest
     if data.extractor_digest != reads:

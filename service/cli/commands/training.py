@@ -144,13 +144,13 @@ def _train_matcher(
     start: Path | None,
     word_vectors: Path | None,
 ) -> None:
-    from models.matching.checkpoint import load_plain  # noqa: PLC0415
+    from models.matching.checkpoint import load_uncalibrated  # noqa: PLC0415
     from models.training.trainer import Training  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
     if name not in RECIPES:
         raise ValueError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")
-    initial = load_plain(start) if start else None
+    initial = load_uncalibrated(start) if start else None
     recipe = changed(RECIPES[name], changes)
     training = Training(recipe, data[0], data[1], out, device_of(device), initial, word_vectors)
     if word_vectors is not None:

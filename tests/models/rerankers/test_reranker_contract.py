@@ -6,7 +6,7 @@ import torch
 from models.batches import Regions, Rows, Tokens, Words
 from models.matching.checkpoint import new_matcher
 from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.base import Explanation, Reranker, score_in_blocks, score_pairs
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, UnknownModel, build
@@ -142,7 +142,7 @@ def test_an_explanation_speaks_of_the_score(name: str) -> None:
 def matcher(name: str) -> Matcher:
     torch.manual_seed(1)
     vocabulary = Vocabulary((*SPECIALS, *WORDS))
-    return new_matcher(name, ENCODERS, PooledConfig(width=24, embed_dim=8), vocabulary, "digest").eval()
+    return new_matcher(name, ENCODERS, StageOneConfig(width=24, embed_dim=8), vocabulary, "digest").eval()
 
 
 def test_a_stored_record_scores_like_the_picture_it_came_from(name: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from models.batches import Regions, Tokens, Words
 from models.matching.checkpoint import new_matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.attention import AdditiveAttention
 from models.rerankers.base import score_pairs
 from models.rerankers.encoders import EncoderConfig
@@ -186,6 +186,6 @@ def test_intra_pair_loss_asks_for_near_pairs() -> None:
 
 def test_stage_one_reads_the_raw_features() -> None:
     vocabulary = Vocabulary((*SPECIALS, *"abcde"))
-    matcher = new_matcher("sman", ENCODERS, PooledConfig(width=D, embed_dim=2), vocabulary, "digest")
+    matcher = new_matcher("sman", ENCODERS, StageOneConfig(width=D, embed_dim=2), vocabulary, "digest")
     assert matcher.pooled.image.in_features == F
     assert matcher.pooled.text.in_features == D
