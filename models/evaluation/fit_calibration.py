@@ -156,7 +156,7 @@ def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], count: i
 
 @torch.no_grad()
 def hubness_offsets(matcher: SingleMatcher, data: CaptionedFeatures) -> Float[Tensor, "Q K"]:
-    """What a matcher with a hubness correction takes off the score of every caption with every picture."""
+    """The number that a hubness correction takes off the score of every caption with every picture."""
     batches = [matcher.encode_regions(data.regions(rows))[0].offset for rows in tiles(len(data), ENCODING_BATCH)]
     of_pictures = torch.cat([offset for offset in batches if offset is not None])
     captions, _ = data.sentences()

@@ -118,7 +118,7 @@ class Matcher(nn.Module, ABC):
 
     @abstractmethod
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """What the scores of all pairs are made of; contributions add up to the score."""
+        """The reasons of all pairs' scores; contributions add up to the score."""
 
     def tokenize(self, sentences: Sequence[str]) -> Tokens:
         """Word ids, padded; ValueError on an empty sentence."""
@@ -260,6 +260,6 @@ class SingleMatcher(Matcher):
 
 
 def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-    """What is taken off the score of every pair: the sum of the picture's and the sentence's offset."""
+    """The number taken off the score of every pair: the sum of the picture's and the sentence's offset."""
     by_image = texts.offset.new_zeros(len(images)) if images.offset is None else images.offset
     return texts.offset[:, None] + by_image

@@ -80,17 +80,13 @@ class Reranker(nn.Module, ABC, Generic[Images]):
         assert isinstance(words, Words)
         return words
 
-    def prepared(self, words: Words) -> Words:
-        """The same words with all that `score` finds of a sentence whatever the picture, found once for many blocks."""
-        return words
-
     @abstractmethod
     def score(self, images: Images, words: Words) -> Float[Tensor, "Q K"]:
         """Score of every sentence with every picture; higher matches better."""
 
     @abstractmethod
     def explain(self, images: Images, words: Words) -> Explanation:
-        """What the scores of all pairs are made of."""
+        """The reasons of all pairs' scores, as far as the model has exact ones."""
 
 
 @torch.no_grad()
@@ -115,7 +111,7 @@ def score_in_blocks(
     for block in tiles(len(words), text_block or num_texts):
         chosen = order[block]
         width = int(lengths[chosen].max())
-        part = reranker.prepared(Words(words.vectors[chosen, :width], words.mask[chosen, :width]))
+        part = Words(words.vectors[chosen, :width], words.mask[chosen, :width])
         for tile in tiles(len(images), image_block or num_images):
             scores[chosen, tile] = reranker.score(images[tile], part).to(dtype)
     return scores

@@ -29,7 +29,7 @@ from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 # Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.
-STEP_NUMBERS = 1 << 18
+_STEP_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class Caan(Reranker[CaanImages]):
         texts = _Texts(
             vectors, self.affinity(vectors), self.region_inter(vectors), self.word_intra(vectors), words.mask
         )
-        size = max(1, STEP_NUMBERS // (len(words) * images.intra[0].numel()))
+        size = max(1, _STEP_NUMBERS // (len(words) * images.intra[0].numel()))
         parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 

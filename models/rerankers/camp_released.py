@@ -188,11 +188,16 @@ class CampReleased(Reranker[CampReleasedImages]):
 
     def precompute(self, projected: Regions) -> CampReleasedImages:
         vectors = zero_padded(projected.vectors, projected.mask)
-        own, _ = self.region_fusion.weight.chunk(2, dim=1)
-        _, told = self.word_fusion.weight.chunk(2, dim=1)
+        own_weight, _ = self.region_fusion.weight.chunk(2, dim=1)
+        _, message_weight = self.word_fusion.weight.chunk(2, dim=1)
         affinity = self.messages.affinity_of_regions(vectors)
         return CampReleasedImages(
-            vectors, gram_matrix(vectors), affinity, vectors @ own.mT, vectors @ told.mT, projected.mask
+            vectors,
+            gram_matrix(vectors),
+            affinity,
+            vectors @ own_weight.mT,
+            vectors @ message_weight.mT,
+            projected.mask,
         )
 
     def score(self, images: CampReleasedImages, words: Words) -> Float[Tensor, "Q K"]:
@@ -212,10 +217,10 @@ class CampReleased(Reranker[CampReleasedImages]):
         messages = self.messages(images.vectors, images.affinity, images.mask, Words(vectors, words.mask))
         by_regions = weights_of_unit_sums(messages.by_regions, gram_matrix(vectors)[None])
         by_words = weights_of_unit_sums(messages.by_words, images.gram[:, None])
-        _, told = self.region_fusion.weight.chunk(2, dim=1)
-        own, _ = self.word_fusion.weight.chunk(2, dim=1)
-        for_regions = images.own + torch.einsum("kqrw,qwd->qkrd", by_regions, vectors @ told.mT)
-        for_words = (vectors @ own.mT)[:, None] + torch.einsum("kqwr,krd->qkwd", by_words, images.told)
+        _, message_weight = self.region_fusion.weight.chunk(2, dim=1)
+        own_weight, _ = self.word_fusion.weight.chunk(2, dim=1)
+        for_regions = images.own + torch.einsum("kqrw,qwd->qkrd", by_regions, vectors @ message_weight.mT)
+        for_words = (vectors @ own_weight.mT)[:, None] + torch.einsum("kqwr,krd->qkwd", by_words, images.told)
         region_gates = (by_regions * messages.inner_products).sum(3).sigmoid().transpose(0, 1)
         word_gates = (by_words * messages.inner_products.mT).sum(3).sigmoid().transpose(0, 1)
         return (

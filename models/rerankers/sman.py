@@ -37,7 +37,7 @@ from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, RawRegionEncoder
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
-STEP_NUMBERS = 1 << 20
+_STEP_NUMBERS = 1 << 20
 NUM_COSINES = 3
 
 
@@ -141,7 +141,7 @@ class Sman(Reranker[SmanImages]):
 
     def _attend(self, images: SmanImages, words: Words) -> _Attended:
         texts = self._texts(words)
-        size = max(1, STEP_NUMBERS // (len(words) * images.keys[0].numel()))
+        size = max(1, _STEP_NUMBERS // (len(words) * images.keys[0].numel()))
         parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 

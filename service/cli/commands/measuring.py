@@ -48,29 +48,27 @@ def bench(
     """Measure speed on random vectors. Ours, the form of the models' authors and the machine's best, in turns."""
     import torch  # noqa: PLC0415 - seconds, which `--help` should not take
 
-    from models.bench.encoding import Sizes  # noqa: PLC0415
-    from models.bench.evaluation import MODELS as EVALUATED  # noqa: PLC0415
-    from models.bench.evaluation import evaluation  # noqa: PLC0415
-    from models.bench.rerank import rerank  # noqa: PLC0415
-    from models.bench.timing import best_rates, hardware  # noqa: PLC0415
-    from models.bench.training import MODELS as TRAINED  # noqa: PLC0415
-    from models.bench.training import training  # noqa: PLC0415
+    from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows  # noqa: PLC0415
+    from models.bench.inputs import Sizes  # noqa: PLC0415
+    from models.bench.rerank import rerank_rows  # noqa: PLC0415
+    from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
+    from models.bench.training import TRAINED_MODELS, training_rows  # noqa: PLC0415
     from models.rerankers.registry import RERANKERS  # noqa: PLC0415
 
     if threads is not None:
         torch.set_num_threads(threads)
-    sizes, best = Sizes(regions=regions, words=words, width=width), best_rates()
+    sizes, rates = Sizes(regions=regions, words=words, width=width), measure_rates()
     match what:
         case What.RERANK:
             names, counts = model or list(RERANKERS), candidates or [100, 1000]
-            rows = rerank(names, counts, sizes, rounds, best)
+            rows = rerank_rows(names, counts, sizes, rounds, rates)
         case What.TRAIN:
-            names, counts = model or list(TRAINED), candidates or [128]
-            rows = training(names, counts, sizes, rounds, best)
+            names, counts = model or list(TRAINED_MODELS), candidates or [128]
+            rows = training_rows(names, counts, sizes, rounds, rates)
         case What.EVALUATE:
-            names, counts = model or list(EVALUATED), candidates or [1000]
-            rows = evaluation(names, counts, captions, sizes, best)
-    report = {"hardware": hardware() | best.rates(), "rows": watched(rows, len(names) * len(counts))}
+            names, counts = model or list(EVALUATED_MODELS), candidates or [1000]
+            rows = evaluation_rows(names, counts, captions, sizes, rates)
+    report = {"hardware": hardware() | rates.as_dict(), "rows": watched(rows, len(names) * len(counts))}
     if as_json:
         print_json(report)
     else:

@@ -34,8 +34,8 @@ def captioned_features(matcher: SingleMatcher, count: int = 120, noise: float = 
     captions = [[" ".join(random.choice(list(COLOURS), 4)) for _ in range(2)] for _ in range(count)]
     layer = matcher.reranker.region_encoder.fc
     words = torch.cat([matcher.encode_sentences(pair)[0].vectors.reshape(1, 12, 8) for pair in captions])
-    seen = words + noise * torch.randn(words.shape, generator=torch.Generator().manual_seed(1))
-    features = (seen - layer.bias.detach()) @ torch.linalg.pinv(layer.weight.detach()).T
+    vectors = words + noise * torch.randn(words.shape, generator=torch.Generator().manual_seed(1))
+    features = (vectors - layer.bias.detach()) @ torch.linalg.pinv(layer.weight.detach()).T
     return CaptionedFeatures.whole(features.half().numpy(), np.ones((count, 12), bool), captions, "fake-extractor")
 
 
@@ -108,25 +108,25 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     np.save(data / "dev_ims.npy", pictures.features)
     (data / "dev_caps.txt").write_text("".join(f"{captions[0]}\n" for captions in pictures.captions))
     fixed = ["calibrate", folder, "--precomp", data, "--device", "cpu"]
-    status, said, _ = regard(*fixed, "--bank-split", "dev", "--bank", 20, "--best", 3, "--json")
-    report = json.loads(said)
+    status, output, _ = regard(*fixed, "--bank-split", "dev", "--bank", 20, "--best", 3, "--json")
+    report = json.loads(output)
     assert (status, report["pictures"]) == (0, {"fitted": 60, "held_out": 60})
     served = load_matcher(folder)
     assert served.digest == report["digest"]
     assert served.calibration is not None
     assert served.calibration.hubness is not None
     assert load_file(folder / "hubs.safetensors")["bank"].shape == (20, served.word_dim)
-    status, said, _ = regard(*fixed, "--share", 0)
+    status, output, _ = regard(*fixed, "--share", 0)
     assert status == 0
-    assert "fitted on 60 pictures, judged by 60 others" in said
-    assert said.count("calibration error") == 2
+    assert "fitted on 60 pictures, judged by 60 others" in output
+    assert output.count("calibration error") == 2
     plain = load_matcher(folder).calibration
     assert plain is not None
     assert plain.hubness is None
     assert not (folder / "hubs.safetensors").exists()
-    status, _, told = regard(*fixed, "--bank-split", "dev", "--bank", 5000)
+    status, _, errors = regard(*fixed, "--bank-split", "dev", "--bank", 5000)
     assert status == 1
-    assert "there are 120" in told
+    assert "there are 120" in errors
     np.save(data / "dev_ims.npy", np.zeros((3, 2, 16)))
     (data / "dev_caps.txt").write_text("red\n" * 3)
     assert regard(*fixed, "--share", 0)[0] == 1
