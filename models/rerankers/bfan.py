@@ -58,7 +58,7 @@ def focal_attention(weights: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shap
 
 
 class Bfan(Reranker[RegionsWithGram]):
-    """`bfan-prob` and `bfan-equal`."""
+    """BFAN, registered as `bfan-prob` and `bfan-equal`."""
 
     images_type = RegionsWithGram
 

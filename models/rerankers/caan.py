@@ -69,7 +69,7 @@ class _Attended(NamedTuple):
 
 
 class Caan(Reranker[CaanImages]):
-    """`caan`."""
+    """CAAN, registered as `caan`."""
 
     images_type = CaanImages
 

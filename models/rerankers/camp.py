@@ -84,7 +84,7 @@ def length_scorer(width: int) -> nn.Sequential:
 
 
 class Camp(Reranker[Regions]):
-    """`camp`."""
+    """The CAMP of the paper, registered as `camp`."""
 
     images_type = Regions
     block: ClassVar[tuple[int, int]] = (32, 2)  # a changed vector of every region and pair: 9 MB at width 1024

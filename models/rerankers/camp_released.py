@@ -168,7 +168,7 @@ class PooledSide:
 
 
 class CampReleased(Reranker[CampReleasedImages]):
-    """`camp-released`."""
+    """The authors' `gate_fusion_new`, registered as `camp-released`."""
 
     images_type = CampReleasedImages
     block: ClassVar[tuple[int, int]] = (32, 2)  # a changed vector of every region and pair: 9 MB at width 1024
@@ -266,7 +266,7 @@ class CampAttentionImages(Rows):
 
 
 class CampAttention(Reranker[CampAttentionImages]):
-    """`camp-released-attention`."""
+    """The authors' `cross_attention_new`, registered as `camp-released-attention`."""
 
     images_type = CampAttentionImages
 

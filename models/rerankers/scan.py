@@ -75,7 +75,7 @@ def pool_relevance(
 
 
 class Scan(Reranker[RegionsWithGram]):
-    """`scan-t2i-*` and `scan-i2t-*`."""
+    """SCAN, registered as `scan-t2i-*` and `scan-i2t-*`."""
 
     images_type = RegionsWithGram
 

@@ -84,7 +84,7 @@ class _Attended(NamedTuple):
 
 
 class Sman(Reranker[SmanImages]):
-    """`sman`."""
+    """SMAN, registered as `sman`."""
 
     images_type = SmanImages
     projects: ClassVar[bool] = False

@@ -26,7 +26,7 @@ class SumMaxConfig:
 
 
 class SumMax(Reranker[Regions]):
-    """`summax-t2i` and `summax-i2t`."""
+    """Sum-Max, registered as `summax-t2i` and `summax-i2t`."""
 
     images_type = Regions
 
