@@ -1,4 +1,4 @@
-"""What the detector finds in photographs, drawn: on each photograph, and without it as SVG, which may be published.
+"""Draws the regions of photographs: on each photograph, and without it as SVG, which may be published.
 
 python -m benchmarks.drawn_boxes photographs drawn --most 12
 """
@@ -14,12 +14,12 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 import PIL.ImageOps
+from service.search.types import Box, Region
 
 from models.extractors.base import PICTURE
 from service.api.services import detector_of
-from service.cli.commands.looking import found_in_file
+from service.cli.commands.explain import found_in_file
 from service.cli.picture_files import picture_files
-from service.search.types import Box, Region
 
 SVG_SIDE = 480  # of the longer side
 LETTERS = 1 / 40  # height of a letter, as a share of the longer side
@@ -28,48 +28,51 @@ GREY = "#e8e8e8"
 LETTER_WIDTH = 0.6  # of its height, about; for the plate behind a label
 
 
-class Drawn(NamedTuple):
-    """One box, what is written at it, and its colour as #rrggbb."""
+class DrawnBox(NamedTuple):
+    """One box, its caption, and its colour as #rrggbb."""
 
     box: Box
-    words: str
+    caption: str
     colour: str
 
 
-def drawings(regions: Sequence[Region], labels: Sequence[str], most: int, least: float) -> list[Drawn]:
-    """The surest regions besides the whole picture, the least sure first so that the others lie on top."""
-    things = [(region.confidence or 0.0, region) for region in regions if region.label != PICTURE]
-    surest = sorted((each for each in things if each[0] >= least), key=lambda each: each[0])[-most:]
+def boxes_to_draw(regions: Sequence[Region], labels: Sequence[str], most: int, least: float) -> list[DrawnBox]:
+    """The `most` regions of highest confidence, from `least` on, without the whole picture; the highest comes last.
+
+    So it is drawn on top of the others.
+    """
+    scored = [(region.confidence or 0.0, region) for region in regions if region.label != PICTURE]
+    best = sorted((each for each in scored if each[0] >= least), key=lambda each: each[0])[-most:]
     return [
-        Drawn(region.box, f"{region.label} {confidence:.2f}", colour_of(labels.index(region.label)))
-        for confidence, region in surest
+        DrawnBox(region.box, f"{region.label} {confidence:.2f}", colour_of(labels.index(region.label)))
+        for confidence, region in best
         if region.box is not None
     ]
 
 
 def colour_of(number: int) -> str:
-    """A dark colour for a label's number; those near each other differ most."""
+    """A dark colour for a label's number; colours of consecutive numbers differ most."""
     red, green, blue = colorsys.hsv_to_rgb(number * GOLDEN % 1, 0.9, 0.65)
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
-def on_photograph(path: Path, drawn: Sequence[Drawn]) -> PIL.Image.Image:
-    """The photograph, upright, with boxes in its own pixels."""
+def draw_on_photograph(path: Path, boxes: Sequence[DrawnBox]) -> PIL.Image.Image:
+    """The upright photograph with boxes drawn on it."""
     with PIL.Image.open(path) as opened:
         picture = PIL.ImageOps.exif_transpose(opened).convert("RGB")
     height = max(10.0, max(picture.size) * LETTERS)
     font = PIL.ImageFont.load_default(height)
     pen = PIL.ImageDraw.Draw(picture)
-    for box, words, colour in drawn:
+    for box, caption, colour in boxes:
         pen.rectangle(box, outline=colour, width=max(2, round(height / 8)))
-        plate = pen.textbbox(box[:2], words, font=font)
+        plate = pen.textbbox(box[:2], caption, font=font)
         pen.rectangle(plate, fill=colour)
-        pen.text(box[:2], words, fill="white", font=font)
+        pen.text(box[:2], caption, fill="white", font=font)
     return picture
 
 
-def as_svg(size: tuple[int, int], drawn: Sequence[Drawn]) -> str:
-    """Boxes and labels alone on grey, for a photograph of `size` (width, height)."""
+def to_svg(size: tuple[int, int], boxes: Sequence[DrawnBox]) -> str:
+    """The boxes alone on grey, as SVG, for a photograph of `size` (width, height)."""
     scale = SVG_SIDE / max(size)
     width, height = (round(side * scale) for side in size)
     letters = SVG_SIDE * LETTERS
@@ -78,20 +81,20 @@ def as_svg(size: tuple[int, int], drawn: Sequence[Drawn]) -> str:
         f' font-family="sans-serif" font-size="{letters:g}">',
         f'<rect width="{width}" height="{height}" fill="{GREY}"/>',
     ]
-    for box, words, colour in drawn:
+    for box, caption, colour in boxes:
         left, top, right, bottom = (edge * scale for edge in box)
-        place = f'x="{left:.1f}" y="{top:.1f}"'
+        corner = f'x="{left:.1f}" y="{top:.1f}"'
         lines += [
-            f'<rect {place} width="{right - left:.1f}" height="{bottom - top:.1f}" fill="none" stroke="{colour}"/>',
-            f'<rect {place} width="{len(words) * letters * LETTER_WIDTH:.1f}" height="{letters * 1.3:.1f}"'
+            f'<rect {corner} width="{right - left:.1f}" height="{bottom - top:.1f}" fill="none" stroke="{colour}"/>',
+            f'<rect {corner} width="{len(caption) * letters * LETTER_WIDTH:.1f}" height="{letters * 1.3:.1f}"'
             f' fill="{colour}"/>',
-            f'<text x="{left + 2:.1f}" y="{top + letters:.1f}" fill="white">{html.escape(words)}</text>',
+            f'<text x="{left + 2:.1f}" y="{top + letters:.1f}" fill="white">{html.escape(caption)}</text>',
         ]
     return "\n".join([*lines, "</svg>", ""])
 
 
 def main() -> None:
-    """Writes NAME.jpg and NAME.svg for every photograph."""
+    """Write NAME.jpg and NAME.svg for every photograph."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
@@ -102,12 +105,12 @@ def main() -> None:
     detector = detector_of(given.detector, "cpu")
     for name, path in picture_files([given.folder]):
         found, size = found_in_file(detector, path)
-        drawn = drawings(found.regions, detector.labels, given.most, given.least)
+        boxes = boxes_to_draw(found.regions, detector.labels, given.most, given.least)
         file = given.out / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        on_photograph(path, drawn).save(file.with_suffix(".jpg"), quality=90)
-        file.with_suffix(".svg").write_text(as_svg(size, drawn), encoding="utf-8")
-        print(f"{name}: {', '.join(each.words for each in reversed(drawn))}", flush=True)
+        draw_on_photograph(path, boxes).save(file.with_suffix(".jpg"), quality=90)
+        file.with_suffix(".svg").write_text(to_svg(size, boxes), encoding="utf-8")
+        print(f"{name}: {', '.join(box.caption for box in reversed(boxes))}", flush=True)
 
 
 if __name__ == "__main__":

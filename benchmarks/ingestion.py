@@ -1,8 +1,8 @@
-"""Pictures a second through HTTP against the bare detector's, interleaved in one run; prints the ratio.
+"""Pictures a second of ingestion through HTTP and of the detector alone, interleaved in one run, and their ratio.
 
 python -m benchmarks.ingestion --photographs DIR --pictures 128 --rounds 3
 
-Both sides get the same files and the same number of threads: the bare detector decodes and detects in this process, the
+Both get the same files and the same number of threads: the detector alone decodes and detects in this process, the
 service (started here, api and worker) also hashes, stores, fsyncs, writes thumbnails, commits and encodes.
 """
 
@@ -25,23 +25,23 @@ from models.matching.checkpoint import WEIGHTS
 from service.client import Client
 
 PORT = 8123
-AT_ONCE = 32
+FILES_PER_REQUEST = 32
 
 
-def bare(extractor: Extractor, files: list[Path], batch: int) -> float:
-    """Seconds to decode and detect."""
+def extractor_seconds(extractor: Extractor, files: list[Path], batch: int) -> float:
+    """Seconds in which the extractor alone decodes the files and finds their regions."""
     began = time.perf_counter()
     for start in range(0, len(files), batch):
         extractor.extract([PIL.Image.open(path).convert("RGB") for path in files[start : start + batch]])
     return time.perf_counter() - began
 
 
-def served(client: Client, files: list[Path]) -> float:
+def service_seconds(client: Client, files: list[Path]) -> float:
     """Seconds from the first upload until the last picture is searchable."""
     began = time.perf_counter()
     jobs = [
-        client.ingest([(path.name, path) for path in files[start : start + AT_ONCE]]).job_id
-        for start in range(0, len(files), AT_ONCE)
+        client.ingest([(path.name, path) for path in files[start : start + FILES_PER_REQUEST]]).job_id
+        for start in range(0, len(files), FILES_PER_REQUEST)
     ]
     for job in jobs:
         assert job is not None, "nothing was accepted"
@@ -60,7 +60,7 @@ def main() -> None:
     given = parser.parse_args()
     files = sorted(path for path in given.photographs.iterdir() if path.suffix == ".jpg")
     extractor = load_detector(WEIGHTS / "detector")
-    bare(extractor, files[: given.batch], given.batch)
+    extractor_seconds(extractor, files[: given.batch], given.batch)
     with tempfile.TemporaryDirectory() as data:
         command = [sys.executable, "-m", "service.cli.main", "serve", "--data-dir", data, "--port", str(PORT)]
         server = subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL)
@@ -68,20 +68,20 @@ def main() -> None:
             client = Client(f"http://127.0.0.1:{PORT}")
             while not client.is_alive():
                 time.sleep(0.2)
-            served(client, files[-given.batch :])
-            pairs = []
+            service_seconds(client, files[-given.batch :])
+            rounds = []
             for turn in range(given.rounds):
                 part = files[turn * given.pictures : (turn + 1) * given.pictures]
-                pairs.append((bare(extractor, part, given.batch), served(client, part)))
+                rounds.append((extractor_seconds(extractor, part, given.batch), service_seconds(client, part)))
         finally:
             server.terminate()
             server.wait()
-    per_second = [[given.pictures / seconds for seconds in pair] for pair in pairs]
+    per_second = [[given.pictures / seconds for seconds in pair] for pair in rounds]
     report = {
         "hardware": f"{os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads",
         "bare_pictures_a_second": statistics.median(b for b, _ in per_second),
         "served_pictures_a_second": statistics.median(s for _, s in per_second),
-        "ratio": statistics.median(b / s for b, s in pairs),
+        "ratio": statistics.median(b / s for b, s in rounds),
     }
     print(json.dumps(report))
 

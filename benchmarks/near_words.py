@@ -1,4 +1,4 @@
-"""What reading unknown words as near ones does to retrieval: the same model with it, and with <unk> for all of them.
+"""Recall of a model that reads unknown words as near ones, and of the same model with <unk> for all of them.
 
 python -m benchmarks.near_words --model models/weights/bfan-equal --features features \
     --captions flickr8k/captions.jsonl --split dev
@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from models.datasets.captioned_features import CaptionedFeatures, read_captions
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import read_captions
 from models.datasets.feature_store import open_features
 from models.evaluation.evaluate import score_all_pairs
 from models.evaluation.metrics import Recalls, text_to_image_ranks
@@ -22,7 +23,7 @@ from models.matching.checkpoint import load_matcher
 
 
 def main() -> None:
-    """Prints recalls in percent as JSON."""
+    """Print recalls in percent as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--features", type=Path, required=True)
@@ -32,16 +33,16 @@ def main() -> None:
     matcher = load_matcher(given.model)
     data = CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
     sentences, image_of = data.sentences()
-    strange = torch.tensor([bool(matcher.unknown_words(sentence)) for sentence in sentences])
-    told: dict[str, Any] = {"captions": len(sentences), "with an unknown word": int(strange.sum())}
+    has_unknown = torch.tensor([bool(matcher.unknown_words(sentence)) for sentence in sentences])
+    report: dict[str, Any] = {"captions": len(sentences), "with an unknown word": int(has_unknown.sum())}
     for way in ("read as near words", "read as <unk>"):
         ranks = text_to_image_ranks(score_all_pairs(matcher, data)[0], image_of)
-        told[way] = {
-            "with an unknown word": Recalls.of(ranks[strange.numpy()]).as_dict(),
+        report[way] = {
+            "with an unknown word": Recalls.of(ranks[has_unknown.numpy()]).as_dict(),
             "all": Recalls.of(ranks).as_dict(),
         }
-        matcher.vocabulary = replace(matcher.vocabulary, near={})
-    print(json.dumps(told))
+        matcher.vocabulary = replace(matcher.vocabulary, near_words={})
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -1,106 +1,264 @@
-"""The tables of docs/quality.md, in Markdown, from reports of `regard evaluate --json`.
+"""The measured figures that README.md and docs/quality.md quote from docs/quality.json; and that file, from reports.
 
-python -m benchmarks.quality_table scan.json "whole picture=whole.json" both.json
-
-python -m benchmarks.quality_table --line first-200.json
-    the line that tests/models/evaluation/test_shipped_quality.py reproduces
-
-A report goes by its model's name, or by what stands before the =. Those of a --gallery have a direction less.
+python -m benchmarks.quality_table write
+    puts them between the marks `<!-- figures: NAME -->` and `<!-- end of figures -->` of both pages
+python -m benchmarks.quality_table show
+    prints all that docs/quality.json holds of the models, as Markdown
+python -m benchmarks.quality_table collect REPORT.json ...
+    puts reports of `regard evaluate --json` and `regard calibrate --json` into docs/quality.json
+python -m benchmarks.quality_table line REPORT.json ...
+    prints the exhaustive search of each report in one line
 """
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs" / "quality.json"
+
 DIRECTIONS = {"text_to_image": "sentence to picture", "image_to_text": "picture to sentence"}
-SHOWN = ("50", "100", "200")  # two-stage searches in the first table
+CUTOFFS = ("r1", "r5", "r10")
+SERVED = "100"  # the length of a shortlist unless a request asks for another
+SHOWN = ("50", "100", "200")  # lengths of two-stage searches in the full table
+COUNTED = {"shortlist_recall": "the right answer", "top10_kept": "the exhaustive top 10"}
+DIRECTION_OF = {"text": "text_to_image", "image": "image_to_text"}  # names in a report of `regard calibrate`
+
+DEFAULT = "bfan-equal"
+ENSEMBLE = "bfan-prob+scan-i2t-avg"  # the best of those measured
+REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py -->"
+
+Report = dict[str, Any]
+BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 
 def table(*columns: str, rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
+    """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def figures(found: dict[str, Any], direction: str) -> str:
-    """Recalls at 1, 5, 10 of one direction; a dash where it was not asked."""
-    return " ".join(f"{found[direction][name]:.1f}" for name in ("r1", "r5", "r10")) if direction in found else "-"
+def recalls(search: Report, direction: str) -> str:
+    """Recall at 1, 5 and 10 in one direction; a dash where that direction was not measured."""
+    return " ".join(f"{search[direction][name]:.1f}" for name in CUTOFFS) if direction in search else "-"
 
 
-def total(found: dict[str, Any]) -> str:
-    """rsum with its interval, or R@1's where one direction alone was asked."""
-    if "rsum" in found:
-        value, (low, high) = found["rsum"], found["interval"]["rsum"]
-        return f"{value:.1f} ({low:.1f} to {high:.1f})"
-    low, high = found["interval"]["text_to_image"]["r1"]
-    return f"R@1 {low:.1f} to {high:.1f}"
+def rsum(search: Report) -> str:
+    """The sum of the six recalls with its interval."""
+    low, high = search["interval"]["rsum"]
+    return f"{search['rsum']:.1f} ({low:.1f} to {high:.1f})"
 
 
-def line(report: dict[str, Any]) -> str:
-    """All pairs of one report in one line."""
-    found = report["exhaustive"]
-    ways = [f"{words} {figures(found, direction)}" for direction, words in DIRECTIONS.items()]
-    all_of_it = ", ".join([*ways, f"rsum {found['rsum']:.1f}"])
-    return f"The first {report['images']} dev photographs, `{report['model']}`: {all_of_it}"
+def search_row(name: str, search: Report) -> list[str]:
+    """One row of a table of recalls."""
+    return [name, *(recalls(search, direction) for direction in DIRECTIONS), rsum(search)]
 
 
-def searches(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
-    """A row for every model and way of searching."""
-    for name, report in reports.items():
-        stages = {f"shortlist of {k}": report["two_stage"][k] for k in SHOWN if k in report["two_stage"]}
-        ways = {"every pair": report["exhaustive"], **stages, "stage one alone": report["stage_one"]}
-        for way, found in ways.items():
-            yield [name, way, *(figures(found, direction) for direction in DIRECTIONS), total(found)]
+def recall_heads(quality: Report) -> list[str]:
+    """The heads of the columns of `search_row` after the first."""
+    percent = quality["about"]["intervals"]["percent"]
+    return [*(f"{words} R@1, 5, 10" for words in DIRECTIONS.values()), f"rsum ({percent} % interval)"]
 
 
-def shortlists(reports: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
-    """A row for every model, direction and what is counted; a column for every length of any report."""
-    lengths = all_lengths(reports)
-    for name, report in reports.items():
-        for direction, words in DIRECTIONS.items():
-            if direction not in report["exhaustive"]:
-                continue
-            for counted, what in (("shortlist_recall", "a right one"), ("top10_kept", "of the first ten")):
-                kept = report[counted]
-                cells = [f"{kept[k][direction]:.1f}" if k in kept else "-" for k in lengths]
-                yield [name, words, what, *cells]
+def line(report: Report) -> str:
+    """The exhaustive search of one report in one line."""
+    search = report["exhaustive"]
+    ways = [f"{words} {recalls(search, direction)}" for direction, words in DIRECTIONS.items()]
+    told = ", ".join([*ways, f"rsum {search['rsum']:.1f}"])
+    return f"The first {report['images']} dev photographs, `{report['model']}`: {told}"
 
 
-def all_lengths(reports: dict[str, dict[str, Any]]) -> list[str]:
-    """Lengths of shortlists, the shortest first."""
-    return sorted({k for report in reports.values() for k in report["top10_kept"]}, key=int)
+def searches(report: Report) -> dict[str, Report]:
+    """Way of searching -> its recalls: every pair scored, two stages, and the first stage alone."""
+    stages = {f"shortlist of {k}": report["two_stage"][k] for k in SHOWN if k in report["two_stage"]}
+    return {"every pair": report["exhaustive"], **stages, "stage one alone": report["stage_one"]}
 
 
-def named(given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Name -> report of FILE or NAME=FILE arguments. ValueError for two reports of one name."""
-    reports: dict[str, dict[str, Any]] = {}
-    for argument in given:
-        name, _, file = ("", "", argument) if Path(argument).is_file() else argument.partition("=")
-        report = json.loads(Path(file).read_text(encoding="utf-8"))
-        name = name or f"`{report['model']}`"
-        if name in reports:
-            raise ValueError(f"two reports are called {name}: write NAME=FILE")
-        reports[name] = report
-    return reports
+def readme_figures(quality: Report) -> str:
+    """Recall of the shortlist alone, the default model and the best ensemble; what the shortlist holds."""
+    reports = quality["models"]["reports"]
+    rows = [
+        search_row("shortlist alone, no reranking", reports[DEFAULT]["stage_one"]),
+        search_row(f"`{DEFAULT}`, the default", reports[DEFAULT]["two_stage"][SERVED]),
+        search_row(f"`{ENSEMBLE}`", reports[ENSEMBLE]["two_stage"][SERVED]),
+    ]
+    held, kept = (reports[DEFAULT][counted][SERVED]["text_to_image"] for counted in COUNTED)
+    return (
+        f"{table('', *recall_heads(quality), rows=rows)}\n\n"
+        f"A shortlist of {SERVED} holds the right picture for {held:.1f} % of the sentences, and {kept:.1f} % of the"
+        " ten\npictures that come first when every picture is reranked."
+    )
+
+
+def models_table(quality: Report) -> str:
+    """Every model as it is served, the best sum first, and the first stage of the default one."""
+    found = {name: report["two_stage"][SERVED] for name, report in quality["models"]["reports"].items()}
+    rows = [search_row(f"`{name}`", found[name]) for name in sorted(found, key=lambda name: -found[name]["rsum"])]
+    alone = search_row(f"`{DEFAULT}`, stage one alone", quality["models"]["reports"][DEFAULT]["stage_one"])
+    return table("model", *recall_heads(quality), rows=[*rows, alone])
+
+
+def shortlist_table(quality: Report) -> str:
+    """What shortlists of the default model hold, among the dev pictures and among all of them."""
+    small, large = quality["models"]["reports"][DEFAULT], quality["large_gallery"]["report"]
+    rows = [
+        [
+            f"{report['images']:,} pictures".replace(",", " "),
+            words,
+            *(f"{report[counted][k]['text_to_image']:.1f}" for k in lengths(small)),
+        ]
+        for report in (small, large)
+        for counted, words in COUNTED.items()
+    ]
+    return table("gallery", "the shortlist holds", *lengths(small), rows=rows)
+
+
+def lengths(report: Report) -> list[str]:
+    """The lengths of shortlists of a report, the shortest first."""
+    return sorted(report["top10_kept"], key=int)
+
+
+def first_200(quality: Report) -> str:
+    """The line that a test reproduces with the shipped weights."""
+    return f"{line(quality['first_200']['report'])} {REPRODUCED}"
+
+
+def over_http(quality: Report) -> str:
+    """Recall of a running service."""
+    found = quality["over_http"]["reports"]
+    rows = [
+        [words, *(f"{found[way][name]:.1f}" for name in CUTOFFS), f"{found[way]['r100']:.1f}" if way == "text" else ""]
+        for way, words in zip(("text", "image"), DIRECTIONS.values(), strict=True)
+    ]
+    return table("over HTTP", "R@1", "R@5", "R@10", "in the shortlist", rows=rows)
+
+
+def calibration_error(quality: Report) -> str:
+    """The largest calibration error of any model, direction and gallery, and those of the default model."""
+    errors = {name: each["calibration_error"] for name, each in quality["models"]["reports"].items() if "+" not in name}
+    largest = max(error for sizes in errors.values() for both in sizes.values() for error in both.values())
+    told = "\nand ".join(
+        f"{' and '.join(f'{found[way]:.3f} from {words}' for way, words in DIRECTIONS.items())} among {size} pictures"
+        for size, found in errors[DEFAULT].items()
+    )
+    return f"`{DEFAULT}` {told}.\nNo model's error is above {largest:.3f}."
+
+
+PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
+    "README.md": {"recall": readme_figures},
+    "docs/quality.md": {
+        "models": models_table,
+        "first-200": first_200,
+        "shortlists": shortlist_table,
+        "over-http": over_http,
+        "calibration": calibration_error,
+    },
+}
+
+
+def filled(page: str, text: str, quality: Report) -> str:
+    """The text of a page with its figures put in anew. ValueError where a block is missing, unknown or twice there."""
+    blocks = PAGES[page]
+    names = [name for _, name, _ in BLOCK.findall(text)]
+    if sorted(names) != sorted(blocks):
+        raise ValueError(f"{page} has marks for {names}, its blocks are {list(blocks)}")
+    return BLOCK.sub(lambda mark: f"{mark[1]}{blocks[mark[2]](quality)}\n{mark[3]}", text)
+
+
+def card_table(report: Report) -> str:
+    """The table of recalls in the card of a model's weights, without its head."""
+    rows = [
+        [way, *(recalls(search, direction) for direction in DIRECTIONS), f"{search['rsum']:.1f}"]
+        for way, search in searches(report).items()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def full_tables(quality: Report) -> Iterator[str]:
+    """Everything measured of every model: a table of recalls, and one of what shortlists hold."""
+    reports = quality["models"]["reports"]
+    rows = [
+        search_row(f"`{name}`, {way}", search)
+        for name, report in reports.items()
+        for way, search in searches(report).items()
+    ]
+    yield table("model and search", *recall_heads(quality), rows=rows)
+    kept = [
+        [f"`{name}`", words, what, *(f"{report[counted][k][direction]:.1f}" for k in lengths(report))]
+        for name, report in reports.items()
+        for direction, words in DIRECTIONS.items()
+        for counted, what in COUNTED.items()
+    ]
+    yield table("model", "direction", "the shortlist holds", *lengths(reports[DEFAULT]), rows=kept)
+
+
+def collect(quality: Report, report: Report) -> None:
+    """Put one report where it belongs, with as many digits as are shown."""
+    models = quality["models"]["reports"]
+    name = report["model"]
+    if "held_out" in report:
+        errors: Report = {}
+        for way, galleries in report["held_out"].items():
+            for size, found in galleries.items():
+                errors.setdefault(size, {})[DIRECTION_OF[way]] = round(found["error"], 3)
+        models.setdefault(name, {})["calibration_error"] = errors
+    elif "image_to_text" not in report["exhaustive"]:
+        quality["large_gallery"]["report"] = rounded(report)
+    elif report["images"] == quality["about"]["images"]:
+        kept = {key: value for key, value in models.get(name, {}).items() if key == "calibration_error"}
+        models[name] = {**rounded(report), **kept}
+    else:
+        quality["first_200"]["report"] = rounded(report)
+
+
+def rounded(value: Any) -> Any:
+    """A report with every fraction to one digit and without what stands in `about`."""
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items() if key != "intervals"}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def as_json(value: Any, indent: str = "") -> str:
+    """JSON in which an object that holds no further objects stands on one line."""
+    if not isinstance(value, dict) or not any(isinstance(each, dict) for each in value.values()):
+        return json.dumps(value, ensure_ascii=False)
+    deeper = indent + "  "
+    parts = [f"{deeper}{json.dumps(key)}: {as_json(each, deeper)}" for key, each in value.items()]
+    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
+
+
+def read(path: Path) -> Report:
+    """A JSON object."""
+    found: Report = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Write, show, collect or print a line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("reports", nargs="+", metavar="[NAME=]FILE")
-    parser.add_argument("--line", action="store_true", help="one line a report instead of tables")
+    parser.add_argument("what", choices=["write", "show", "collect", "line"])
+    parser.add_argument("reports", nargs="*", type=Path, metavar="REPORT.json")
     given = parser.parse_args()
-    reports = named(given.reports)
-    if given.line:
-        print("\n".join(map(line, reports.values())))
+    reports = [read(path) for path in given.reports]
+    if given.what == "line":
+        print("\n".join(map(line, reports)))
         return
-    ways = [f"{words} R@1, 5, 10" for words in DIRECTIONS.values()]
-    one = next(iter(reports.values()))["intervals"]
-    print(table("model", "", *ways, f"rsum ({one['percent']} %)", rows=list(searches(reports))))
-    print(f"\nIntervals: {one['resamples']} bootstrap samples of the {one['of']}, seed {one['seed']}.\n")
-    print(table("model", "", "held, of", *all_lengths(reports), rows=list(shortlists(reports))))
+    quality = read(FIGURES)
+    if given.what == "show":
+        print("\n\n".join(full_tables(quality)))
+    elif given.what == "collect":
+        for report in reports:
+            collect(quality, report)
+        FIGURES.write_text(as_json(quality) + "\n", encoding="utf-8")
+    else:
+        for page in PAGES:
+            text = (ROOT / page).read_text(encoding="utf-8")
+            (ROOT / page).write_text(filled(page, text, quality), encoding="utf-8")
 
 
 if __name__ == "__main__":

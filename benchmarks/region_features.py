@@ -1,11 +1,11 @@
-"""Which region feature says most about a picture: recall of a linear map to caption words, and milliseconds.
+"""Comparison of region features: recall of a linear map from them to caption words, and milliseconds a picture.
 
 python -m benchmarks.region_features --detector models/weights/detector --captions flickr8k/captions.jsonl
 """
 
 import argparse
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from models.datasets.captioned_features import CaptionLine, read_captions
+from models.datasets.captions import CaptionLine, read_captions
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.extractors.region_features import FeatureKind, region_features
@@ -24,31 +24,31 @@ VARIANTS: tuple[tuple[FeatureKind, int], ...] = (("map", 4), ("map", 7), ("regio
 RIDGES = (0.03, 0.1, 0.3, 1.0)  # times the mean eigenvalue; each variant is given its best
 
 
-def described(
+def mean_features(
     detector: FasterRcnn, lines: Sequence[CaptionLine], folder: Path
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Variant -> whole-picture feature beside the mean of all regions [N 2560]; variant -> ms a picture."""
+    """Variant -> [N 2560] of the whole picture's feature and the mean of all regions; variant -> ms a picture."""
     vectors: dict[str, list[Tensor]] = {}
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     batch = detector.config.batch
     for start in range(0, len(lines), batch):
         pictures = [PIL.Image.open(folder / line.image).convert("RGB") for line in lines[start : start + batch]]
         sizes = detector._sizes(pictures[0])
         pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
         scales = (detector._maps(pixels), detector._maps(half))
-        places = detector._find(scales[0], pixels)
+        regions = detector._find_regions(scales[0], pixels)
         for kind, cells in VARIANTS:
             began = time.perf_counter()
-            features = region_features(detector.backbone, kind, cells, scales, places.boxes, places.mask)
+            features = region_features(detector.backbone, kind, cells, scales, regions.boxes, regions.mask)
             seconds[f"{kind} {cells}"] += time.perf_counter() - began
-            mean = features.sum(1) / places.mask.sum(1, keepdim=True)
+            mean = features.sum(1) / regions.mask.sum(1, keepdim=True)
             vectors.setdefault(f"{kind} {cells}", []).append(torch.cat([features[:, 0], mean], 1))
     joined = {name: torch.cat(parts) for name, parts in vectors.items()}
     return joined, {name: 1000 * total / len(lines) for name, total in seconds.items()}
 
 
 def word_vectors(lines: Sequence[CaptionLine], vocabulary: dict[str, int], rarity: Tensor) -> Tensor:
-    """Unit tf-idf vectors [Q V] of all captions, in the pictures' order."""
+    """Unit tf-idf vectors [Q V] of all captions, in the pictures' order; `rarity` is the idf."""
     captions = [caption for line in lines for caption in line.captions]
     counts = torch.zeros(len(captions), len(vocabulary))
     for row, caption in enumerate(captions):
@@ -59,7 +59,7 @@ def word_vectors(lines: Sequence[CaptionLine], vocabulary: dict[str, int], rarit
 
 
 def recall(train: Tensor, dev: Tensor, words: Tensor, dev_words: Tensor, captions: int) -> dict[str, float]:
-    """Both directions' recalls of ridge regression from features to the mean word vector of a picture."""
+    """Recalls in both directions of ridge regression from features to the mean word vector of a picture."""
     mean, spread = train.mean(0), train.std(0).clamp(min=1e-6)
     train, dev = (train - mean) / spread, (dev - mean) / spread
     target = words.view(len(train), captions, -1).mean(1)
@@ -89,7 +89,7 @@ def recall(train: Tensor, dev: Tensor, words: Tensor, dev_words: Tensor, caption
 
 
 def main() -> None:
-    """Prints one line a variant."""
+    """Print a line for each variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--detector", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
@@ -101,10 +101,10 @@ def main() -> None:
     torch.set_grad_enabled(False)
     detector = load_detector(given.detector)
     lines = [read_captions(given.captions, "train")[: given.train], read_captions(given.captions, "dev")[: given.dev]]
-    (train, ms), (dev, _) = (described(detector, each, given.captions.parent) for each in lines)
-    seen = Counter(word for line in lines[0] for caption in line.captions for word in set(tokenize(caption)))
-    vocabulary = {word: place for place, (word, count) in enumerate(seen.items()) if count >= 4}
-    rarity = torch.tensor([np.log(5 * len(lines[0]) / seen[word]) for word in vocabulary])
+    (train, ms), (dev, _) = (mean_features(detector, each, given.captions.parent) for each in lines)
+    counts = Counter(word for line in lines[0] for caption in line.captions for word in set(tokenize(caption)))
+    vocabulary = {word: column for column, (word, count) in enumerate(counts.items()) if count >= 4}
+    rarity = torch.tensor([np.log(5 * len(lines[0]) / counts[word]) for word in vocabulary])
     words, dev_words = (word_vectors(each, vocabulary, rarity) for each in lines)
     for name, vectors in train.items():
         for part, columns in (("mean", slice(1280, None)), ("whole and mean", slice(None))):

@@ -1,9 +1,9 @@
 """A reliability diagram as SVG, from what `regard calibrate --json` printed.
 
-python -m benchmarks.reliability_diagram calibrated.json > docs/reliability.svg
+python -m benchmarks.reliability_diagram calibrated.json > docs/images/reliability.svg
 
-One panel a direction, of the largest held-out gallery: what was predicted to the right, what was so upwards. A dot's
-area grows with the number of its answers; a perfect model's dots lie on the diagonal.
+One panel a direction, of the largest held-out gallery: predicted probability to the right, observed share upwards. A
+dot's area grows with the number of its answers; a perfectly calibrated model's dots lie on the diagonal.
 """
 
 import argparse
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 SIDE, MARGIN = 240, 48  # of a panel's square and around it, in SVG units
-WAYS = {"text": "sentence to picture", "image": "picture to sentence"}
-LARGEST = 14.0  # radius of the dot with most answers
+DIRECTIONS = {"text": "sentence to picture", "image": "picture to sentence"}
+MAX_RADIUS = 14.0  # radius of the dot with most answers
 
 
 def panel(title: str, rows: list[dict[str, float]], left: int) -> str:
-    """One direction's axes, diagonal and dots."""
+    """SVG of one direction: axes, diagonal and dots, from `left` on."""
     most = max(row["count"] for row in rows)
     right, bottom, top = left + SIDE, MARGIN + SIDE, MARGIN
     dots = "".join(
         f'<circle cx="{left + SIDE * row["predicted"]:.1f}" cy="{bottom - SIDE * row["observed"]:.1f}"'
-        f' r="{max(2.5, LARGEST * (row["count"] / most) ** 0.5):.1f}"><title>predicted {row["predicted"]:.2f},'
+        f' r="{max(2.5, MAX_RADIUS * (row["count"] / most) ** 0.5):.1f}"><title>predicted {row["predicted"]:.2f},'
         f" so {row['observed']:.2f}, {row['count']:.0f} answers</title></circle>"
         for row in rows
     )
@@ -42,14 +42,14 @@ def panel(title: str, rows: list[dict[str, float]], left: int) -> str:
 
 
 def diagram(report: dict[str, Any]) -> str:
-    """The whole picture."""
+    """SVG of both directions, from a report of `regard calibrate`."""
     panels = []
-    for place, (direction, words) in enumerate(WAYS.items()):
+    for number, (direction, words) in enumerate(DIRECTIONS.items()):
         galleries = report["held_out"][direction]
         largest = galleries[max(galleries, key=int)]
         title = f"{words}: error {largest['error']:.3f}"
-        panels.append(panel(title, largest["reliability"], MARGIN + place * (SIDE + 2 * MARGIN)))
-    width, height = len(WAYS) * (SIDE + 2 * MARGIN), SIDE + 2 * MARGIN
+        panels.append(panel(title, largest["reliability"], MARGIN + number * (SIDE + 2 * MARGIN)))
+    width, height = len(DIRECTIONS) * (SIDE + 2 * MARGIN), SIDE + 2 * MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         ' font-family="sans-serif" font-size="12">'
@@ -58,7 +58,7 @@ def diagram(report: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Prints the SVG."""
+    """Print the SVG."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=Path, help="what `regard calibrate --json` printed")
     sys.stdout.write(diagram(json.loads(parser.parse_args().report.read_text(encoding="utf-8"))))

@@ -1,4 +1,4 @@
-"""Recall of a running service, asked over HTTP: sentences for pictures, and pictures for sentences.
+"""Recall of a running service over HTTP: from sentences to pictures, and from pictures to sentences.
 
 Start `regard serve --data-dir DIR` on an empty DIR, then one of:
 python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction text
@@ -16,19 +16,19 @@ from pathlib import Path
 
 from rich.progress import track
 
-from models.datasets.captioned_features import CaptionLine, read_captions
+from models.datasets.captions import CaptionLine, read_captions
 from service.client import LOCAL, Client
 
 SHORTLIST = 100
-AT_ONCE = 32
+PICTURES_PER_REQUEST = 32
 
 
 def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions: bool) -> dict[str, str]:
-    """Picture's name -> id of everything ingested and ready."""
+    """Ingest all pictures and wait until they can be found; their ids by their names."""
     ids: dict[str, str] = {}
     jobs = []
-    for start in range(0, len(lines), AT_ONCE):
-        part = {Path(line.image).name: line for line in lines[start : start + AT_ONCE]}
+    for start in range(0, len(lines), PICTURES_PER_REQUEST):
+        part = {Path(line.image).name: line for line in lines[start : start + PICTURES_PER_REQUEST]}
         manifest = {name: {"captions": list(line.captions)} for name, line in part.items()} if captions else None
         answer = client.ingest([(name, folder / line.image) for name, line in part.items()], manifest)
         ids |= {one.filename: one.image_id for one in answer.accepted}
@@ -41,12 +41,13 @@ def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions:
 
 
 def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]) -> Iterator[int | None]:
-    """Place (from 0) of its picture for every caption; None where the shortlist lacked it."""
+    """The rank (from 0) of its picture for every caption; None where it is not in the shortlist."""
 
-    def rank(asked: tuple[str, str]) -> int | None:
-        answer = client.search_text(asked[0], k=SHORTLIST, shortlist=SHORTLIST)
+    def rank(question: tuple[str, str]) -> int | None:
+        text, image_id = question
+        answer = client.search_text(text, k=SHORTLIST, shortlist=SHORTLIST)
         found = [hit.image_id for hit in answer.results]
-        return found.index(asked[1]) if asked[1] in found else None
+        return found.index(image_id) if image_id in found else None
 
     questions = [(text, ids[Path(line.image).name]) for line in lines for text in line.captions]
     with ThreadPoolExecutor(2) as pool:
@@ -54,12 +55,12 @@ def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]
 
 
 def image_ranks(client: Client, lines: Sequence[CaptionLine], folder: Path) -> Iterator[int | None]:
-    """Place of the best of its own captions for every picture, asked with the file."""
+    """The rank of the best of its own captions for every picture; None where none is in the shortlist."""
     for line in track(lines, description="Asking"):
         answer = client.search_image(folder / line.image, k=SHORTLIST, shortlist=SHORTLIST)
         found = [getattr(hit, "text") for hit in answer.results]  # noqa: B009 - captions were asked for
         own = {text.strip() for text in line.captions}
-        yield next((place for place, text in enumerate(found) if text.strip() in own), None)
+        yield next((rank for rank, text in enumerate(found) if text.strip() in own), None)
 
 
 def main() -> None:

@@ -6,12 +6,12 @@ python -m docs.openapi_document > docs/openapi.json
 import json
 import sys
 
-from service.api.app import describe
+from service.api.app import create_routes
 
 
 def document() -> str:
     """docs/openapi.json."""
-    return json.dumps(describe().openapi(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(create_routes().openapi(), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

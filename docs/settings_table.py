@@ -13,8 +13,12 @@ from service.settings import PREFIX, Settings
 TABLE_HEAD = """# Settings
 
 Every setting is an environment variable and, with the same name in lower case and dashes, a flag of `regard serve`
-(`REGARD_DATA_DIR` is `--data-dir`). A flag wins over a variable. A variable that begins with `REGARD_` and is no
-setting is refused: it is mostly a misspelt one. Written by `make docs` from `service/settings.py`.
+(`REGARD_DATA_DIR` is `--data-dir`). A flag wins over a variable. Written by `make docs` from
+`service/settings.py`.
+
+A variable that is almost the name of a setting is refused, with the right name. Variables that Kubernetes and Docker
+set for a service called `regard` (`REGARD_SERVICE_HOST`, `REGARD_PORT_8000_TCP`, `REGARD_PORT=tcp://10.0.0.1:8000`)
+are ignored. Any other variable that begins with `REGARD_` and is no setting is ignored with a warning.
 
 | variable | default | what it does |
 |---|---|---|

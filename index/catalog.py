@@ -7,10 +7,10 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from index.filters import Filter
-from index.queries import AMONG, Mask, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
-from index.records import Caption, Failure, Image, JobStatus, NewPicture, Picture, Ready, TagUse
+from index.queries import AMONG, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
+from index.records import Caption, DetectedPicture, Failure, Image, JobStatus, Mask, NewPicture, QueuedPicture, TagUse
 from index.schema import Database
-from index.writes import give_caption_slots, make_ready, next_caption_slot, next_slot, take_in
+from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, upsert_picture
 
 
 class Catalog:
@@ -46,11 +46,11 @@ class Catalog:
         job_id = uuid.uuid4().hex
         with self._changing() as db:
             db.execute("INSERT INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
-            numbers = {take_in(db, picture, now) for picture in pictures}
+            numbers = {upsert_picture(db, picture, now) for picture in pictures}
             db.executemany("INSERT INTO job_images (job_id, image) VALUES (?, ?)", [(job_id, n) for n in numbers])
         return job_id
 
-    def known(self, image_ids: Sequence[str]) -> set[str]:
+    def known_ids(self, image_ids: Sequence[str]) -> set[str]:
         """Those of the ids that are queued or ready."""
         with self._database.reading() as db:
             sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state IN ('queued', 'ready')"
@@ -64,15 +64,15 @@ class Catalog:
             sql = "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number"
             return job_status(job_id, db.execute(sql, [job_id]).fetchall())
 
-    def queued(self, limit: int) -> list[Picture]:
+    def queued(self, limit: int) -> list[QueuedPicture]:
         """Pictures waiting for regions, oldest first."""
         sql = (
             "SELECT image_id, filename, extension, attempts FROM images WHERE state = 'queued' ORDER BY number LIMIT ?"
         )
         with self._database.reading() as db:
-            return [Picture(**row) for row in db.execute(sql, [limit])]
+            return [QueuedPicture(**row) for row in db.execute(sql, [limit])]
 
-    def tried(self, image_id: str, reason: str) -> int:
+    def count_attempt(self, image_id: str, reason: str) -> int:
         """Count one more failed attempt; the attempts so far. KeyError when unknown."""
         sql = "UPDATE images SET attempts = attempts + 1, reason = ? WHERE image_id = ? RETURNING attempts"
         with self._changing() as db:
@@ -93,7 +93,7 @@ class Catalog:
         with self._database.reading() as db:
             return to_failures(db.execute(sql))
 
-    def commit(self, ready: Sequence[Ready], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
+    def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
 
         Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `accept`
@@ -101,12 +101,12 @@ class Catalog:
         """
         with self._changing() as db:
             for picture in new:
-                take_in(db, picture, now)
+                upsert_picture(db, picture, now)
             first = next_slot(db)
-            slots = [picture.slot for picture in ready]
+            slots = [picture.slot for picture in detected]
             if slots != list(range(first, first + len(slots))):
                 raise ValueError(f"the next region slots are {first} and on, not {slots}")
-            give_caption_slots(db, [make_ready(db, picture) for picture in ready])
+            assign_caption_slots(db, [assign_slot(db, picture) for picture in detected])
 
     # -- what is committed
 
@@ -186,7 +186,7 @@ class Catalog:
         with self._database.reading() as db:
             return ~mask_of(db.execute(sql), next_caption_slot(db))
 
-    def captions_each(self) -> float:
+    def captions_per_picture(self) -> float:
         """Captions that a picture with captions has, on average; 1 where there are none."""
         with self._database.reading() as db:
             captions, pictures = db.execute("SELECT count(*), count(DISTINCT image) FROM captions").fetchone()
@@ -220,7 +220,18 @@ class Catalog:
         with self._changing() as db:
             return db.execute(sql, [now, image_id]).rowcount > 0
 
-    # -- the house
+    # -- views and processes
+
+    def request_view(self, digest: str, now: float) -> None:
+        """Have the view of the model with this digest kept up, whatever settings name."""
+        sql = "INSERT INTO requested_views (digest, requested_at) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
+        with self._changing() as db:
+            db.execute(sql, [digest, now])
+
+    def requested_views(self) -> set[str]:
+        """Digests of the models whose views were requested."""
+        with self._database.reading() as db:
+            return {row["digest"] for row in db.execute("SELECT digest FROM requested_views")}
 
     def heartbeat(self, role: str, now: float) -> None:
         """Note that a process of this role is alive."""

@@ -15,6 +15,15 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def sync_file(path: Path) -> None:
+    """Make the file's bytes durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def make_folder(folder: Path) -> None:
     """Create the folder and its missing parents, durably; nothing happens when it is there."""
     if folder.is_dir():

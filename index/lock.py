@@ -42,7 +42,7 @@ class WriterLock:
         self._file.close()
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the lock, which the block then holds."""
         return self
 
     def __exit__(

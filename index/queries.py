@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from sqlite3 import Connection, Row
 
 import numpy as np
-import numpy.typing as npt
 
-from index.records import Caption, Failure, Image, JobState, JobStatus, TagUse, TagValue
-
-Mask = npt.NDArray[np.bool_]
+from index.records import Caption, Failure, Image, JobState, JobStatus, Mask, TagUse, TagValue
 
 AMONG = "IN (SELECT value FROM json_each(?))"  # any number of values in one parameter
 

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from index.files import sync_folder, write_at
-from index.slab import Corrupt, Mapped, RowNumbers, Slab, aligned, sound_length
+from index.slab import Corrupt, Mapped, RowNumbers, Slab, aligned, valid_prefix
 
 Half: TypeAlias = npt.NDArray[np.float16]
 
 
 class RaggedSlab:
-    """As Slab, for arrays of differing length: a slab of places beside one file of 64-byte aligned words."""
+    """Arrays of differing length: a slab of (offset, length) pairs beside one file of 64-byte aligned rows."""
 
     def __init__(self, folder: Path, width: int, write: bool) -> None:
         """Use RaggedSlab.open."""
@@ -36,7 +36,10 @@ class RaggedSlab:
 
     @classmethod
     def open(cls, folder: Path, width: int, write: bool) -> Self:
-        """Open, and create when `write`, arrays of `width` columns. Raises as Slab.open."""
+        """Open, and create when `write`, arrays of `width` columns.
+
+        LayoutMismatch for another width or format, FileNotFoundError where there is none.
+        """
         return cls(folder, width, write)
 
     def close(self) -> None:
@@ -45,7 +48,7 @@ class RaggedSlab:
         self._words.close()
 
     def __len__(self) -> int:
-        """Whole records in the file now, committed or not."""
+        """Number of whole records in the file, committed or not."""
         return len(self._places)
 
     def append(self, at: int, arrays: Sequence[npt.NDArray[np.floating[Any]]]) -> None:
@@ -105,6 +108,6 @@ class RaggedSlab:
         if zlib.crc32(raw.data) != place["words_crc32"][0]:
             raise Corrupt(f"{self.folder}: the words of row {row} do not match their checksum")
 
-    def sound_length(self, count: int) -> int:
-        """The largest number of rows <= count whose tail checks."""
-        return sound_length(self.check, min(count, len(self)))
+    def valid_prefix(self, count: int) -> int:
+        """The number of leading rows, at most `count`, that end in rows whose checksums match."""
+        return valid_prefix(self.check, min(count, len(self)))

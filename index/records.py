@@ -4,6 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+"""One bool a slot: True where a picture, or a caption, may answer."""
 TagValue: TypeAlias = str | int | float
 ImageState: TypeAlias = Literal["queued", "ready", "failed", "deleted"]
 JobState: TypeAlias = Literal["queued", "running", "done"]
@@ -25,7 +30,7 @@ class NewPicture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class QueuedPicture:
     """A picture waiting for its regions."""
 
     image_id: str
@@ -35,7 +40,7 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
+class DetectedPicture:
     """A picture whose region record lies, fsynced, at `slot`; `taken_at` (EXIF) counts where none was given.
 
     `width` and `height` are None where features alone are known.

@@ -66,6 +66,15 @@ INSERT INTO counters VALUES ('version', 0);
 """
 
 
+# What came after version 1 was first released, and what an older program may ignore.
+ADDED = """
+CREATE TABLE IF NOT EXISTS requested_views (  -- views to be kept up besides those that settings name
+  digest TEXT PRIMARY KEY,                   -- of the model
+  requested_at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+
 class UnknownSchema(Exception):
     """The file is a catalog of another version, or none."""
 
@@ -99,7 +108,7 @@ class Database:
             os.close(folder)
 
     def connection(self) -> Connection:
-        """This thread's."""
+        """The calling thread's connection."""
         found: Connection | None = getattr(self._local, "connection", None)
         if found is None:
             # Used by this thread alone, closed perhaps by another.
@@ -158,3 +167,4 @@ def prepare(connection: Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     if not found:
         connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+    connection.executescript(ADDED)

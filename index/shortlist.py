@@ -9,31 +9,33 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from index.records import Mask
+
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 untyped: Any = faiss  # its stubs know the C++ constructors, not the Python ones
 
-GROWTH = 8  # the newest parts join the one before them when they reach an eighth of its rows
-PROBED = 1 / 8  # share of the rows that a search of inverted lists looks at
+IVF_FROM = 100_000  # rows from which a part is searched approximately
+GROWTH = 8  # the newest parts are merged with the one before them when they reach an eighth of its rows
+PROBED = 1 / 8  # share of the rows that a search of inverted lists compares with
 RETRAINED = 4  # inverted lists are trained anew when the rows have grown this many times
 TRAINING_ROWS_PER_LIST = 64
 
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive rows in one FAISS index that nobody adds to any more: FAISS cannot search while adding."""
+    """Consecutive rows in one FAISS index that is never added to again: FAISS cannot search while adding."""
 
     index: Any
-    trained_on: int  # rows an inverted-list index was trained on, 0 for a flat one
+    trained_on: int  # number of rows that an inverted-list (IVF) index was trained on, 0 for a flat one
 
     def __len__(self) -> int:
         """Number of rows."""
         return int(self.index.ntotal)
 
     def search(self, query: Floats, k: int, allowed: Mask | None) -> tuple[Floats, Ints]:
-        """The best min(k, rows allowed) rows, numbered from the part's start."""
+        """Scores and rows [Q, min(k, rows allowed)] of the best allowed rows, numbered from the part's start."""
         num_allowed = len(self) if allowed is None else int(np.count_nonzero(allowed))
         k = min(k, num_allowed)
         if k == 0:
@@ -57,7 +59,7 @@ class Part:
         return scores, rows
 
     def vectors(self) -> Floats:
-        """[rows, dim], for a flat index without a copy: valid while the index lives."""
+        """[rows, dim] embeddings; those of a flat index are not copied and are valid while the index lives."""
         if not self.trained_on:
             flat = faiss.rev_swig_ptr(self.index.get_xb(), self.index.ntotal * self.index.d)
             return np.asarray(flat, np.float32).reshape(-1, self.index.d)
@@ -66,8 +68,8 @@ class Part:
         return np.asarray(copy.reconstruct_n(0, len(self)), np.float32)
 
 
-def joined(parts: Sequence[Part], fresh: Floats, ivf_from: int) -> Part:
-    """One part with the rows of all, in their order, and the fresh ones last."""
+def merged(parts: Sequence[Part], fresh: Floats, ivf_from: int) -> Part:
+    """One part with the rows of all parts in their order, then the fresh rows; IVF from `ivf_from` rows on."""
     total = sum(map(len, parts)) + len(fresh)
     if parts and parts[0].trained_on and total <= RETRAINED * parts[0].trained_on:
         index = faiss.clone_index(parts[0].index)
@@ -80,14 +82,14 @@ def joined(parts: Sequence[Part], fresh: Floats, ivf_from: int) -> Part:
 
 
 def flat_part(rows: Floats) -> Part:
-    """Exact search."""
+    """A part that is searched exactly."""
     index = faiss.IndexFlatIP(rows.shape[1])
     index.add(rows)
     return Part(index, trained_on=0)
 
 
 def inverted_part(rows: Floats) -> Part:
-    """Approximate search over about sqrt(rows) inverted lists."""
+    """A part that is searched approximately, trained with about sqrt(rows) inverted lists."""
     dim = rows.shape[1]
     num_lists = max(1, math.isqrt(len(rows)))
     index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, num_lists, faiss.METRIC_INNER_PRODUCT)
@@ -99,40 +101,36 @@ def inverted_part(rows: Floats) -> Part:
 
 
 class Shortlist:
-    """Immutable: `extended` gives a new one that shares what is large. Safe to search from any thread.
+    """Embeddings to search by inner product. Immutable, so it is safe to search from any thread.
 
-    Rows lie in a few parts, each several times larger than the next (one main part and small newer ones), so
-    that a row is copied a bounded number of times however slowly the shortlist grows.
+    `extended` gives a new shortlist that shares what is large. Rows lie in a few parts, each several times larger
+    than the next (one main part and small newer ones), so that a row is copied a bounded number of times however
+    slowly the shortlist grows.
     """
 
-    def __init__(self, dim: int, parts: Sequence[Part], ivf_from: int) -> None:
-        """Use Shortlist.empty and extended."""
+    def __init__(self, dim: int, parts: Sequence[Part] = (), ivf_from: int = IVF_FROM) -> None:
+        """A shortlist of [rows, dim] parts; merged parts are exact (flat) below `ivf_from` rows, IVF from there on."""
         self.dim = dim
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
         self._ivf_from = ivf_from
-
-    @classmethod
-    def empty(cls, dim: int, *, ivf_from: int = 100_000) -> Self:
-        """No rows. Parts are exact (flat) below `ivf_from` rows, inverted lists (approximate) from there."""
-        return cls(dim, (), ivf_from)
 
     def __len__(self) -> int:
         """Number of rows."""
-        return sum(map(len, self._parts))
+        return sum(map(len, self.parts))
 
     def extended(self, embeddings: Floats) -> Self:
-        """A shortlist with the [n, dim] float32 embeddings as the next rows; self is unchanged."""
+        """A shortlist with [n, dim] float32 embeddings as the next rows; ValueError for another width."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.dim:
             raise ValueError(f"embeddings are [n, {self.dim}], not {list(embeddings.shape)}")
         if len(embeddings) == 0:
             return self
         fresh = np.ascontiguousarray(embeddings, np.float32)
-        kept, size = list(self._parts), len(fresh)
+        kept, size = list(self.parts), len(fresh)
         absorbed: list[Part] = []
         while kept and len(kept[-1]) <= GROWTH * size:
             size += len(kept[-1])
             absorbed.insert(0, kept.pop())
-        return type(self)(self.dim, [*kept, joined(absorbed, fresh, self._ivf_from)], self._ivf_from)
+        return type(self)(self.dim, [*kept, merged(absorbed, fresh, self._ivf_from)], self._ivf_from)
 
     def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
         """The best k of the allowed rows for each of [Q, dim] queries: scores [Q, k] descending, rows [Q, k].
@@ -146,7 +144,7 @@ class Shortlist:
         found_scores = [np.full((len(query), k), -np.inf, np.float32)]
         found_rows = [np.full((len(query), k), -1, np.int64)]
         start = 0
-        for part in self._parts:
+        for part in self.parts:
             stop = start + len(part)
             scores, rows = part.search(query, k, None if allowed is None else _cut(allowed, start, stop))
             found_scores.append(np.where(rows < 0, np.float32(-np.inf), scores))

@@ -1,4 +1,4 @@
-"""Append-only, memory-mapped records of one fixed size: 64-byte aligned, contiguous, each with its CRC32."""
+"""Slabs: append-only, memory-mapped records of one fixed size, 64-byte aligned, each with its CRC32."""
 
 import json
 import mmap
@@ -19,7 +19,7 @@ Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 RowNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
-FORMAT = 1
+SLAB_FORMAT = 1
 ALIGNMENT = 64
 CHECKSUM = "crc32"
 TAIL = 256  # rows checked before a count is trusted: far more than one unfinished batch
@@ -52,7 +52,7 @@ def record_dtype(layout: Layout) -> np.dtype[Any]:
 
 
 class Mapped:
-    """A file of bytes seen through memory, growing as the file grows."""
+    """A memory-mapped file that grows."""
 
     def __init__(self, path: Path, write: bool) -> None:
         """Open the file, creating it when `write`."""
@@ -62,11 +62,11 @@ class Mapped:
         self._bytes = np.empty(0, np.uint8)
 
     def __len__(self) -> int:
-        """Bytes in the file now."""
+        """Current size of the file in bytes."""
         return os.fstat(self.handle).st_size
 
     def upto(self, size: int) -> npt.NDArray[np.uint8]:
-        """At least the first `size` bytes, fewer only where the file is shorter."""
+        """The first `size` bytes or more; fewer only where the file is shorter."""
         seen = self._bytes
         if size > seen.size and (length := len(self)) > seen.size:
             # The old mapping lives as long as an array that looks through it.
@@ -76,7 +76,7 @@ class Mapped:
 
 
 class Slab:
-    """The slab does not know how many of its records count: the catalog, or a view's manifest, does."""
+    """Records in a file. How many of them count is known to the catalog, or to a view's manifest, not to the slab."""
 
     def __init__(self, folder: Path, layout: Layout, write: bool) -> None:
         """Use Slab.open."""
@@ -90,7 +90,7 @@ class Slab:
         """Open, and create when `write`. LayoutMismatch for another layout, FileNotFoundError for none."""
         header = folder / "header.json"
         wanted: dict[str, Any] = {
-            "format": FORMAT,
+            "format": SLAB_FORMAT,
             "layout": {name: [list(s), np.dtype(d).str] for name, (s, d) in layout.items()},
         }
         if write:
@@ -99,7 +99,10 @@ class Slab:
             if not header.exists():
                 replace(header, json.dumps(wanted, indent=1).encode())
         found = json.loads(header.read_bytes())
-        if list(found.get("layout", {}).items()) != list(wanted["layout"].items()) or found.get("format") != FORMAT:
+        if (
+            list(found.get("layout", {}).items()) != list(wanted["layout"].items())
+            or found.get("format") != SLAB_FORMAT
+        ):
             raise LayoutMismatch(f"{folder} holds records of {found}, not of {wanted}")
         slab = cls(folder, layout, write)
         if write:
@@ -111,7 +114,7 @@ class Slab:
         self._file.close()
 
     def __len__(self) -> int:
-        """Whole records in the file now, committed or not."""
+        """Number of whole records in the file, committed or not."""
         return len(self._file) // self.dtype.itemsize
 
     def append(self, at: int, records: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -145,7 +148,7 @@ class Slab:
         return zlib.crc32(record[:-ALIGNMENT].data)  # the checksum lies in the last 64 bytes, alone
 
     def _rows(self, stop: int) -> npt.NDArray[Any]:
-        """The records seen through memory, at least up to `stop` where the file has them."""
+        """The mapped records, up to row `stop` or further; fewer where the file is shorter."""
         size = self.dtype.itemsize
         seen = self._file.upto(stop * size)
         return seen[: seen.size // size * size].view(self.dtype)
@@ -192,24 +195,24 @@ class Slab:
         if self._checksum(record.view(np.uint8)) != record[CHECKSUM][0]:
             raise Corrupt(f"{self.folder}: row {row} does not match its checksum")
 
-    def sound_length(self, count: int) -> int:
-        """The largest number of rows <= count whose tail checks."""
-        return sound_length(self.check, min(count, len(self)))
+    def valid_prefix(self, count: int) -> int:
+        """The number of leading rows, at most `count`, that end in rows whose checksums match."""
+        return valid_prefix(self.check, min(count, len(self)))
 
 
-def sound_length(check: Callable[[int], None], count: int) -> int:
-    """The most rows <= count of which the last TAIL all pass `check` (which raises Corrupt)."""
-    sound = count
-    while sound:
-        cut = first_unsound(check, max(0, sound - TAIL), sound)
-        if cut == sound:
+def valid_prefix(check: Callable[[int], None], count: int) -> int:
+    """The largest number of rows <= count of which the last TAIL all pass `check`, which raises Corrupt otherwise."""
+    valid = count
+    while valid:
+        damaged = first_damaged(check, max(0, valid - TAIL), valid)
+        if damaged == valid:
             break
-        sound = cut  # what comes before is looked at as well: it is the tail now
-    return sound
+        valid = damaged  # the rows before it are the tail now, and are checked in their turn
+    return valid
 
 
-def first_unsound(check: Callable[[int], None], start: int, stop: int) -> int:
-    """The first of the rows start .. stop that does not check; stop when all do."""
+def first_damaged(check: Callable[[int], None], start: int, stop: int) -> int:
+    """The first of the rows start .. stop that fails its check; `stop` where none does."""
     for row in range(start, stop):
         try:
             check(row)

@@ -1,5 +1,10 @@
-"""What one model made of the pictures and captions: encoded records, embeddings, and shortlists over them."""
+"""Views: the pictures and captions as one model encodes them, with shortlists over their embeddings.
 
+One `ViewWriter` extends a view; any number of `View`s read it, also in other processes. A query takes one `Snapshot`
+and keeps it to the end, so that everything it reads belongs to the same state.
+"""
+
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +14,20 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from index import view_manifest as manifest
+from index import view_manifest
 from index.files import make_folder, remove_strays
 from index.ragged import Half, RaggedSlab
-from index.shortlist import Floats, Shortlist
+from index.shortlist import IVF_FROM, Floats, Shortlist
+from index.shortlist_files import load_part, save_part
 from index.slab import Arrays, Corrupt, RowNumbers, Slab
 from index.view_manifest import Counts, Manifest, NoView, ViewMismatch
 
-__all__ = ["Counts", "NoView", "View", "ViewMismatch", "ViewWriter"]
+__all__ = ["Counts", "NoView", "Snapshot", "View", "ViewMismatch", "ViewWriter"]
+
+IMAGES, CAPTIONS = "images", "captions"
+SHORTLISTS = "shortlists"  # the folder of stored shortlists
+
+log = logging.getLogger(__name__)
 
 
 class Stores:
@@ -30,10 +41,10 @@ class Stores:
         self.captions = RaggedSlab.open(folder / "captions", about.word_dim, write)
         self.caption_embeddings = Slab.open(folder / "caption_embeddings", embedding, write)
 
-    def sound(self, counts: Counts) -> Counts:
-        """What is left of the counts when tails that do not check are cut off."""
-        images = self.image_embeddings.sound_length(self.images.sound_length(counts.images))
-        captions = self.caption_embeddings.sound_length(self.captions.sound_length(counts.captions))
+    def valid_counts(self, counts: Counts) -> Counts:
+        """The counts without damaged tails."""
+        images = self.image_embeddings.valid_prefix(self.images.valid_prefix(counts.images))
+        captions = self.caption_embeddings.valid_prefix(self.captions.valid_prefix(counts.captions))
         return Counts(images, captions)
 
     def close(self) -> None:
@@ -56,7 +67,7 @@ class ViewWriter:
         extractor: str,
         bools: Sequence[str] = ("mask",),
     ) -> None:
-        """Open or create, and cut back what does not check; ViewMismatch for another digest, extractor, layout.
+        """Open or create, and cut back damaged rows; ViewMismatch for another digest, extractor or layout.
 
         `layout`: field -> shape of one image's record; fields named in `bools` are stored as bool, single numbers
         as fp32 (scores that differ by less than fp16 tells apart would be compared by them), others as fp16.
@@ -75,18 +86,18 @@ class ViewWriter:
         remove_strays(folder)
         self._folder = folder
         try:
-            found = Manifest.parse(manifest.read(folder), folder)
+            found = Manifest.parse(view_manifest.read(folder), folder)
         except (NoView, Corrupt):
             found = wanted  # nothing, or nothing known, was published: start from no rows
         found.refuse_other(wanted, folder)
         self._stores = Stores(folder, found, write=True)
         self._manifest = found
-        sound = self._stores.sound(found.counts)
-        if found is wanted or sound != found.counts:
-            self.cut_back(*sound)
+        valid = self._stores.valid_counts(found.counts)
+        if found is wanted or valid != found.counts:
+            self.cut_back(*valid)
 
     def counts(self) -> Counts:
-        """Rows that are safely there: continue at these."""
+        """Rows published so far: the next rows to add."""
         return self._manifest.counts
 
     def add_images(self, at: int, records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
@@ -101,7 +112,10 @@ class ViewWriter:
         self._publish(self._manifest.at(counts._replace(images=at + len(embeddings))))
 
     def add_captions(self, at: int, words: Sequence[npt.NDArray[np.floating[Any]]], embeddings: Floats) -> None:
-        """Append [n, D] word arrays and their [len(words), E] embeddings, then publish. As add_images."""
+        """Append [n, D] word arrays and their [len(words), E] embeddings as rows at .. at+len(words), then publish.
+
+        ValueError unless `at` is counts().captions.
+        """
         counts = self.counts()
         _refuse_gap(at, counts.captions, {"embeddings": embeddings, "words": words}, embeddings)
         self._stores.captions.append(at, words)
@@ -109,7 +123,7 @@ class ViewWriter:
         self._publish(self._manifest.at(counts._replace(captions=at + len(embeddings))))
 
     def cut_back(self, images: int, captions: int) -> None:
-        """Forget rows past these counts (readers notice at their next refresh)."""
+        """Drop the rows past these counts; readers follow at their next refresh."""
         counts = self.counts()
         if images > counts.images or captions > counts.captions:
             raise ValueError(f"cannot cut {counts} back to {images}, {captions}")
@@ -125,7 +139,7 @@ class ViewWriter:
 
 
 def _refuse_gap(at: int, count: int, fields: Mapping[str, Any], embeddings: Floats) -> None:
-    """A view has a row for every slot, each whole and findable."""
+    """ValueError unless the rows continue the view without a gap, each complete and findable."""
     if at != count:
         raise ValueError(f"the view has {count} rows, the next cannot be {at}")
     lengths = {name: len(rows) for name, rows in fields.items()}
@@ -137,25 +151,49 @@ def _refuse_gap(at: int, count: int, fields: Mapping[str, Any], embeddings: Floa
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a view shows at one moment; never changed, only replaced."""
+    """One state of a view, with everything that reads it. Immutable: newer states are other snapshots."""
 
-    about: Manifest
+    manifest: Manifest
     stores: Stores
-    images: Shortlist
-    captions: Shortlist
+    images: Shortlist  # over image embeddings; rows are region slots
+    captions: Shortlist  # over caption embeddings; rows are caption slots
 
-    @classmethod
-    def load(cls, folder: Path, about: Manifest) -> Self:
-        """Everything that counts and checks (the writer may not have cut a damaged tail back yet)."""
-        stores = Stores(folder, about, write=False)
-        empty = Shortlist.empty(about.embed_dim)
-        return cls(about, stores, empty, empty).caught_up(about, stores.sound(about.counts))
+    @property
+    def digest(self) -> str:
+        """Digest of the model that made the view."""
+        return self.manifest.digest
 
-    def caught_up(self, about: Manifest, counts: Counts) -> Self:
-        """With the rows up to the counts, which are not fewer than before."""
+    @property
+    def extractor(self) -> str:
+        """Digest of the extractor whose features the view was made from."""
+        return self.manifest.extractor
+
+    @property
+    def counts(self) -> Counts:
+        """Rows that can be searched and read."""
+        return Counts(len(self.images), len(self.captions))
+
+    def read_images(self, rows: RowNumbers, out: Mapping[str, npt.NDArray[Any]] | None = None) -> Arrays:
+        """Encoded records [len(rows), ...] a field, into `out` where given; IndexError past the counts."""
+        _refuse_past(rows, len(self.images))
+        return self.stores.images.read(rows, out)
+
+    def read_captions(self, rows: RowNumbers) -> list[Half]:
+        """Encoded words, one [n, D] array a caption; IndexError past the counts."""
+        _refuse_past(rows, len(self.captions))
+        return self.stores.captions.read(rows)
+
+    def embedding_of(self, row: int) -> Floats:
+        """[E] stage-one embedding of an image row; IndexError past the counts."""
+        _refuse_past([row], len(self.images))
+        embedding: Floats = self.stores.image_embeddings.field("embedding", row, row + 1)[0]
+        return embedding
+
+    def extended(self, manifest: Manifest, counts: Counts) -> Self:
+        """The state with the rows up to the counts, which are not fewer than this one's."""
         images = _extended(self.images, self.stores.image_embeddings, counts.images)
         captions = _extended(self.captions, self.stores.caption_embeddings, counts.captions)
-        return type(self)(about, self.stores, images, captions)
+        return type(self)(manifest, self.stores, images, captions)
 
 
 def _extended(shortlist: Shortlist, embeddings: Slab, count: int) -> Shortlist:
@@ -163,88 +201,75 @@ def _extended(shortlist: Shortlist, embeddings: Slab, count: int) -> Shortlist:
 
 
 class View:
-    """Reads a view that another process may be extending. Safe from many threads."""
+    """Reads a view that another process may be extending.
 
-    def __init__(self, folder: Path, content: bytes) -> None:
-        """Use View.open."""
+    `snapshot` costs nothing and may be called from any thread. `refresh` builds what comes next, FAISS indexes
+    included, which may take long: it belongs to one background thread, while searches use the snapshot of before.
+    """
+
+    def __init__(self, folder: Path, ivf_from: int = IVF_FROM) -> None:
+        """Open with what is published now; NoView where nothing was built there. `ivf_from`: see Shortlist."""
         self._folder = folder
+        self._ivf_from = ivf_from
         self._refreshing = threading.Lock()
-        self._seen = content
-        self._now = Snapshot.load(folder, Manifest.parse(content, folder))
-
-    @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Open; NoView when nothing was built there."""
-        return cls(folder, manifest.read(folder))
+        self._content = view_manifest.read(folder)
+        self._snapshot = self._load(Manifest.parse(self._content, folder))
 
     def close(self) -> None:
         """Close the files."""
-        self._now.stores.close()
+        self._snapshot.stores.close()
+
+    def snapshot(self) -> Snapshot:
+        """The newest state that is complete."""
+        return self._snapshot
 
     def refresh(self) -> bool:
-        """Pick up what was published since; True when there was something. Cheap when there was not.
+        """Take up what was published since; True when there was something. Cheap when there was not.
 
-        NoView when the view was removed; what was shown before is still shown.
+        NoView when the view was removed; the last snapshot stays.
         """
         with self._refreshing:
-            content = manifest.read(self._folder)
-            if content == self._seen:
+            content = view_manifest.read(self._folder)
+            if content == self._content:
                 return False
-            about = Manifest.parse(content, self._folder)
-            now = self._now
-            if about.generation == now.about.generation:
-                self._now = now.caught_up(about, about.counts)
-            else:  # others may still read the old files: they close when the last of those has ended
-                self._now = Snapshot.load(self._folder, about)
-            self._seen = content
+            manifest, before = Manifest.parse(content, self._folder), self._snapshot
+            if manifest.generation == before.manifest.generation:
+                self._snapshot = before.extended(manifest, manifest.counts)
+                self._store_shortlists(before, self._snapshot)
+            else:  # older snapshots may still read the old files, which close when the last of them is gone
+                self._snapshot = self._load(manifest)
+            self._content = content
             return True
 
-    @property
-    def digest(self) -> str:
-        """Of the model that made the view."""
-        return self._now.about.digest
+    def _load(self, manifest: Manifest) -> Snapshot:
+        """Everything that counts and is undamaged (the writer may not have cut a damaged tail back yet)."""
+        stores = Stores(self._folder, manifest, write=False)
+        counts = stores.valid_counts(manifest.counts)
+        stored = Snapshot(
+            manifest,
+            stores,
+            self._stored_shortlist(IMAGES, manifest, counts.images),
+            self._stored_shortlist(CAPTIONS, manifest, counts.captions),
+        )
+        snapshot = stored.extended(manifest, counts)
+        self._store_shortlists(stored, snapshot)
+        return snapshot
 
-    @property
-    def extractor(self) -> str:
-        """Digest of the extractor that made the features it was made from."""
-        return self._now.about.extractor
+    def _stored_shortlist(self, name: str, manifest: Manifest, most_rows: int) -> Shortlist:
+        folder, dim = self._folder / SHORTLISTS, manifest.embed_dim
+        part = load_part(folder, name, generation=manifest.generation, dim=dim, most_rows=most_rows)
+        return Shortlist(dim, [] if part is None else [part], self._ivf_from)
 
-    @property
-    def counts(self) -> Counts:
-        """Rows this view shows now."""
-        now = self._now
-        return Counts(len(now.images), len(now.captions))
-
-    @property
-    def images(self) -> Shortlist:
-        """Over image embeddings; rows are region slots."""
-        return self._now.images
-
-    @property
-    def captions(self) -> Shortlist:
-        """Over caption embeddings; rows are caption slots."""
-        return self._now.captions
-
-    def read_images(self, rows: RowNumbers, out: Mapping[str, npt.NDArray[Any]] | None = None) -> Arrays:
-        """Encoded records, as Slab.read."""
-        now = self._now
-        _refuse_past(rows, len(now.images))
-        return now.stores.images.read(rows, out)
-
-    def read_captions(self, rows: RowNumbers) -> list[Half]:
-        """Encoded words, one [n, D] array a caption."""
-        now = self._now
-        _refuse_past(rows, len(now.captions))
-        return now.stores.captions.read(rows)
-
-    def embedding_of(self, row: int) -> Floats:
-        """[E] the stage-one embedding of an image row."""
-        now = self._now
-        _refuse_past([row], len(now.images))
-        embedding: Floats = now.stores.image_embeddings.field("embedding", row, row + 1)[0]
-        return embedding
+    def _store_shortlists(self, before: Snapshot, now: Snapshot) -> None:
+        """Store the main parts that were trained or extended in between."""
+        for name, old, new in ((IMAGES, before.images, now.images), (CAPTIONS, before.captions, now.captions)):
+            if new.parts and new.parts[0].trained_on and new.parts[:1] != old.parts[:1]:
+                try:
+                    save_part(self._folder / SHORTLISTS, name, new.parts[0], now.manifest.generation)
+                except OSError as fault:  # a full or read-only disk: it is trained again at the next opening
+                    log.warning("the shortlist of %s is not stored: %s", self._folder, fault)
 
 
 def _refuse_past(rows: RowNumbers, count: int) -> None:
     if len(rows) and not 0 <= min(rows) <= max(rows) < count:
-        raise IndexError(f"the view shows rows 0 .. {count - 1}, asked for {min(rows)} .. {max(rows)}")
+        raise IndexError(f"the snapshot has rows 0 .. {count - 1}, asked for {min(rows)} .. {max(rows)}")

@@ -10,7 +10,7 @@ from index import files
 from index.slab import Corrupt
 
 NAME = "manifest.json"
-FORMAT = 1
+MANIFEST_FORMAT = 1
 
 
 class Counts(NamedTuple):
@@ -68,7 +68,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Publish, durably."""
-        files.replace(folder / NAME, json.dumps({"format": FORMAT, **asdict(self)}, indent=1).encode())
+        files.replace(folder / NAME, json.dumps({"format": MANIFEST_FORMAT, **asdict(self)}, indent=1).encode())
 
     @classmethod
     def parse(cls, content: bytes, folder: Path) -> Self:
@@ -79,8 +79,10 @@ class Manifest:
             layout = {name: (tuple(shape), dtype) for name, (shape, dtype) in found.pop("layout").items()}
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise Corrupt(f"{folder / NAME} is damaged: {error}") from error
-        if version != FORMAT:
-            raise ViewMismatch(f"the view in {folder} has format {version}, not {FORMAT}: it must be built anew")
+        if version != MANIFEST_FORMAT:
+            raise ViewMismatch(
+                f"the view in {folder} has format {version}, not {MANIFEST_FORMAT}: it must be built anew"
+            )
         return cls(layout=layout, **found)
 
 

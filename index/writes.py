@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 
 from index.filters import checked_value
-from index.records import NewPicture, Ready
+from index.records import DetectedPicture, NewPicture
 
 
-def take_in(db: Connection, picture: NewPicture, now: float) -> int:
+def upsert_picture(db: Connection, picture: NewPicture, now: float) -> int:
     """Add the picture, or bring it back, or add what is new of it; its number. ValueError for a bad tag, caption."""
     found = db.execute("SELECT number, slot, state FROM images WHERE image_id = ?", [picture.image_id]).fetchone()
     if found is None:
@@ -18,14 +18,14 @@ def take_in(db: Connection, picture: NewPicture, now: float) -> int:
     else:
         number = int(found["number"])
         if found["state"] in ("deleted", "failed"):
-            take_back(db, number, picture.filename, now)
-    describe(db, number, picture)
+            reset_picture(db, number, picture.filename, now)
+    add_description(db, number, picture)
     if found is not None and found["slot"] is not None:
-        give_caption_slots(db, [number])
+        assign_caption_slots(db, [number])
     return number
 
 
-def take_back(db: Connection, number: int, filename: str, now: float) -> None:
+def reset_picture(db: Connection, number: int, filename: str, now: float) -> None:
     """A deleted or failed picture as if it came for the first time, but in its old slot if it has one."""
     db.execute(
         "UPDATE images SET deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, filename = ?, added_at = ?"
@@ -34,7 +34,7 @@ def take_back(db: Connection, number: int, filename: str, now: float) -> None:
     )
 
 
-def describe(db: Connection, number: int, picture: NewPicture) -> None:
+def add_description(db: Connection, number: int, picture: NewPicture) -> None:
     """Add captions and tags that are new; a tag of the same name, or a date, replaces the old one."""
     if picture.taken_at is not None:
         taken_at = checked_value("taken_at", picture.taken_at)
@@ -53,19 +53,19 @@ def describe(db: Connection, number: int, picture: NewPicture) -> None:
         )
 
 
-def make_ready(db: Connection, ready: Ready) -> int:
+def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     """Note the picture's region slot; its number. ValueError for a picture unknown or ready already."""
     changed = db.execute(
         "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
         " failed_at = NULL, reason = NULL WHERE image_id = ? AND slot IS NULL RETURNING number",
-        [ready.slot, ready.width, ready.height, ready.extractor, ready.taken_at, ready.image_id],
+        [picture.slot, picture.width, picture.height, picture.extractor, picture.taken_at, picture.image_id],
     ).fetchall()
     if not changed:
-        raise ValueError(f"picture {ready.image_id} is unknown or has a slot already")
+        raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")
     return int(changed[0]["number"])
 
 
-def give_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
+def assign_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
     """Give the captions of these pictures that have none the next caption slots."""
     slot = next_caption_slot(db)
     # "+" keeps SQLite from walking the index of slots, past every caption of every queued picture.

@@ -1,6 +1,9 @@
 """The service: HTTP, jobs, settings, wiring. The one package that joins `models` and `index`."""
 
 import os
+from pathlib import Path
+
+PACKAGES_FOLDER = Path(__file__).parent.parent  # processes started from here find `service`, installed or not
 
 # OpenMP reads this once, when PyTorch is loaded. A thread that has nothing left to do then sleeps: by default it spins,
 # and with any other busy process on the machine every parallel loop waits for the scheduler.

@@ -1,11 +1,41 @@
-"""What can go wrong for a caller, each with its HTTP status; app.py maps them once to problem documents."""
+"""Mistakes of whoever runs a command, and problems of HTTP requests, each with its status.
 
-from collections.abc import Iterable, Mapping, Sequence
+`service/cli/main.py` shows a UserError in one line; `service/api/app.py` answers a Problem as a problem document.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 
+class UserError(Exception):
+    """A mistake that whoever runs a command can put right: a file, an argument, a setting. The message says how."""
+
+
+class Misconfigured(UserError, ValueError):
+    """Settings that do not go together with each other or with what is stored; the message says what to change."""
+
+
+@contextmanager
+def user_input(source: Path | None = None) -> Iterator[None]:
+    """Turns a ValueError into a UserError, naming `source` where the message does not.
+
+    For the reading of files and values that a user gave, and for nothing else: elsewhere a ValueError is a bug.
+    """
+    try:
+        yield
+    except ValueError as fault:
+        message = str(fault)
+        named = source is None or str(source) in message
+        raise UserError(message if named else f"{source}: {message}") from fault
+
+
 class Problem(Exception):
-    """A fault whose text is safe and useful to show; `extra` becomes further members of the document."""
+    """The request could not be answered.
+
+    The detail is safe and useful to show; `extra` becomes further members of the problem document.
+    """
 
     status: ClassVar[int] = 500
     kind: ClassVar[str] = "internal-error"
@@ -86,7 +116,7 @@ class NotFound(Problem):
 
 
 class UnknownModel(Problem):
-    """A model name nobody registered."""
+    """No model of this server has that name."""
 
     status = 404
     kind = "unknown-model"

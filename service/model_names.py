@@ -1,16 +1,78 @@
-"""How settings name models: NAME of a shipped one, FOLDER, NAME=FOLDER, or several with + between for their mean."""
+"""How settings name models: a shipped one, FOLDER, NAME=FOLDER, or several with + between for the mean of their scores.
 
+Nothing here loads a model, so that a wrong name is refused before PyTorch is imported.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
 
+import models
+from service.errors import Misconfigured
 
-def served_name(entry: str) -> str:
-    """The name that such an entry is served under: a folder's own where none is given."""
-    if parts := members_of(entry):
-        return "+".join(map(served_name, parts))
+SHIPPED_WEIGHTS = Path(models.__path__[0]) / "weights"
+DETECTOR = "detector"  # its folder among the shipped weights
+CHECKPOINT_FILES = ("config.json", "model.safetensors", "vocabulary.json", "digest")
+
+
+def model_name(entry: str) -> str:
+    """The name under which the model of a settings entry is served; its folder's name where none is given."""
+    if members := ensemble_members(entry):
+        return "+".join(map(model_name, members))
     name, equals, _ = entry.partition("=")
     return name if equals and not Path(entry).is_dir() else Path(entry).absolute().name
 
 
-def members_of(entry: str) -> list[str]:
-    """The entries that it is the mean of; none for a single model."""
+def ensemble_members(entry: str) -> list[str]:
+    """The entries of an ensemble's members; none for a single model."""
     return [] if Path(entry).is_dir() or "+" not in entry.partition("=")[0] else entry.split("+")
+
+
+def weights_folder(entry: str) -> Path:
+    """The folder of a single model's weights. Misconfigured where it is neither shipped nor a folder."""
+    given, shipped = Path(entry), SHIPPED_WEIGHTS / entry
+    if not given.is_dir() and "=" in entry:
+        given = Path(entry.partition("=")[2])
+    if given.name != entry or given.is_dir():
+        return given
+    if entry == DETECTOR or not shipped.is_dir():
+        names = sorted(path.name for path in SHIPPED_WEIGHTS.iterdir() if path.name != DETECTOR)
+        raise Misconfigured(
+            f"no model called {entry} is shipped (there are {', '.join(names)}), and no such folder exists"
+        )
+    return shipped
+
+
+def weights_folders(entries: Sequence[str]) -> dict[str, Path]:
+    """Name -> folder of the single models that the entries name, members of ensembles included.
+
+    A member may be the name of another entry. Misconfigured for one name of two models, and for what does not exist.
+    """
+    names = [model_name(entry) for entry in entries]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise Misconfigured(f"two models are called {twice}; give one another name, as NAME=FOLDER")
+    folders = {
+        name: weights_folder(entry) for name, entry in zip(names, entries, strict=True) if not ensemble_members(entry)
+    }
+    for member in (member for entry in entries for member in ensemble_members(entry)):
+        if member not in folders:
+            folders[member] = weights_folder(member)
+    return folders
+
+
+def check_models(entries: Sequence[str]) -> None:
+    """Misconfigured where a model that the entries name is not there. No weights are read."""
+    for folder in weights_folders(entries).values():
+        check_checkpoint(folder)
+
+
+def check_detector(folder: Path | None) -> None:
+    """Misconfigured where the detector's folder, if one is named, does not exist."""
+    if folder is not None and not folder.is_dir():
+        raise Misconfigured(f"there is no detector in {folder}")
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Misconfigured where a folder lacks files that every model's weights have; they are not read."""
+    missing = [name for name in CHECKPOINT_FILES if not (folder / name).is_file()]
+    if missing:
+        raise Misconfigured(f"{folder} holds no checkpoint: {', '.join(missing)} missing")

@@ -26,7 +26,8 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     """A worker until it is told to end."""
     loaded = Loaded.from_settings(settings)
     matchers = [loaded.matchers[name] for name in loaded.views]
-    serve_worker(settings, loaded.extractor, matchers, end_with_stdin)
+    others = [matcher for name, matcher in loaded.matchers.items() if name not in loaded.views]
+    serve_worker(settings, loaded.extractor, matchers, others, end_with_stdin)
 
 
 def run_api(settings: Settings, with_worker: bool, once_listening: Callable[[str], None] | None = None) -> None:

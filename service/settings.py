@@ -1,23 +1,31 @@
 """Every setting of Regard: an environment variable REGARD_<NAME>, a flag and a line of the docs."""
 
+import difflib
+import functools
+import logging
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.model_names import served_name
+from service.model_names import model_name
 
 PREFIX = "REGARD_"
-OF_THE_TESTS = ("REGARD_TEST_", "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD")
-
 MB = 2**20
+# Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
+SERVICE_LINK = re.compile(r"REGARD_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of ..._PORT among them
+SIMILAR = 0.9  # the similarity from which a name is taken for a misspelt one: one letter off, in the shortest names
+
+log = logging.getLogger(__name__)
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
 class Settings(BaseSettings):
-    """Read once at the door and handed down in parts; nothing else looks at the environment."""
+    """Settings from arguments, then the environment, then defaults. Nothing else reads the environment."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
 
@@ -80,24 +88,35 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _known_views(self) -> "Settings":
-        names = [served_name(entry) for entry in self.models]
-        unknown = [entry for entry in self.views if served_name(entry) not in names]
+        names = [model_name(entry) for entry in self.models]
+        unknown = [entry for entry in self.views if model_name(entry) not in names]
         if unknown:
             raise ValueError(f"views names {', '.join(unknown)}, which models does not: {', '.join(names)}")
         return self
 
     @model_validator(mode="before")
     @classmethod
-    def _no_unknown_variable(cls, values: Any) -> Any:
-        # pydantic-settings looks for known names alone: a misspelt variable would pass in silence.
-        known = {PREFIX + name.upper() for name in cls.model_fields}
-        ours = {name for name in os.environ if name.startswith(PREFIX) and not name.startswith(OF_THE_TESTS)}
-        unknown = sorted(ours - known)
-        if unknown:
-            raise ValueError(f"no setting is called {', '.join(unknown)}; the documentation lists those there are")
+    def _check_environment(cls, values: Any) -> Any:
+        """Refuses misspelt variables, which pydantic-settings would pass over, and warns of other unknown ones."""
+        known = [PREFIX + name.upper() for name in cls.model_fields]
+        for name in sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known):
+            if SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and SERVICE_ADDRESS.match(os.environ[name])):
+                continue
+            if similar := difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR):
+                raise ValueError(f"no setting is called {name}; did you mean {similar[0]}?")
+            _warn_of_unknown(name)
+        address = os.environ.get(f"{PREFIX}PORT", "")
+        if SERVICE_ADDRESS.match(address) and values.get("port") == address:
+            return {name: value for name, value in values.items() if name != "port"}
         return values
 
     @property
     def built_views(self) -> tuple[str, ...]:
         """Names of the models that a view is kept for."""
-        return tuple(served_name(entry) for entry in self.views or self.models)
+        return tuple(model_name(entry) for entry in self.views or self.models)
+
+
+@functools.cache
+def _warn_of_unknown(name: str) -> None:
+    """Logs, once a process, that a variable is no setting."""
+    log.warning("the environment variable %s is no setting of Regard and is ignored", name)

@@ -22,7 +22,7 @@ from models.bench.memory import peak_memory
 from models.bench.timing import MachineRates, time_interleaved
 from models.rerankers.base import Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
-from models.training.losses import hardest_pairs, hinge
+from models.training.losses import hardest_triplets, hinge_loss
 
 MARGIN = 0.2
 # Flickr30K as SCAN has it: numbers of a region's feature, words of the vocabulary.
@@ -77,7 +77,7 @@ def training_step(form: str, reranker: Reranker[Any], batch: EncodedBatch) -> St
     projected, words = Regions(vectors, batch.regions.mask), Words(word_vectors, batch.words.mask)
     if form == "ours":
         same = torch.eye(len(words), dtype=torch.bool)
-        loss = hinge(hardest_pairs(reranker, reranker.precompute(projected), words, same), MARGIN)
+        loss = hinge_loss(hardest_triplets(reranker, reranker.precompute(projected), words, same), MARGIN)
     else:
         loss = all_pairs_hinge(CaptionLoop(reranker, projected).score(words))
     loss.backward()  # type: ignore[no-untyped-call]

@@ -1,14 +1,14 @@
-"""The options that the SCAN, BFAN and CAMP authors' checkpoints carry (`opt`) -> our names, options and encoders."""
+"""The options in checkpoints of the SCAN, BFAN and CAMP authors (`opt`), translated to our models and options."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 
-Kind = Literal["scan", "bfan", "camp"]
+CheckpointKind = Literal["scan", "bfan", "camp"]
 
-# Options of training and files: no score depends on them. The last two lines are CAMP's, some read by nothing.
+# Options of training and files, on which no score depends. The last two lines are CAMP's; nothing reads some of them.
 TRAINING_OPTIONS = frozenset(
     """
     data_path data_name vocab_path margin num_epochs batch_size grad_clip learning_rate lr_update workers log_step
@@ -22,72 +22,76 @@ NORMALISATIONS = ("softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm")
 CAMP_NETWORKS = {"gate_fusion_new": "camp-released", "cross_attention_new": "camp-released-attention"}
 
 
-class Unconvertible(Refused):
-    """A file with something in it that the conversion does not know; the message names it."""
+class ConversionError(RefusedFile):
+    """A file holds something that the conversion does not know; the message names it."""
 
 
-class Options:
-    """`opt`, asked for option by option; `leftover` are those that nobody asked for."""
+class AuthorsOptions:
+    """The options of a checkpoint, read one by one; `unread` are those left that do not concern training alone."""
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self.stored = stored
-        self.leftover = set(stored) - TRAINING_OPTIONS
+        self.unread = set(stored) - TRAINING_OPTIONS
 
-    def of(self, name: str, kind: type) -> Any:
-        """The value of an option; Unconvertible where it is missing or of another type than `kind`."""
-        self.leftover.discard(name)
+    def value(self, name: str, type_: type) -> Any:
+        """The value of an option; ConversionError where it is missing or not of `type_`. An int is read as a float."""
+        self.unread.discard(name)
         value = self.stored.get(name)
-        if kind is float and type(value) is int:
+        if type_ is float and type(value) is int:
             value = float(value)
-        if type(value) is not kind:
-            raise Unconvertible(f"option {name} is {value!r}, not of type {kind.__name__}")
+        if type(value) is not type_:
+            raise ConversionError(f"option {name} is {value!r}, not of type {type_.__name__}")
         return value
 
     def one_of(self, name: str, known: Collection[Any]) -> Any:
-        """A value that must be among `known`."""
-        self.leftover.discard(name)
+        """The value of an option; ConversionError where it is not among `known`."""
+        self.unread.discard(name)
         value = self.stored.get(name)
         if value not in list(known):
-            raise Unconvertible(f"option {name} is {value!r}; known: {', '.join(map(repr, known))}")
+            raise ConversionError(f"option {name} is {value!r}; known: {', '.join(map(repr, known))}")
         return value
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a checkpoint becomes: a named model with options, and the encoders' directions."""
+class ConvertedModel:
+    """The model that a checkpoint becomes: its name, its options and whether the GRU has two directions."""
 
-    model: str
+    name: str
     options: Mapping[str, Any]
     bidirectional: bool
 
 
-def scan_plan(opt: Options) -> Plan:
-    """SCAN: direction, pooling, normalisation and both temperatures."""
+def scan_model(opt: AuthorsOptions) -> ConvertedModel:
+    """SCAN, whose options are direction, pooling, normalisation and both temperatures."""
     direction = opt.one_of("cross_attn", ("t2i", "i2t"))
     pooling = opt.one_of("agg_func", POOLINGS)
     options = {
         "normalisation": opt.one_of("raw_feature_norm", NORMALISATIONS),
         "pooling": pooling,
-        "lambda_softmax": opt.of("lambda_softmax", float),
-        "lambda_lse": opt.of("lambda_lse", float),
+        "lambda_softmax": opt.value("lambda_softmax", float),
+        "lambda_lse": opt.value("lambda_lse", float),
     }
     opt.one_of("precomp_enc_type", ("basic", "weight_norm"))
-    return Plan(f"scan-{direction}-{POOLINGS[pooling]}", options, opt.of("bi_gru", bool))
+    return ConvertedModel(f"scan-{direction}-{POOLINGS[pooling]}", options, opt.value("bi_gru", bool))
 
 
-def bfan_plan(opt: Options) -> Plan:
-    """BFAN, whose GRU has always two directions."""
+def bfan_model(opt: AuthorsOptions) -> ConvertedModel:
+    """BFAN, whose GRU always has two directions."""
     focal = opt.one_of("focal_type", ("prob", "equal"))
     opt.one_of("precomp_enc_type", ("basic", "weight_norm"))
-    return Plan(f"bfan-{focal}", {"lambda_softmax": opt.of("lambda_softmax", float)}, bidirectional=True)
+    return ConvertedModel(f"bfan-{focal}", {"lambda_softmax": opt.value("lambda_softmax", float)}, bidirectional=True)
 
 
-def camp_plan(opt: Options) -> Plan:
-    """CAMP's two later networks; the encoders must give a vector a region and a word."""
+def camp_model(opt: AuthorsOptions) -> ConvertedModel:
+    """CAMP's two later networks, whose encoders give a vector for each region and word."""
     network = opt.one_of("measure", CAMP_NETWORKS)
     for name, needed in (("cross_model", True), ("self_attention", False), ("bi_gru", True)):
         opt.one_of(name, (needed,))
-    return Plan(CAMP_NETWORKS[network], {}, bidirectional=True)
+    return ConvertedModel(CAMP_NETWORKS[network], {}, bidirectional=True)
 
 
-PLANS: Mapping[Kind, Callable[[Options], Plan]] = {"scan": scan_plan, "bfan": bfan_plan, "camp": camp_plan}
+TRANSLATIONS: Mapping[CheckpointKind, Callable[[AuthorsOptions], ConvertedModel]] = {
+    "scan": scan_model,
+    "bfan": bfan_model,
+    "camp": camp_model,
+}

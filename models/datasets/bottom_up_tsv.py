@@ -1,7 +1,7 @@
-"""Bottom-up attention's TSV files of region features (Anderson et al., 2018) -> a feature folder as `extract` makes.
+"""Bottom-up attention's TSV files of region features (Anderson et al., 2018), and their conversion to feature folders.
 
-Two layouts are public, both with base64 of raw numbers: six columns (the authors'), and ten with what each box shows
-(LXMERT's). Which boxes of a picture are kept was decided by whoever wrote the file.
+Two layouts are public, both with numbers in base64: the authors' six columns, and LXMERT's ten, which also name the
+object in each box. Which boxes of a picture are kept was decided by whoever wrote the file.
 """
 
 import base64
@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.datasets.feature_store import begin, write
-from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_lines
+from models.datasets.captions import read_lines
+from models.datasets.feature_store import begin_folder, write_regions
+from models.datasets.scan_precomp import PUBLISHED_FEATURES
 
 SIX_COLUMNS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
 TEN_COLUMNS = (
@@ -24,8 +25,8 @@ TEN_COLUMNS = (
 NUM_OBJECTS = 1600  # classes of Visual Genome that the detector knows
 
 
-class Record(NamedTuple):
-    """The regions of one picture in a TSV."""
+class TsvRecord(NamedTuple):
+    """One line of a TSV: the n regions of a picture."""
 
     image: str
     boxes: np.ndarray
@@ -33,17 +34,18 @@ class Record(NamedTuple):
     features: np.ndarray
     """[n D] float32."""
     labels: np.ndarray
-    """[n] index of the object; zeros in the six-column layout, which has none."""
+    """[n] indices of objects; zeros in the six-column layout, which has none."""
     confidence: np.ndarray
-    """[n], NaN in the six-column layout."""
+    """[n] between 0 and 1; NaN in the six-column layout."""
     has_objects: bool
+    """Whether the layout names objects."""
     size: tuple[int, int]
     """Width and height of the picture."""
 
 
 @dataclass(frozen=True)
 class TsvSource:
-    """Who made the features of a TSV, as a feature folder records it."""
+    """The shape and origin of a TSV's features, as a feature folder records them."""
 
     num_regions: int
     feature_dim: int
@@ -60,79 +62,82 @@ def convert_tsv(
     objects: Path | None = None,
     batch: int = 64,
 ) -> Iterator[int]:
-    """Writes bottom-up TSVs as a feature folder; yields how many pictures are done, goes on after a kill.
+    """Write the pictures of bottom-up TSVs to the feature folder `out`, going on where an earlier run stopped.
 
-    `objects` names the labels of LXMERT's layout, a line each. A picture that comes twice counts once. ValueError for
-    a line of neither layout and for more boxes than `num_regions`.
+    `extractor` names what made the features, `objects` is a file with the names of LXMERT's labels, a line each. A
+    picture that comes twice counts once. Yields how many pictures are done. ValueError for a line of neither layout
+    and for more boxes than `num_regions`.
     """
-    ids = tuple(dict.fromkeys(line.split(b"\t", 1)[0].decode("utf-8") for _, line in _lines(files)))
+    ids = tuple(dict.fromkeys(line.split(b"\t", 1)[0].decode("utf-8") for _, line in _numbered_lines(files)))
     first = next(read_tsv(files), None)
     if first is None:
         raise ValueError(f"no picture in {', '.join(map(str, files)) or 'no files'}")
     source = TsvSource(num_regions, first.features.shape[1], object_names(first, objects), extractor)
-    done = begin(source, ids, out)
+    done = begin_folder(source, ids, out)
     remaining = islice(read_tsv(files), done, None)
-    while chunk := list(islice(remaining, batch)):
-        done = write(source, done, _padded(chunk, source), out)
+    while records := list(islice(remaining, batch)):
+        done = write_regions(source, done, _padded_arrays(records, source), out)
         yield done
 
 
-def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Where each line stands, and the line."""
+def _numbered_lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+    """Every line of the files after its position "FILE:NUMBER"."""
     for path in files:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 yield f"{path}:{number}", line.rstrip(b"\r\n")
 
 
-def read_tsv(files: Sequence[Path]) -> Iterator[Record]:
-    """Each picture once, in the files' order."""
+def read_tsv(files: Sequence[Path]) -> Iterator[TsvRecord]:
+    """The pictures of the files in their order, each once; ValueError names a line of neither layout."""
     seen: set[str] = set()
-    for place, line in _lines(files):
-        record = _record(place, line)
+    for position, line in _numbered_lines(files):
+        record = _parse_line(position, line)
         if record.image not in seen:
             seen.add(record.image)
             yield record
 
 
-def _record(place: str, line: bytes) -> Record:
-    """One line of either layout."""
+def _parse_line(position: str, line: bytes) -> TsvRecord:
+    """The record in a line of either layout; ValueError begins with `position`."""
     values = line.split(b"\t")
     columns = {len(names): names for names in (SIX_COLUMNS, TEN_COLUMNS)}.get(len(values))
     if columns is None:
-        raise ValueError(f"{place}: {len(values)} columns, where a bottom-up TSV has 6 or 10")
-    held = dict(zip(columns, values, strict=True))
+        raise ValueError(f"{position}: {len(values)} columns, where a bottom-up TSV has 6 or 10")
+    value_of = dict(zip(columns, values, strict=True))
+    has_objects = "objects_id" in value_of
     try:
-        num = int(held["num_boxes"])
-        boxes = _array(held["boxes"], "<f4").reshape(num, 4)
-        features = _array(held["features"], "<f4").reshape(num, -1)
-        labels = _array(held["objects_id"], "<i8") if "objects_id" in held else np.zeros(num, np.int64)
-        confidence = _array(held["objects_conf"], "<f4") if "objects_conf" in held else np.full(num, np.nan)
-        side = "image_" if "image_w" in held else "img_"
-        size = int(held[f"{side}w"]), int(held[f"{side}h"])
+        num = int(value_of["num_boxes"])
+        boxes = _decode_array(value_of["boxes"], "<f4").reshape(num, 4)
+        features = _decode_array(value_of["features"], "<f4").reshape(num, -1)
+        labels = _decode_array(value_of["objects_id"], "<i8") if has_objects else np.zeros(num, np.int64)
+        confidence = _decode_array(value_of["objects_conf"], "<f4") if has_objects else np.full(num, np.nan)
+        prefix = "image_" if "image_w" in value_of else "img_"
+        size = int(value_of[f"{prefix}w"]), int(value_of[f"{prefix}h"])
         if not len(labels) == len(confidence) == num:
             raise ValueError("objects differ in number from boxes")
     except ValueError as problem:
-        raise ValueError(f"{place}: {problem}; the file is damaged or cut off") from problem
-    return Record(values[0].decode("utf-8"), boxes, features, labels, confidence, "objects_id" in held, size)
+        raise ValueError(f"{position}: {problem}; the file is damaged or cut off") from problem
+    return TsvRecord(values[0].decode("utf-8"), boxes, features, labels, confidence, has_objects, size)
 
 
-def _array(text: bytes, kind: str) -> np.ndarray:
-    """Numbers in base64."""
-    return np.frombuffer(base64.b64decode(text, validate=True), kind)
+def _decode_array(text: bytes, dtype: str) -> np.ndarray:
+    """The numbers whose bytes are in base64."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype)
 
 
-def object_names(first: Record, objects: Path | None) -> tuple[str, ...]:
-    """What the labels of records like the first stand for."""
+def object_names(first: TsvRecord, objects: Path | None) -> tuple[str, ...]:
+    """Names of the labels in a TSV whose first record is `first`; of synonyms in the file `objects` the first."""
     if not first.has_objects:
         return ("region",)
     if objects is None:
         return tuple(f"object {index}" for index in range(NUM_OBJECTS))
-    return tuple(line.split(",")[0] for line in read_lines(objects))
+    return tuple(line.split(",")[0] for line in read_lines(objects, "a name"))
 
 
-def _padded(records: Sequence[Record], source: TsvSource) -> Mapping[str, np.ndarray]:
-    """Arrays of several pictures, with room for the source's number of regions each."""
+def _padded_arrays(records: Sequence[TsvRecord], source: TsvSource) -> Mapping[str, np.ndarray]:
+    """Field -> array of several pictures, each padded to the source's number of regions; ValueError where one has
+    more, or features or labels unlike the first picture's."""
     K, R = len(records), source.num_regions
     padded: dict[str, np.ndarray] = {
         "features": np.zeros((K, R, source.feature_dim), np.float16),

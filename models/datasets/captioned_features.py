@@ -1,9 +1,7 @@
-"""Captioned pictures as arrays: region features (memory-mapped) beside the captions of each picture."""
+"""Captioned pictures as arrays: region features, which may stay on disk, and the captions of each picture."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,57 +9,37 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from models.batches import Regions
-from models.datasets.feature_store import Features
-
-
-@dataclass(frozen=True)
-class CaptionLine:
-    """One line of a captions file: a picture's path relative to its folder, its sentences, its split."""
-
-    image: str
-    captions: tuple[str, ...]
-    split: str | None = None
-
-
-def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
-    """Lines `{"image": .., "captions": [..], "split": ..}`, of one split when asked; ValueError names a bad line."""
-    lines = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            stored = json.loads(text)
-            line = CaptionLine(stored["image"], tuple(stored["captions"]), stored.get("split"))
-        except (ValueError, KeyError, TypeError) as problem:
-            raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from problem
-        if split is None or line.split == split:
-            lines.append(line)
-    if not lines:
-        raise ValueError(f"{path} has no picture" + (f" in split {split!r}" if split else ""))
-    return lines
+from models.datasets.captions import CaptionLine
+from models.datasets.feature_store import ExtractedFeatures
 
 
 @dataclass(frozen=True)
 class CaptionedFeatures:
-    """N captioned pictures among the rows of extracted arrays, which stay memory-mapped."""
+    """N captioned pictures among the M rows of extracted arrays, which may be memory-mapped."""
 
-    features: np.ndarray  # [M R F], any float type
-    mask: np.ndarray  # [M R]
-    captions: Sequence[Sequence[str]]  # of N pictures
+    features: np.ndarray
+    """[M R F], of any float type."""
+    mask: np.ndarray
+    """[M R], True where a region is real."""
+    captions: Sequence[Sequence[str]]
+    """Of each of the N pictures."""
     extractor_digest: str
-    rows: np.ndarray  # [N], the row of each picture in the arrays
+    rows: np.ndarray
+    """[N], the row of each picture in the arrays."""
 
     @classmethod
-    def whole(
+    def from_arrays(
         cls, features: np.ndarray, mask: np.ndarray, captions: Sequence[Sequence[str]], digest: str
     ) -> "CaptionedFeatures":
-        """Arrays with one row a caption list, in the same order."""
+        """Every row of the arrays with the list of captions at its place; ValueError where numbers differ."""
         if not len(features) == len(mask) == len(captions):
             counts = len(features), len(mask), len(captions)
             raise ValueError(f"features, masks and caption lists differ in number: {counts}")
         return cls(features, mask, captions, digest, np.arange(len(features)))
 
     @classmethod
-    def join(cls, features: Features, lines: Sequence[CaptionLine]) -> "CaptionedFeatures":
-        """The captioned pictures of `lines` among extracted ones; ValueError names a picture not extracted."""
+    def join(cls, features: ExtractedFeatures, lines: Sequence[CaptionLine]) -> "CaptionedFeatures":
+        """The pictures of `lines` with their extracted features; ValueError names one that was not extracted."""
         row_of = {name: row for row, name in enumerate(features.ids)}
         missing = [line.image for line in lines if line.image not in row_of]
         if missing:
@@ -77,47 +55,52 @@ class CaptionedFeatures:
         """Width F of a region's feature."""
         return int(self.features.shape[2])
 
-    def regions(self, chosen: "slice | Sequence[int] | np.ndarray") -> Regions:
-        """Raw features of some of the N pictures, float32."""
-        rows = self.rows[chosen]
+    def regions(self, pictures: "slice | Sequence[int] | np.ndarray") -> Regions:
+        """Raw features of some of the N pictures, as float32."""
+        rows = self.rows[pictures]
         return Regions(torch.from_numpy(self.features[rows].astype(np.float32)), torch.from_numpy(self.mask[rows]))
 
     def first(self, num: int) -> "CaptionedFeatures":
         """The first `num` pictures, or all where there are fewer."""
         return replace(self, captions=self.captions[:num], rows=self.rows[:num])
 
-    def fewer(self, regions: int) -> "CaptionedFeatures":
-        """Only the first regions of every picture; the shipped detector's first is the whole picture, then the surest.
+    def first_regions(self, num: int) -> "CaptionedFeatures":
+        """Only the first `num` regions of every picture; ValueError where pictures have fewer.
 
-        They go by a digest of their own, so that no model learns from them and is then served all regions.
+        The shipped detector's first region is the whole picture, the others follow by confidence. The extractor's
+        digest is marked with the number, so that no model learns from these and is then given all regions.
         """
-        held = self.features.shape[1]
-        if not 1 <= regions <= held:
-            raise ValueError(f"pictures have {held} regions, of which {regions} cannot be kept")
-        digest = f"{self.extractor_digest}-first-{regions}"
-        kept = slice(None), slice(regions)
+        num_regions = self.features.shape[1]
+        if not 1 <= num <= num_regions:
+            raise ValueError(f"pictures have {num_regions} regions, of which {num} cannot be kept")
+        digest = f"{self.extractor_digest}-first-{num}"
+        kept = slice(None), slice(num)
         return replace(self, features=self.features[kept], mask=self.mask[kept], extractor_digest=digest)
 
-    def asking(self, num: int) -> "CaptionedFeatures":
-        """The same pictures with the first `num` captions alone."""
-        before = np.cumsum([0, *map(len, self.captions)])
+    def first_captions(self, num: int) -> "CaptionedFeatures":
+        """All pictures, with the first `num` captions of the whole; later pictures keep none."""
+        starts = np.cumsum([0, *map(len, self.captions)])
         return replace(
             self,
-            captions=[own[: max(num - int(start), 0)] for own, start in zip(self.captions, before, strict=False)],
+            captions=[own[: max(num - int(start), 0)] for own, start in zip(self.captions, starts, strict=False)],
         )
 
     def sentences(self) -> tuple[list[str], Int64[Tensor, " Q"]]:
-        """All captions in the pictures' order, and the picture of each."""
-        image_of = [row for row, captions in enumerate(self.captions) for _ in captions]
+        """All Q captions in the pictures' order, and the picture (0 to N - 1) of each."""
+        image_of = [picture for picture, captions in enumerate(self.captions) for _ in captions]
         return [text for captions in self.captions for text in captions], torch.tensor(image_of)
 
     def batches(self, size: int, seed: int) -> Iterator[tuple[np.ndarray, list[str]]]:
-        """One epoch: every caption once, shuffled by `seed`, no picture twice in a batch (its other captions
-        would count as wrong answers). The last, smaller batch of a pass is left out unless it is the only one."""
+        """One epoch of batches (pictures, a caption of each), shuffled by `seed`, in which every caption comes once.
+
+        No picture comes twice in a batch: its other captions would count as wrong answers. So an epoch is as many
+        passes over the pictures as the most captions that one has. The last, smaller batch of a pass is left out
+        unless it is the only one.
+        """
         random = np.random.default_rng(seed)
-        turns = [random.permutation(len(captions)) for captions in self.captions]
-        for turn in range(max(map(len, turns))):
-            rows = random.permutation([row for row, order in enumerate(turns) if turn < len(order)])
-            for start in range(0, max(len(rows) - size + 1, 1), size):
-                chosen = rows[start : start + size]
-                yield chosen, [self.captions[row][turns[row][turn]] for row in chosen]
+        orders = [random.permutation(len(captions)) for captions in self.captions]
+        for turn in range(max(map(len, orders))):
+            pictures = random.permutation([picture for picture, order in enumerate(orders) if turn < len(order)])
+            for start in range(0, max(len(pictures) - size + 1, 1), size):
+                batch = pictures[start : start + size]
+                yield batch, [self.captions[picture][orders[picture][turn]] for picture in batch]

@@ -1,7 +1,7 @@
-"""Region features of many pictures as memory-mapped arrays, made once and read by every training.
+"""Feature folders: region features of many pictures as memory-mapped arrays, extracted once for every training.
 
-A folder holds one `.npy` a field of Detections, ids.txt (a line a picture, in the arrays' order) and
-manifest.json: the extractor's digest and labels, and how many pictures are done.
+A folder holds one `.npy` for each field of Detections, ids.txt (the name of a picture a line, in the arrays' order)
+and manifest.json (the extractor's digest and labels, and how many pictures are done).
 """
 
 import json
@@ -22,8 +22,8 @@ MANIFEST_FILE = "manifest.json"
 
 
 @runtime_checkable
-class Source(Protocol):
-    """Where regions come from: an extractor, or whoever wrote the file that is read."""
+class FeatureSource(Protocol):
+    """The shape and origin of the features in a folder: an extractor, or a stand-in for whoever made them."""
 
     @property
     def num_regions(self) -> int: ...
@@ -36,8 +36,8 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Features:
-    """What `extract` made; arrays are memory-mapped and read-only."""
+class ExtractedFeatures:
+    """The content of a feature folder; arrays are memory-mapped and read-only."""
 
     features: np.ndarray
     """[N R D] float16."""
@@ -50,55 +50,63 @@ class Features:
     mask: np.ndarray
     """[N R] bool."""
     ids: tuple[str, ...]
+    """Names of the N pictures."""
     digest: str
     """The extractor's."""
     label_names: tuple[str, ...] = ()
+    """What `labels` are indices into."""
 
 
-def extract(extractor: Extractor, photographs: Mapping[str, Path], out: Path, batch: int = 32) -> Iterator[int]:
-    """Writes the regions of `photographs` (id -> file) to `out`; yields how many are done, goes on after a kill.
+def extract_features(
+    extractor: Extractor, photographs: Mapping[str, Path], out: Path, batch: int = 32
+) -> Iterator[int]:
+    """Extract the regions of `photographs` (name -> file) to the folder `out`, going on where an earlier run stopped.
 
-    ValueError if `out` was begun with another extractor or other photographs.
+    Yields how many pictures are done. ValueError if `out` was begun with another extractor or other photographs.
     """
     ids = tuple(photographs)
-    done = begin(extractor, ids, out)
+    done = begin_folder(extractor, ids, out)
     for start in range(done, len(ids), batch):
-        found = extractor.extract([_upright(photographs[name]) for name in ids[start : start + batch]])
-        yield write(extractor, start, {name: part.cpu().numpy() for name, part in found.tensors().items()}, out)
+        regions = extractor.extract([_open_upright(photographs[name]) for name in ids[start : start + batch]])
+        arrays = {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
+        yield write_regions(extractor, start, arrays, out)
 
 
-def open_features(folder: Path) -> Features:
+def open_features(folder: Path) -> ExtractedFeatures:
     """The features in `folder`; ValueError while some pictures are still missing."""
     manifest = _read_manifest(folder)
     ids = tuple((folder / IDS_FILE).read_text(encoding="utf-8").splitlines())
     if manifest["done"] < len(ids):
         raise ValueError(f"{folder} holds {manifest['done']} of {len(ids)} pictures: extract the rest first")
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in Detections.__dataclass_fields__}
-    return Features(**arrays, ids=ids, digest=manifest["digest"], label_names=tuple(manifest["labels"]))
+    return ExtractedFeatures(**arrays, ids=ids, digest=manifest["digest"], label_names=tuple(manifest["labels"]))
 
 
-def begin(source: Source, ids: tuple[str, ...], out: Path) -> int:
-    """How many pictures `out` already holds; a new folder is laid out. ValueError if it was begun with others."""
+def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
+    """Create the folder `out` with room for all pictures unless it exists; returns how many it already holds.
+
+    ValueError if it was begun with another source, other pictures or another number of regions.
+    """
     if (out / MANIFEST_FILE).exists():
         manifest = _read_manifest(out)
         if manifest["digest"] != source.digest:
             raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
         if tuple((out / IDS_FILE).read_text(encoding="utf-8").splitlines()) != ids:
             raise ValueError(f"{out} was begun with other photographs")
-        held = np.load(out / "features.npy", mmap_mode="r").shape[1]
-        if held != source.num_regions:
-            raise ValueError(f"{out} was begun with room for {held} regions, not {source.num_regions}")
+        num_regions = np.load(out / "features.npy", mmap_mode="r").shape[1]
+        if num_regions != source.num_regions:
+            raise ValueError(f"{out} was begun with room for {num_regions} regions, not {source.num_regions}")
         return int(manifest["done"])
     out.mkdir(parents=True, exist_ok=True)
-    for name, (shape, kind) in _layout(source).items():
-        open_memmap(out / f"{name}.npy", mode="w+", dtype=kind, shape=(len(ids), *shape))
+    for name, (shape, dtype) in _layout(source).items():
+        open_memmap(out / f"{name}.npy", mode="w+", dtype=dtype, shape=(len(ids), *shape))
     (out / IDS_FILE).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
     _write_manifest(source, 0, out)
     return 0
 
 
-def write(source: Source, start: int, regions: Mapping[str, np.ndarray], out: Path) -> int:
-    """Puts pictures `start` and on, an array a field, where `begin` made room; how many are done."""
+def write_regions(source: FeatureSource, start: int, regions: Mapping[str, np.ndarray], out: Path) -> int:
+    """Write the pictures from number `start` on, an array for each field; returns how many pictures are done."""
     stop = start + len(regions["mask"])
     for name in _layout(source):
         array = np.load(out / f"{name}.npy", mmap_mode="r+")
@@ -108,8 +116,8 @@ def write(source: Source, start: int, regions: Mapping[str, np.ndarray], out: Pa
     return stop
 
 
-def _layout(source: Source) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Field -> shape and type of one picture."""
+def _layout(source: FeatureSource) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Field -> shape and dtype of one picture's array."""
     R = source.num_regions
     return {
         "features": ((R, source.feature_dim), "f2"),
@@ -120,7 +128,7 @@ def _layout(source: Source) -> dict[str, tuple[tuple[int, ...], str]]:
     }
 
 
-def _upright(path: Path) -> PIL.Image.Image:
+def _open_upright(path: Path) -> PIL.Image.Image:
     with PIL.Image.open(path) as picture:
         return PIL.ImageOps.exif_transpose(picture).convert("RGB")
 
@@ -130,8 +138,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _write_manifest(source: Source, done: int, folder: Path) -> None:
-    """Replaces the manifest whole, after the arrays were flushed."""
+def _write_manifest(source: FeatureSource, done: int, folder: Path) -> None:
+    """Replace the manifest whole; to be called after the arrays were flushed."""
     text = json.dumps({"digest": source.digest, "labels": source.labels, "done": done}, indent=2)
     partial = folder / f"{MANIFEST_FILE}.partial"
     partial.write_text(text + "\n", encoding="utf-8")

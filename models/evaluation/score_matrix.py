@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.batches import Regions, tiles
-from models.datasets.scan_precomp import read_lines
+from models.datasets.captions import read_lines
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import EncodedTexts, Matcher
 

@@ -1,4 +1,4 @@
-"""The 80 classes of COCO, in the order of the data set's class numbers."""
+"""Names of COCO's 80 classes, in the order of the data set's class numbers."""
 
 # fmt: off
 COCO_CLASSES = (

@@ -1,4 +1,4 @@
-"""What every extractor's folder has: config.json, whose `kind` says which class reads the rest, and its identity."""
+"""The config.json in an extractor's folder, whose field "kind" names the class that reads the rest, and digests."""
 
 import hashlib
 import json
@@ -10,28 +10,28 @@ import torch
 from torch import nn
 
 CONFIG_FILE = "config.json"
-KIND = "kind"
+KIND_FIELD = "kind"
 
 
-class Unavailable(ValueError):
-    """An extractor that cannot be made here; the message says what is missing and how to get it."""
+class ExtractorUnavailable(ValueError):
+    """An extractor cannot be loaded on this machine; the message says what is missing and how to get it."""
 
 
 def read_kind(folder: Path) -> str | None:
-    """What kind of extractor `folder` holds, if it says."""
-    kind: str | None = _read(folder).get(KIND)
+    """The kind of the extractor in `folder`; None where its config.json names none."""
+    kind: str | None = _read_json(folder).get(KIND_FIELD)
     return kind
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The fields of the configuration in `folder`."""
-    fields = _read(folder)
-    fields.pop(KIND, None)
+    """The fields of config.json in `folder`, without the kind."""
+    fields = _read_json(folder)
+    fields.pop(KIND_FIELD, None)
     return fields
 
 
-def fingerprint(kind: str, settings: Mapping[str, Any], network: nn.Module) -> str:
-    """The digest of an extractor: 32 hex digits over its kind, its settings and every number in its network."""
+def digest_of_extractor(kind: str, settings: Mapping[str, Any], network: nn.Module) -> str:
+    """The digest of an extractor: 32 hex digits over its kind, its settings and every weight of its network."""
     state = hashlib.sha256(json.dumps([kind, settings], sort_keys=True).encode())
     for name, tensor in sorted(network.state_dict().items()):
         state.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
@@ -39,6 +39,6 @@ def fingerprint(kind: str, settings: Mapping[str, Any], network: nn.Module) -> s
     return state.hexdigest()[:32]
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read_json(folder: Path) -> dict[str, Any]:
     fields: dict[str, Any] = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     return fields

@@ -1,4 +1,4 @@
-"""A two-stage detector of Detectron2 as an extractor: its config file and its weights file.
+"""Two-stage detectors of Detectron2 as extractors: a config file and a weights file.
 
 A folder holds both and config.json: {"kind": "detectron2", "config": "FILE.yaml", "weights": "FILE.pkl"}. A region's
 feature is what the box predictor reads: the mean of the last stage (C4, 2048-d) or the box head's output (FPN, 1024-d).
@@ -15,31 +15,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.extractors.config import Unavailable, fingerprint, read_config
-from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
-from models.safe_load.restricted_pickle import Refused
-from models.safe_load.weight_files import misfits, read_weights
+from models.extractors.config import ExtractorUnavailable, digest_of_extractor, read_config
+from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
+from models.safe_load.restricted_pickle import RefusedFile
+from models.safe_load.weight_files import read_weights, weight_mismatches
 
 INSTALL = (
     "detectron2 is not installed. It is built from its source against the torch that is here: pip install"
     ' "setuptools<81" ninja, then pip install --no-build-isolation git+https://github.com/facebookresearch/detectron2'
 )
-# Constants that some releases keep with the weights and others compute.
-COMPUTED = ("cell_anchors", "pixel_mean", "pixel_std", "num_batches_tracked")
+# Constants that some releases save with the weights and others compute.
+COMPUTED_CONSTANTS = ("cell_anchors", "pixel_mean", "pixel_std", "num_batches_tracked")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detectron2Config(TwoStageConfig):
-    """What the extractor is besides its weights."""
+    """The configuration of the extractor: all that it is besides its weights."""
 
     config: str
     """Detectron2's own configuration, a YAML file in the folder (with the files that it names as _BASE_)."""
     weights: str
     classes: tuple[str, ...] | None = None
-    """Names in the order of the network's classes; None are those of the configuration's test set."""
+    """Names in the order of the network's classes; None: those of the configuration's test set."""
 
 
-class Detectron2FasterRcnn(TwoStage):
+class Detectron2FasterRcnn(TwoStageNetwork):
     """Detectron2's GeneralizedRCNN, its parts called one by one."""
 
     def __init__(self, cfg: Any) -> None:
@@ -51,26 +51,26 @@ class Detectron2FasterRcnn(TwoStage):
         self.model = build_model(cfg)
         self.heads = self.model.roi_heads
         if type(self.heads) not in (Res5ROIHeads, StandardROIHeads):
-            raise Refused(f"the heads are {type(self.heads).__name__}; known are Res5ROIHeads and StandardROIHeads")
+            raise RefusedFile(f"the heads are {type(self.heads).__name__}; known are Res5ROIHeads and StandardROIHeads")
         self.c4 = isinstance(self.heads, Res5ROIHeads)
         self.resize = ResizeShortestEdge([cfg.INPUT.MIN_SIZE_TEST] * 2, cfg.INPUT.MAX_SIZE_TEST)
         self.colours = [0, 1, 2] if cfg.INPUT.FORMAT == "RGB" else [2, 1, 0]
         self.feature_dim = self.heads.box_predictor.cls_score.in_features
 
-    def look(self, picture: PIL.Image.Image) -> Seen:
-        """See TwoStage."""
+    def propose(self, picture: PIL.Image.Image) -> FirstStage:
+        """Maps and proposals of an upright RGB picture."""
         raw = np.array(picture)[:, :, self.colours]
         pixels = torch.from_numpy(self.resize.get_transform(raw).apply_image(raw).astype(np.float32))
         images = self.model.preprocess_image([{"image": pixels.permute(2, 0, 1)}])
         maps = self.model.backbone(images.tensor)
         proposals, _ = self.model.proposal_generator(images, maps)
-        return Seen((maps, proposals), tuple(images.image_sizes[0]), proposals[0].proposal_boxes.tensor)
+        return FirstStage((maps, proposals), tuple(images.image_sizes[0]), proposals[0].proposal_boxes.tensor)
 
-    def describe(self, seen: Seen, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
-        """See TwoStage."""
+    def box_features(self, first: FirstStage, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
+        """Inputs of the box predictor."""
         from detectron2.structures import Boxes  # noqa: PLC0415
 
-        maps, _ = seen.maps
+        maps, _ = first.maps
         if self.c4:
             cut = self.heads.pooler([maps[name] for name in self.heads.in_features], [Boxes(boxes)])
             last: Tensor = self.heads.res5(cut)
@@ -79,61 +79,69 @@ class Detectron2FasterRcnn(TwoStage):
         features: Tensor = self.heads.box_head(cut)
         return features
 
-    def judge(self, seen: Seen, features: Float[Tensor, "P D"]) -> Judged:
-        """See TwoStage; the last class is background."""
-        _, proposals = seen.maps
-        said = self.heads.box_predictor(features)
-        probabilities = self.heads.box_predictor.predict_probs(said, proposals)[0][:, :-1]
-        refined = self.heads.box_predictor.predict_boxes(said, proposals)[0].view(len(features), -1, 4)
-        return Judged(probabilities, refined.expand(-1, probabilities.shape[1], -1))
+    def classify(self, first: FirstStage, features: Float[Tensor, "P D"]) -> SecondStage:
+        """Class probabilities and corrections, without those of background, the network's last class."""
+        _, proposals = first.maps
+        predicted = self.heads.box_predictor(features)
+        probabilities = self.heads.box_predictor.predict_probs(predicted, proposals)[0][:, :-1]
+        refined = self.heads.box_predictor.predict_boxes(predicted, proposals)[0].view(len(features), -1, 4)
+        return SecondStage(probabilities, refined.expand(-1, probabilities.shape[1], -1))
 
 
 def load_detectron2(folder: Path, device: str = "cpu", **settings: Any) -> TwoStageDetector:
-    """The extractor in `folder`; `settings` replace fields of its configuration. Unavailable without detectron2."""
+    """The extractor in `folder`; `settings` replace fields of its configuration.
+
+    ExtractorUnavailable without detectron2.
+    """
     fields = {**read_config(folder), **settings}
     if fields.get("classes") is not None:
         fields["classes"] = tuple(fields["classes"])
     config = Detectron2Config(**fields)
     cfg = _read_cfg(folder / config.config, device)
     network = Detectron2FasterRcnn(cfg)
-    fill(network.model, read_weights(folder / config.weights))
+    load_detectron2_weights(network.model, read_weights(folder / config.weights))
     classes = config.classes or _known_classes(cfg)
     if len(classes) != cfg.MODEL.ROI_HEADS.NUM_CLASSES:
-        raise Refused(f'{folder}: {cfg.MODEL.ROI_HEADS.NUM_CLASSES} classes; name each in config.json under "classes"')
+        raise RefusedFile(
+            f'{folder}: {cfg.MODEL.ROI_HEADS.NUM_CLASSES} classes; name each in config.json under "classes"'
+        )
     identity = {**asdict(config), "weights": None, "config": cfg.dump(), "classes": classes}
-    detector = TwoStageDetector(network, tuple(classes), config, fingerprint("detectron2", identity, network))
+    detector = TwoStageDetector(network, tuple(classes), config, digest_of_extractor("detectron2", identity, network))
     return detector.eval().requires_grad_(False).to(device)
 
 
-def fill(model: nn.Module, stored: dict[str, Tensor]) -> None:
-    """Put weights into a network; Refused names every one that does not fit."""
+def load_detectron2_weights(model: nn.Module, stored: dict[str, Tensor]) -> None:
+    """Load stored weights into a network; constants may be missing or surplus.
+
+    RefusedFile names every weight that does not fit.
+    """
     expected = model.state_dict()
-    found = {name: tensor for name, tensor in stored.items() if name in expected or not _computed(name)}
-    found |= {name: tensor for name, tensor in expected.items() if name not in found and _computed(name)}
+    found = {name: tensor for name, tensor in stored.items() if name in expected or not _is_constant(name)}
+    found |= {name: tensor for name, tensor in expected.items() if name not in found and _is_constant(name)}
     shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (found, expected)]
-    if wrong := misfits(*shapes):
-        raise Refused(f"the weights are not those of the configuration's network: {'; '.join(wrong)}")
+    if wrong := weight_mismatches(*shapes):
+        raise RefusedFile(f"the weights are not those of the configuration's network: {'; '.join(wrong)}")
     model.load_state_dict(found, strict=True)
 
 
-def _computed(name: str) -> bool:
-    return any(part in COMPUTED for part in name.split("."))
+def _is_constant(name: str) -> bool:
+    return any(part in COMPUTED_CONSTANTS for part in name.split("."))
 
 
 def _read_cfg(file: Path, device: str) -> Any:
     try:
         from detectron2.config import get_cfg  # noqa: PLC0415
     except ImportError as problem:
-        raise Unavailable(f"{INSTALL} ({problem})") from problem
+        raise ExtractorUnavailable(f"{INSTALL} ({problem})") from problem
     cfg = get_cfg()
-    cfg.merge_from_file(str(file), allow_unsafe=False)  # a YAML file may else name what is to be run
+    cfg.merge_from_file(str(file), allow_unsafe=False)  # or the YAML file could name code to run
     cfg.MODEL.WEIGHTS = ""
     cfg.MODEL.DEVICE = device
     return cfg
 
 
 def _known_classes(cfg: Any) -> Sequence[str]:
-    """Names of the classes of the first test set, if Detectron2 knows it."""
+    """Names of the classes of the first test set; empty where Detectron2 does not know it."""
     from detectron2.data import MetadataCatalog  # noqa: PLC0415
 
     names: Sequence[str] = (

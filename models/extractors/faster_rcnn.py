@@ -1,4 +1,4 @@
-"""Faster R-CNN on a small backbone: pixels -> boxes, classes and one feature vector a region."""
+"""Faster R-CNN on a small backbone: from pixels to boxes, classes and one feature vector a region."""
 
 import hashlib
 import json
@@ -19,17 +19,17 @@ from models.extractors.backbones.base import FEATURE_DIM, STRIDE, Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import PICTURE, Detections, Extractor
 from models.extractors.config import CONFIG_FILE, read_config
-from models.extractors.faster_rcnn_heads import proposer, region_heads
-from models.extractors.places import Places, places
+from models.extractors.faster_rcnn_heads import build_proposer, build_region_heads
 from models.extractors.region_features import FeatureKind, region_features
-from models.extractors.resize import fitted, stacked
+from models.extractors.region_selection import SelectedRegions, select_regions
+from models.extractors.resize import fit_size, stack_resized
 
 WEIGHTS_FILE = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorConfig:
-    """All that a detector is besides its weights."""
+    """The configuration of a detector: all that it is besides its weights."""
 
     labels: tuple[str, ...]
     """Classes, without background and without the whole picture."""
@@ -43,20 +43,20 @@ class DetectorConfig:
     surroundings: float = 1.0
     """Over 1: a region's feature is the mean of its box's and that of the box grown by this factor."""
     side: float = 448.0
-    """Root of the number of pixels in which boxes are looked for."""
+    """Root of the number of pixels of the resized pictures in which boxes are found."""
     neck_width: int = 128
     head_width: int = 256
     num_proposals: int = 200
     class_overlap: float = 0.3
-    """Within a class a box falls to a surer one that it overlaps by more."""
+    """Within a class a box is suppressed by a more probable one that it overlaps by more."""
     any_overlap: float = 0.7
-    """The same whatever the class: boxes that agree so far after refinement are one place."""
+    """Whatever the class, a refined box is suppressed by a more probable one that it overlaps by more."""
     batch: int = 8
-    """Pictures in one pass."""
+    """Pictures in one forward pass."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
-        """A configuration as `config.json` holds it; TypeError names an unknown field."""
+        """The configuration in config.json; TypeError names an unknown field."""
         return cls(**{**values, "labels": tuple(values["labels"])})
 
 
@@ -72,61 +72,65 @@ class FasterRcnn(Extractor):
         self.digest = "untrained"
         self.backbone = backbone or build_backbone(config.backbone)
         self.neck = FeaturePyramidNetwork(list(self.backbone.channels.values()), config.neck_width)
-        self.proposer = proposer(config.neck_width, config.num_proposals)
-        self.heads = region_heads(config.neck_width, config.head_width, 1 + len(config.labels))
+        self.proposer = build_proposer(config.neck_width, config.num_proposals)
+        self.heads = build_region_heads(config.neck_width, config.head_width, 1 + len(config.labels))
 
     def losses(
         self, pixels: UInt8[Tensor, "K 3 H W"], targets: list[dict[str, Tensor]]
     ) -> dict[str, Float[Tensor, ""]]:
-        """Losses of proposer and heads in training mode; `targets` as torchvision's, label 0 is background."""
+        """Losses of proposals, classes and boxes in training mode.
+
+        `targets` are torchvision's: for each picture "boxes" in pixels and "labels", of which 0 would be background.
+        """
         pyramid = self.neck(self._maps(pixels)._asdict())
         images = _images(pixels)
-        proposals, of_proposer = self.proposer(images, pyramid, targets)
-        _, of_heads = self.heads(pyramid, proposals, images.image_sizes, targets)
-        return {**of_proposer, **of_heads}
+        proposals, proposal_losses = self.proposer(images, pyramid, targets)
+        _, head_losses = self.heads(pyramid, proposals, images.image_sizes, targets)
+        return {**proposal_losses, **head_losses}
 
     @torch.no_grad()
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of upright RGB pictures; those looked at in one size share a pass, so none is ever padded."""
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for place, picture in enumerate(pictures):
-            alike.setdefault(self._sizes(picture), []).append(place)
+        """Regions of upright RGB pictures; those resized to one size share a pass, so none is ever padded."""
+        same_size: dict[tuple[int, ...], list[int]] = {}
+        for number, picture in enumerate(pictures):
+            same_size.setdefault(self._sizes(picture), []).append(number)
         passes = [
-            places[start : start + self.config.batch]
-            for places in alike.values()
-            for start in range(0, len(places), self.config.batch)
+            numbers[start : start + self.config.batch]
+            for numbers in same_size.values()
+            for start in range(0, len(numbers), self.config.batch)
         ]
-        parts = [self._extract_alike([pictures[place] for place in places]) for places in passes]
-        order = torch.tensor([place for places in passes for place in places]).argsort()
+        parts = [self._extract_same_size([pictures[number] for number in numbers]) for numbers in passes]
+        order = torch.tensor([number for numbers in passes for number in numbers]).argsort()
         return Detections.cat(parts)[order.to(parts[0].mask.device)]
 
     def _sizes(self, picture: PIL.Image.Image) -> tuple[int, ...]:
+        """Width and height of a picture at both scales."""
         side = self.config.side
-        return (*fitted(*picture.size, side, STRIDE), *fitted(*picture.size, side / 2, STRIDE))
+        return (*fit_size(*picture.size, side, STRIDE), *fit_size(*picture.size, side / 2, STRIDE))
 
-    def _extract_alike(self, pictures: list[PIL.Image.Image]) -> Detections:
+    def _extract_same_size(self, pictures: list[PIL.Image.Image]) -> Detections:
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
         scales = (self._maps(pixels), self._maps(half))
-        found = self._find(scales[0], pixels)
+        regions = self._find_regions(scales[0], pixels)
         config = self.config
         features = region_features(
-            self.backbone, config.feature, config.cells, scales, found.boxes, found.mask, config.surroundings
+            self.backbone, config.feature, config.cells, scales, regions.boxes, regions.mask, config.surroundings
         )
         zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
-        boxes = found.boxes * found.boxes.new_tensor(zoom)[:, None]
-        return Detections(features=features, **{**found.tensors(), "boxes": boxes})
+        boxes = regions.boxes * regions.boxes.new_tensor(zoom)[:, None]
+        return Detections(features=features, **{**regions.tensors(), "boxes": boxes})
 
     def _pixels(self, pictures: list[PIL.Image.Image], size: tuple[int, ...]) -> UInt8[Tensor, "K 3 H W"]:
         width, height = size
-        return stacked(pictures, (width, height)).to(next(self.parameters()).device)
+        return stack_resized(pictures, (width, height)).to(next(self.parameters()).device)
 
     def _maps(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Maps:
-        maps: Maps = self.backbone(self.backbone.normalised(pixels))
+        maps: Maps = self.backbone(self.backbone.normalise(pixels))
         return maps
 
-    def _find(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> Places:
-        """Regions in pixels of `pixels`."""
+    def _find_regions(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> SelectedRegions:
+        """The regions of resized pictures, boxes in pixels of these."""
         pyramid = self.neck(maps._asdict())
         images = _images(pixels)
         proposals, _ = self.proposer(images, pyramid)
@@ -134,23 +138,23 @@ class FasterRcnn(Extractor):
         logits, corrections = self.heads.box_predictor(self.heads.box_head(pooled))
         refined = self.heads.box_coder.decode(corrections[:, :4], proposals)[:, 0]
         counts = [len(boxes) for boxes in proposals]
-        found = zip(refined.split(counts), logits.softmax(1)[:, 1:].split(counts), strict=True)
-        return Places.cat([places(*each, images.image_sizes[0], self.config) for each in found])
+        candidates = zip(refined.split(counts), logits.softmax(1)[:, 1:].split(counts), strict=True)
+        return SelectedRegions.cat([select_regions(*each, images.image_sizes[0], self.config) for each in candidates])
 
 
 def _images(pixels: UInt8[Tensor, "K 3 H W"]) -> ImageList:
-    """The sizes of a batch as torchvision's parts read them."""
+    """A batch of one size in the form that torchvision's parts read."""
     height, width = pixels.shape[2:]
     return ImageList(pixels, [(height, width)] * len(pixels))
 
 
-def placed(detector: FasterRcnn, device: str) -> FasterRcnn:
-    """The detector on `device`, its convolutions laid out as they run fastest: channels last."""
+def detector_to_device(detector: FasterRcnn, device: str) -> FasterRcnn:
+    """Move the detector to `device`, its convolutions channels last, as they run fastest."""
     return detector.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def save_detector(detector: FasterRcnn, folder: Path) -> None:
-    """Writes configuration and weights, fp16, to `folder`."""
+    """Write configuration and weights, as fp16, to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.half().contiguous().cpu() for name, tensor in detector.state_dict().items()}
     save_file(state, folder / WEIGHTS_FILE)
@@ -167,4 +171,4 @@ def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterR
     identity = json.dumps(asdict(config), sort_keys=True).encode() + weights.read_bytes()
     detector.digest = hashlib.sha256(identity).hexdigest()[:32]
     detector.eval().requires_grad_(False)
-    return placed(detector, device)
+    return detector_to_device(detector, device)

@@ -1,4 +1,4 @@
-"""The cells of a grid as regions: what SMAN's paper attends to instead of a detector's boxes.
+"""The cells of a grid as regions, which SMAN's paper attends to instead of a detector's boxes.
 
 The paper says 448 pixels and 7x7 cells of a map of stride 32, which do not go together: here 224 pixels, which
 give 7x7; `side` 448 gives 14x14.
@@ -21,23 +21,23 @@ from models.extractors.backbones.base import FEATURE_DIM, STRIDE, Backbone
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import Detections, Extractor
 from models.extractors.faster_rcnn import WEIGHTS_FILE, load_detector
-from models.extractors.resize import stacked
+from models.extractors.resize import stack_resized
 
 CELL = "cell"  # the label of every region
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridConfig:
-    """All that a grid is besides its backbone's weights."""
+    """The configuration of a grid: all that it is besides its backbone's weights."""
 
     side: int = 224
     """Pixels a side that every picture is stretched to; a multiple of 32."""
     batch: int = 32
-    """Pictures in one pass."""
+    """Pictures in one forward pass."""
 
 
-class Grid(Extractor):
-    """The backbone's last map: one vector a cell, row by row from the top left."""
+class GridExtractor(Extractor):
+    """The cells of the backbone's last map as regions, row by row from the top left."""
 
     labels = (CELL,)
     feature_dim = FEATURE_DIM
@@ -58,8 +58,8 @@ class Grid(Extractor):
 
     def _extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         device = next(self.backbone.parameters()).device
-        pixels = stacked(pictures, (self.config.side, self.config.side)).to(device)
-        features = self.backbone.widen(self.backbone(self.backbone.normalised(pixels)).stride32)
+        pixels = stack_resized(pictures, (self.config.side, self.config.side)).to(device)
+        features = self.backbone.widen(self.backbone(self.backbone.normalise(pixels)).stride32)
         sizes = torch.tensor([picture.size for picture in pictures], dtype=torch.float32, device=device)
         boxes = self._unit_boxes(device) * sizes.repeat(1, 2).unsqueeze(1)
         shape = boxes.shape[:2]
@@ -72,20 +72,20 @@ class Grid(Extractor):
         )
 
     def _unit_boxes(self, device: torch.device) -> Float[Tensor, "R 4"]:
-        """Cells of a picture that is one wide and one high."""
+        """Boxes of the cells of a picture that is one wide and one high."""
         start = torch.arange(self.cells, device=device) / self.cells
         end = torch.arange(1, self.cells + 1, device=device) / self.cells
-        rows, columns = (place.flatten() for place in torch.meshgrid(start, start, indexing="ij"))
-        bottoms, rights = (place.flatten() for place in torch.meshgrid(end, end, indexing="ij"))
+        rows, columns = (edge.flatten() for edge in torch.meshgrid(start, start, indexing="ij"))
+        bottoms, rights = (edge.flatten() for edge in torch.meshgrid(end, end, indexing="ij"))
         return torch.stack([columns, rows, rights, bottoms], 1)
 
 
-def load_grid(weights: Path, device: str = "cpu", **settings: Any) -> Grid:
-    """A grid on the backbone of a detector's folder, or on a MobileNetV2 from a file."""
+def load_grid(weights: Path, device: str = "cpu", **settings: Any) -> GridExtractor:
+    """A grid on the backbone in a detector's folder, or on a MobileNetV2 from a file of weights."""
     config = GridConfig(**settings)
     backbone = load_detector(weights).backbone if weights.is_dir() else build_backbone("mobilenet-v2", weights)
     file = weights / WEIGHTS_FILE if weights.is_dir() else weights
     identity = json.dumps(["grid", asdict(config)], sort_keys=True).encode() + file.read_bytes()
-    grid = Grid(config, backbone, hashlib.sha256(identity).hexdigest()[:32])
+    grid = GridExtractor(config, backbone, hashlib.sha256(identity).hexdigest()[:32])
     grid.eval().requires_grad_(False)
     return grid.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

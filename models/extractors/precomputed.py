@@ -1,4 +1,4 @@
-"""An extractor that is known by the features it made elsewhere: their name, shape and labels, and no network."""
+"""The extractor of features that were made elsewhere: their name, shape and labels, and no network."""
 
 import json
 from collections.abc import Sequence
@@ -8,49 +8,48 @@ from pathlib import Path
 import PIL.Image
 
 from models.extractors.base import Detections, Extractor
-from models.extractors.config import KIND as KIND_FIELD
-from models.extractors.config import read_config
+from models.extractors.config import KIND_FIELD, read_config
 
-KIND = "precomputed"
+PRECOMPUTED = "precomputed"
 
 
 class NoDetector(ValueError):
-    """A picture was given where features alone are known."""
+    """Regions were asked for of a picture, where only features made elsewhere are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeElsewhere:
-    """What config.json of such an extractor says."""
+class PrecomputedConfig:
+    """The content of config.json."""
 
     digest: str
-    """The name that the features go by, and the models that read them name too."""
+    """The name of the features, as the models that read them have it."""
     num_regions: int
-    """Most regions of one picture."""
+    """The most regions of one picture."""
     feature_dim: int
     labels: tuple[str, ...] = ()
 
-    def content(self) -> bytes:
-        """The file's."""
-        return (json.dumps({KIND_FIELD: KIND, **asdict(self)}, indent=1) + "\n").encode()
+    def to_json(self) -> bytes:
+        """The bytes of config.json."""
+        return (json.dumps({KIND_FIELD: PRECOMPUTED, **asdict(self)}, indent=1) + "\n").encode()
 
 
-class Precomputed(Extractor):
-    """Stands for whoever made the features."""
+class PrecomputedExtractor(Extractor):
+    """Stands for whatever made the features: it knows their shape and labels, and finds no regions itself."""
 
-    sees = False
+    accepts_pictures = False
 
-    def __init__(self, made: MadeElsewhere) -> None:
+    def __init__(self, config: PrecomputedConfig) -> None:
         super().__init__()
-        self.made = made
-        self.digest, self.labels = made.digest, made.labels
-        self.num_regions, self.feature_dim = made.num_regions, made.feature_dim
+        self.config = config
+        self.digest, self.labels = config.digest, config.labels
+        self.num_regions, self.feature_dim = config.num_regions, config.feature_dim
 
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """NoDetector, always."""
+        """Raise NoDetector."""
         raise NoDetector(f"{self.digest} is known by its features alone: no regions can be found in a picture here")
 
 
-def load_precomputed(folder: Path, device: str = "cpu") -> Precomputed:
-    """The one that config.json in `folder` describes; it has nothing to put on a device."""
+def load_precomputed(folder: Path, device: str = "cpu") -> PrecomputedExtractor:
+    """The extractor that config.json in `folder` describes; `device` is ignored, as there are no weights."""
     fields = read_config(folder)
-    return Precomputed(MadeElsewhere(**{**fields, "labels": tuple(fields.get("labels", ()))}))
+    return PrecomputedExtractor(PrecomputedConfig(**{**fields, "labels": tuple(fields.get("labels", ()))}))

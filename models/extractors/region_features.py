@@ -1,4 +1,4 @@
-"""One vector a region: the backbone's last map inside a box, at the scale at which the backbone knows things."""
+"""Feature vectors of regions: means of the backbone's last map inside boxes, from one of two scales."""
 
 from typing import Literal
 
@@ -26,25 +26,26 @@ def region_features(
     "region" cuts the stride-16 map and runs the last stage on each cut (the papers' C4 detector); "map" runs
     the last stage once and cuts its map. A cut has `cells` cells a side. A box is taken from the scale at which
     it is nearer to the size of a whole picture at the second one, which is what the backbone learned from.
-    With `surroundings` over 1, a region is as much the same box grown by that factor as it is the box.
+    With `surroundings` over 1, a feature is the mean of the box's and that of the box grown by this factor.
+    Rows where `mask` is False are zeros.
     """
     if surroundings > 1:
-        both = torch.cat([boxes, grown(boxes, surroundings, scales[0])], 1)
+        both = torch.cat([boxes, grow_boxes(boxes, surroundings, scales[0])], 1)
         alone, around = region_features(backbone, kind, cells, scales, both, mask.repeat(1, 2)).chunk(2, 1)
         return (alone + around) / 2
     features = boxes.new_zeros(*mask.shape, FEATURE_DIM)
     sides = (boxes[..., 2:] - boxes[..., :2]).prod(-1).clamp(min=1).sqrt()
     height, width = scales[1].stride32.shape[2:]
     large = sides > STRIDE * (2 * height * width) ** 0.5
-    for maps, shrink, here in ((scales[0], 1.0, mask & ~large), (scales[1], 0.5, mask & large)):
-        pictures = here.nonzero()[:, :1]
+    for maps, shrink, of_scale in ((scales[0], 1.0, mask & ~large), (scales[1], 0.5, mask & large)):
+        pictures = of_scale.nonzero()[:, :1]
         if len(pictures):
-            rois = torch.cat([pictures.to(boxes.dtype), boxes[here] * shrink], 1)
-            features[here] = _mean_features(backbone, kind, cells, maps, rois)
+            rois = torch.cat([pictures.to(boxes.dtype), boxes[of_scale] * shrink], 1)
+            features[of_scale] = _mean_features(backbone, kind, cells, maps, rois)
     return features
 
 
-def grown(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Float[Tensor, "K R 4"]:
+def grow_boxes(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Float[Tensor, "K R 4"]:
     """Boxes `factor` times as wide and high about the same middle, cut at the picture's border."""
     height, width = (side * STRIDE for side in maps.stride32.shape[2:])
     middle, reach = (boxes[..., 2:] + boxes[..., :2]) / 2, (boxes[..., 2:] - boxes[..., :2]) / 2 * factor

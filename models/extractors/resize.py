@@ -1,4 +1,4 @@
-"""The sizes at which a detector looks at pictures."""
+"""Resizing of pictures for a detector."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-LONGEST = 4.0  # aspect beyond which a picture is squeezed: 3000x10 is looked at as 4:1
+MAX_ASPECT = 4.0  # beyond which a picture is squeezed: 3000x10 becomes 4:1
 
 
-def fitted(width: int, height: int, side: float, multiple: int) -> tuple[int, int]:
-    """Width and height of about side**2 pixels in nearly the same aspect, both multiples of `multiple`."""
-    root = min(max(width / height, 1 / LONGEST), LONGEST) ** 0.5
+def fit_size(width: int, height: int, side: float, multiple: int) -> tuple[int, int]:
+    """Width and height of about side**2 pixels in nearly the given aspect, both multiples of `multiple`."""
+    root = min(max(width / height, 1 / MAX_ASPECT), MAX_ASPECT) ** 0.5
     across, down = (max(1, round(length / multiple)) * multiple for length in (side * root, side / root))
     return across, down
 
 
-def stacked(pictures: Sequence[PIL.Image.Image], size: tuple[int, int]) -> UInt8[Tensor, "K 3 H W"]:
-    """Pictures, each stretched to `size` (width, height)."""
+def stack_resized(pictures: Sequence[PIL.Image.Image], size: tuple[int, int]) -> UInt8[Tensor, "K 3 H W"]:
+    """A batch of pictures, each stretched to `size` (width, height)."""
     resized = [
         np.asarray(picture.resize(size, PIL.Image.Resampling.BILINEAR, reducing_gap=3.0)) for picture in pictures
     ]

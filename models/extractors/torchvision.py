@@ -16,26 +16,26 @@ from jaxtyping import Float
 from torch import Tensor
 from torchvision.models.detection import FasterRCNN, FasterRCNN_ResNet50_FPN_V2_Weights, fasterrcnn_resnet50_fpn_v2
 
-from models.extractors.config import Unavailable, fingerprint, read_config
-from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
-from models.safe_load.restricted_pickle import Refused
-from models.safe_load.weight_files import misfits, read_weights
+from models.extractors.config import ExtractorUnavailable, digest_of_extractor, read_config
+from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
+from models.safe_load.restricted_pickle import RefusedFile
+from models.safe_load.weight_files import read_weights, weight_mismatches
 
-PUBLISHED = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
+COCO_WEIGHTS = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
 
 
 @dataclass(frozen=True, kw_only=True)
 class TorchvisionConfig(TwoStageConfig):
-    """What the extractor is besides its weights."""
+    """The configuration of the extractor: all that it is besides its weights."""
 
     weights: str | None = None
-    """A file in the folder, written by torch.save; None is torchvision's own."""
+    """A file in the folder, written by torch.save; None: torchvision's own weights."""
     short_side: int = 800
-    """Pixels looked at, unless the long side would then be longer than `long_side`."""
+    """Pixels of the resized picture, or fewer where its long side would be longer than `long_side`."""
     long_side: int = 1333
 
 
-class TorchvisionFasterRcnn(TwoStage):
+class TorchvisionFasterRcnn(TwoStageNetwork):
     """torchvision's model, its parts called one by one."""
 
     feature_dim = 1024
@@ -44,63 +44,67 @@ class TorchvisionFasterRcnn(TwoStage):
         super().__init__()
         self.model = model
 
-    def look(self, picture: PIL.Image.Image) -> Seen:
-        """See TwoStage."""
+    def propose(self, picture: PIL.Image.Image) -> FirstStage:
+        """Maps and proposals of an upright RGB picture."""
         device = next(self.parameters()).device
         pixels = torch.from_numpy(np.array(picture)).to(device).permute(2, 0, 1).float() / 255
         images, _ = self.model.transform([pixels])
         maps = self.model.backbone(images.tensors)
         proposals, _ = self.model.rpn(images, maps)
-        return Seen(maps, images.image_sizes[0], proposals[0])
+        return FirstStage(maps, images.image_sizes[0], proposals[0])
 
-    def describe(self, seen: Seen, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
-        """See TwoStage."""
+    def box_features(self, first: FirstStage, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
+        """Outputs of the box head."""
         heads = self.model.roi_heads
-        features: Tensor = heads.box_head(heads.box_roi_pool(seen.maps, [boxes], [seen.size]))
+        features: Tensor = heads.box_head(heads.box_roi_pool(first.maps, [boxes], [first.size]))
         return features
 
-    def judge(self, seen: Seen, features: Float[Tensor, "P D"]) -> Judged:
-        """See TwoStage; the first class is background."""
+    def classify(self, first: FirstStage, features: Float[Tensor, "P D"]) -> SecondStage:
+        """Class probabilities and corrections, without those of background, the network's first class."""
         heads = self.model.roi_heads
         logits, deltas = heads.box_predictor(features)
-        return Judged(logits.softmax(1)[:, 1:], heads.box_coder.decode(deltas, [seen.proposals])[:, 1:])
+        return SecondStage(logits.softmax(1)[:, 1:], heads.box_coder.decode(deltas, [first.proposals])[:, 1:])
 
 
-def downloaded() -> Mapping[str, Tensor]:
+def download_weights() -> Mapping[str, Tensor]:
     """torchvision's weights, from its cache or the network."""
-    state: Mapping[str, Tensor] = PUBLISHED.get_state_dict(progress=False, check_hash=True)
+    state: Mapping[str, Tensor] = COCO_WEIGHTS.get_state_dict(progress=False, check_hash=True)
     return state
 
 
 def load_torchvision(
-    folder: Path, device: str = "cpu", download: Callable[[], Mapping[str, Tensor]] = downloaded, **settings: Any
+    folder: Path, device: str = "cpu", download: Callable[[], Mapping[str, Tensor]] = download_weights, **settings: Any
 ) -> TwoStageDetector:
-    """The extractor in `folder`; `settings` replace fields of its configuration. Unavailable without weights."""
+    """The extractor in `folder`; `settings` replace fields of its configuration.
+
+    ExtractorUnavailable where the weights can be neither read nor downloaded.
+    """
     config = TorchvisionConfig(**{**read_config(folder), **settings})
     network = TorchvisionFasterRcnn(
         fasterrcnn_resnet50_fpn_v2(
             weights=None, weights_backbone=None, min_size=config.short_side, max_size=config.long_side
         )
     )
-    _fill(network.model, read_weights(folder / config.weights) if config.weights else _fetched(download))
-    digest = fingerprint("torchvision", {**asdict(config), "weights": None}, network)
-    detector = TwoStageDetector(network, tuple(PUBLISHED.meta["categories"][1:]), config, digest)
+    weights = read_weights(folder / config.weights) if config.weights else _fetch(download)
+    _load_weights(network.model, weights)
+    digest = digest_of_extractor("torchvision", {**asdict(config), "weights": None}, network)
+    detector = TwoStageDetector(network, tuple(COCO_WEIGHTS.meta["categories"][1:]), config, digest)
     return detector.eval().requires_grad_(False).to(device)
 
 
-def _fetched(download: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+def _fetch(download: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
     try:
         return download()
     except OSError as problem:
-        raise Unavailable(
+        raise ExtractorUnavailable(
             f"torchvision could not download its weights ({problem}). Where there is a network, load"
-            f" torchvision.models.detection's {PUBLISHED} once, or fetch {PUBLISHED.url}; then put the file into the"
-            ' extractor\'s folder and name it in config.json: "weights": "FILE"'
+            f" torchvision.models.detection's {COCO_WEIGHTS} once, or fetch {COCO_WEIGHTS.url}; then put the file into"
+            ' the extractor\'s folder and name it in config.json: "weights": "FILE"'
         ) from problem
 
 
-def _fill(model: FasterRCNN, state: Mapping[str, Tensor]) -> None:
+def _load_weights(model: FasterRCNN, state: Mapping[str, Tensor]) -> None:
     shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, model.state_dict())]
-    if wrong := misfits(*shapes):
-        raise Refused(f"the weights are not those of fasterrcnn_resnet50_fpn_v2: {'; '.join(wrong)}")
+    if wrong := weight_mismatches(*shapes):
+        raise RefusedFile(f"the weights are not those of fasterrcnn_resnet50_fpn_v2: {'; '.join(wrong)}")
     model.load_state_dict(state, strict=True)

@@ -1,4 +1,4 @@
-"""Other people's two-stage detectors as extractors: one flow around what theirs do differently."""
+"""Two-stage detectors of other libraries as extractors: what they have in common, around the steps that differ."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.extractors.base import PICTURE, Detections, Extractor
-from models.extractors.places import places
+from models.extractors.region_selection import select_regions
 
-SMALLEST = 1 / 50  # of the side of a square as large as the picture: 16 pixels at 800
+TWO_STAGE_MIN_SIDE = 1 / 50  # of the side of a square as large as the picture: 16 pixels at 800
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStageConfig:
-    """Which of the boxes become regions; as in DetectorConfig."""
+    """The choice of regions; fields as in faster_rcnn.DetectorConfig."""
 
     num_regions: int = 36
     whole_picture: bool = True
@@ -26,48 +26,48 @@ class TwoStageConfig:
     any_overlap: float = 0.7
 
 
-class Seen(NamedTuple):
-    """A picture after the first stage."""
+class FirstStage(NamedTuple):
+    """The output of the first stage for one picture."""
 
     maps: Any
     """Feature maps, as the network's own later parts take them."""
     size: tuple[int, int]
-    """Height and width looked at."""
+    """Height and width of the resized picture."""
     proposals: Float[Tensor, "P 4"]
-    """Boxes in pixels looked at."""
+    """Boxes in pixels of the resized picture."""
 
 
-class Judged(NamedTuple):
-    """What the second stage says of proposals."""
+class SecondStage(NamedTuple):
+    """The output of the second stage for the P proposals of one picture."""
 
     probabilities: Float[Tensor, "P C"]
-    """Of classes, without background."""
+    """Of the C classes, without background."""
     refined: Float[Tensor, "P C 4"]
-    """Where the thing is if it is of that class."""
+    """Each box as corrected for each class."""
 
 
-class TwoStage(nn.Module, ABC):
-    """A network that proposes boxes and then describes, names and corrects each."""
+class TwoStageNetwork(nn.Module, ABC):
+    """A network that proposes boxes, then computes a feature of each box, its class and its correction."""
 
     feature_dim: int
 
     @abstractmethod
-    def look(self, picture: PIL.Image.Image) -> Seen:
+    def propose(self, picture: PIL.Image.Image) -> FirstStage:
         """Maps and proposals of an upright RGB picture."""
 
     @abstractmethod
-    def describe(self, seen: Seen, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
-        """One vector a box."""
+    def box_features(self, first: FirstStage, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
+        """One feature vector a box."""
 
     @abstractmethod
-    def judge(self, seen: Seen, features: Float[Tensor, "P D"]) -> Judged:
-        """Classes and corrections of the proposals that have these features."""
+    def classify(self, first: FirstStage, features: Float[Tensor, "P D"]) -> SecondStage:
+        """Class probabilities and corrections of the proposals, which have these features."""
 
 
 class TwoStageDetector(Extractor):
-    """Regions are the boxes corrected for their likeliest class, and their features are taken anew from there."""
+    """Regions are the boxes corrected for their most probable class; their features are computed anew from there."""
 
-    def __init__(self, network: TwoStage, classes: tuple[str, ...], config: TwoStageConfig, digest: str) -> None:
+    def __init__(self, network: TwoStageNetwork, classes: tuple[str, ...], config: TwoStageConfig, digest: str) -> None:
         super().__init__()
         self.network, self.config, self.digest = network, config, digest
         self.feature_dim = network.feature_dim
@@ -76,16 +76,16 @@ class TwoStageDetector(Extractor):
 
     @torch.no_grad()
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of upright RGB pictures, looked at one by one so that none is padded for another's sake."""
+        """Regions of upright RGB pictures, processed one by one so that none is padded for another's sake."""
         return Detections.cat([self._extract(picture) for picture in pictures])
 
     def _extract(self, picture: PIL.Image.Image) -> Detections:
-        seen = self.network.look(picture)
-        probabilities, refined = self.network.judge(seen, self.network.describe(seen, seen.proposals))
+        first = self.network.propose(picture)
+        probabilities, refined = self.network.classify(first, self.network.box_features(first, first.proposals))
         likeliest = probabilities.argmax(1)
         boxes = refined[torch.arange(len(refined), device=refined.device), likeliest]
-        found = places(boxes, probabilities, seen.size, self.config, SMALLEST)
-        features = found.boxes.new_zeros(*found.mask.shape, self.feature_dim)
-        features[found.mask] = self.network.describe(seen, found.boxes[found.mask])
-        zoom = found.boxes.new_tensor([picture.width / seen.size[1], picture.height / seen.size[0]] * 2)
-        return Detections(features=features, **{**found.tensors(), "boxes": found.boxes * zoom})
+        regions = select_regions(boxes, probabilities, first.size, self.config, TWO_STAGE_MIN_SIDE)
+        features = regions.boxes.new_zeros(*regions.mask.shape, self.feature_dim)
+        features[regions.mask] = self.network.box_features(first, regions.boxes[regions.mask])
+        zoom = regions.boxes.new_tensor([picture.width / first.size[1], picture.height / first.size[0]] * 2)
+        return Detections(features=features, **{**regions.tensors(), "boxes": regions.boxes * zoom})

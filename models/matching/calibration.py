@@ -26,7 +26,7 @@ T = TypeVar("T")
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Numeric: TypeAlias = float | np.floating[Any] | Sequence[float] | npt.NDArray[Any]
 
-RIDGE_PENALTY = 1e-3  # answers that a threshold tells apart without fault would otherwise have an infinite slope
+WEIGHT_PENALTY = 1e-3  # answers that a threshold tells apart without fault would otherwise have an infinite slope
 NUM_BINS = 10
 LARGEST_SCORE = 1e100  # of either sign; scores beyond it, infinite ones too, count as this
 
@@ -197,8 +197,8 @@ def _regress(columns: Sequence[Numbers], answers: ScoredAnswers) -> list[float]:
     loss = _loss(weights, design, answers)
     for _ in range(100):
         predicted = logistic(design @ weights + answers.prior_log_odds)
-        gradient = design.T @ (predicted - answers.correct) + RIDGE_PENALTY * weights
-        curvature = (design * (predicted * (1 - predicted))[:, None]).T @ design + RIDGE_PENALTY * np.eye(len(weights))
+        gradient = design.T @ (predicted - answers.correct) + WEIGHT_PENALTY * weights
+        curvature = (design * (predicted * (1 - predicted))[:, None]).T @ design + WEIGHT_PENALTY * np.eye(len(weights))
         step, size = np.linalg.solve(curvature, gradient), 1.0
         while (next_loss := _loss(weights - size * step, design, answers)) > loss and size > 1e-9:
             size /= 2
@@ -211,7 +211,7 @@ def _regress(columns: Sequence[Numbers], answers: ScoredAnswers) -> list[float]:
 
 def _loss(weights: Numbers, design: Numbers, answers: ScoredAnswers) -> float:
     logits = design @ weights + answers.prior_log_odds
-    return float((np.logaddexp(0, logits) - answers.correct * logits).sum() + RIDGE_PENALTY * (weights @ weights) / 2)
+    return float((np.logaddexp(0, logits) - answers.correct * logits).sum() + WEIGHT_PENALTY * (weights @ weights) / 2)
 
 
 def reliability_table(

@@ -29,7 +29,7 @@ from models.text.vocabulary import Vocabulary
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
 CALIBRATION, BANK = "calibration.json", "hubs.safetensors"
-CHECKPOINT_FORMAT = 1
+FOLDER_FORMAT = 1
 
 
 class BadCheckpoint(ValueError):
@@ -64,7 +64,7 @@ def save_matcher(
     stored = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
     save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / TENSORS)
     config = {
-        "format": CHECKPOINT_FORMAT,
+        "format": FOLDER_FORMAT,
         "model": matcher.name,
         "options": asdict(matcher.reranker.config),
         "encoders": asdict(matcher.encoders),
@@ -130,8 +130,8 @@ def load_uncalibrated(folder: Path, device: torch.device | str = "cpu") -> Singl
     """The trained matcher without the calibration that the folder may have; otherwise as `load_matcher`."""
     digest = _check_digest(folder)
     config = json.loads((folder / CONFIG).read_text())
-    if config["format"] != CHECKPOINT_FORMAT:
-        raise BadCheckpoint(f"{folder}: written in another format than {CHECKPOINT_FORMAT}, by another release")
+    if config["format"] != FOLDER_FORMAT:
+        raise BadCheckpoint(f"{folder}: written in another format than {FOLDER_FORMAT}, by another release")
     matcher = new_matcher(
         config["model"],
         EncoderConfig(**config["encoders"]),

@@ -135,11 +135,11 @@ class Matcher(nn.Module, ABC):
 
     def words(self, sentence: str) -> list[str]:
         """The tokens that are scored, <start> and <end> included."""
-        return self.vocabulary.marked(sentence)
+        return self.vocabulary.tokens(sentence)
 
     def unknown_words(self, sentence: str) -> list[str]:
         """Words that are not in the vocabulary."""
-        return self.vocabulary.unknown(sentence)
+        return self.vocabulary.unknown_words(sentence)
 
     def read_as(self, sentence: str) -> dict[str, str]:
         """Unknown word -> the word near it that it is scored as, or <unk>."""

@@ -1,4 +1,4 @@
-"""Weights as other people's training code left them: named tensors, read without running anything."""
+"""Weights that other people's training code saved: named tensors, read without running anything."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,22 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.safe_load.pickled_arrays import read_arrays
-from models.safe_load.restricted_pickle import Refused, read_torch
+from models.safe_load.restricted_pickle import RefusedFile, read_pickled_arrays, read_torch_file
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
-    """Name -> float32 tensor of a pickle of arrays (.pkl) or a file of torch.save, bare or under "model"."""
-    stored = read_arrays(file) if file.suffix == ".pkl" else read_torch(file)
+    """Name -> float32 tensor of a pickle of arrays (.pkl) or a file of `torch.save`, bare or under "model".
+
+    The prefix "module." of DataParallel is taken off. RefusedFile where the file holds anything but tensors by name.
+    """
+    stored = read_pickled_arrays(file) if file.suffix == ".pkl" else read_torch_file(file)
     if isinstance(stored, Mapping) and isinstance(stored.get("model"), Mapping):
         stored = stored["model"]
     if not isinstance(stored, Mapping):
-        raise Refused(f"{file} holds a {type(stored).__name__}, not weights by name")
-    return {str(name).removeprefix("module."): _floating(file, str(name), value) for name, value in stored.items()}
+        raise RefusedFile(f"{file} holds a {type(stored).__name__}, not weights by name")
+    return {str(name).removeprefix("module."): _float_tensor(file, str(name), value) for name, value in stored.items()}
 
 
-def misfits(found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """In words, every name and shape in which weights are not those expected."""
+def weight_mismatches(found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """A sentence for every weight (name -> shape) that is unknown, missing or of another shape than expected."""
     return [
         *(f"{name} is not known" for name in sorted(found.keys() - expected.keys())),
         *(f"{name} is missing" for name in sorted(expected.keys() - found.keys())),
@@ -34,10 +36,10 @@ def misfits(found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[i
     ]
 
 
-def _floating(file: Path, name: str, value: Any) -> Tensor:
+def _float_tensor(file: Path, name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         if not hasattr(value, "dtype"):
-            raise Refused(f"{file}: {name} is {value!r}, not a tensor")
+            raise RefusedFile(f"{file}: {name} is {value!r}, not a tensor")
         value = torch.from_numpy(value)
     weight: Tensor = value.float()
     return weight

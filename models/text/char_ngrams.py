@@ -1,9 +1,10 @@
-"""Vectors of words that were never seen, from the parts they share with words that were.
+"""Character n-grams of words: vectors for words that were never seen, and which known word is spelt most like another.
 
-The parts of a word are its runs of 3 to 6 letters, ends marked: "dogs" has <do dog ogs gs> <dog dogs ogs> <dogs dogs>
-<dogs>. Each falls into one of B buckets by its CRC-32, and a word's vector is the sum of its buckets' vectors over the
-root of their number. Buckets are fitted to known words by ridge regression: with X the [V, B] matrix of words and
-buckets, G = X' (X X' + diag(0.3 mean(w) / w))^-1 vectors, so that words of large weight w are met more exactly.
+The n-grams of a word are its runs of 3 to 6 letters, ends marked: "dogs" has <do dog ogs gs> <dog dogs ogs> <dogs
+dogs> <dogs>. Each falls into one of B buckets by its CRC-32, and a word's vector is the sum of its buckets' vectors
+over the root of their number. Bucket vectors are fitted to known words by ridge regression: with X the [V, B] matrix
+of words and buckets, G = X' (X X' + diag(0.3 mean(w) / w))^-1 vectors, so that words of large weight w are met more
+exactly.
 """
 
 from collections.abc import Sequence
@@ -16,83 +17,91 @@ from jaxtyping import Float, Int64
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.rerankers.attention import EPSILON
+NUM_BUCKETS = 8192
+NUM_SPELLING_BUCKETS = 32768
+NGRAM_SIZES = range(3, 7)
+SPELLING_NGRAM_SIZES = range(2, 4)  # a slip of the pen spoils fewer of the short ones
+RIDGE_PENALTY = 0.3
+_SMALLEST_NORM = 1e-8
 
-BUCKETS = 8192
-SPELLING_BUCKETS = 32768
-MEANING = range(3, 7)
-SPELLING = range(2, 4)  # shorter runs: a slip of the pen spoils fewer of them
-RIDGE = 0.3
 
-
-def parts_of(word: str, sizes: range = MEANING) -> list[str]:
-    """Runs of so many letters of the word with its ends marked."""
+def char_ngrams(word: str, sizes: range = NGRAM_SIZES) -> list[str]:
+    """All runs of `sizes` letters of the word between < and >, the short ones first."""
     marked = f"<{word}>"
     return [marked[start : start + size] for size in sizes for start in range(len(marked) - size + 1)]
 
 
 @dataclass(frozen=True)
-class Subwords:
-    """One vector for each bucket of parts."""
+class SubwordVectors:
+    """A vector for each bucket of n-grams, from which any word gets a vector."""
 
     buckets: Float[Tensor, "B D"]
 
     @classmethod
     def fit(
-        cls, words: Sequence[str], vectors: Float[Tensor, "V D"], weights: Float[Tensor, " V"], buckets: int = BUCKETS
-    ) -> "Subwords":
-        """Buckets that make of words their vectors, as nearly as the ridge lets them."""
-        present = membership(words, buckets)
-        alike = (present @ present.to_dense().T).contiguous()
-        alike.diagonal().add_(RIDGE * weights.mean() / weights)
-        solved = torch.cholesky_solve(vectors, torch.linalg.cholesky(alike))
+        cls,
+        words: Sequence[str],
+        vectors: Float[Tensor, "V D"],
+        weights: Float[Tensor, " V"],
+        num_buckets: int = NUM_BUCKETS,
+    ) -> "SubwordVectors":
+        """The ridge regression of the words' vectors on their buckets; the larger a weight, the closer the fit."""
+        present = bucket_matrix(words, num_buckets)
+        gram = (present @ present.to_dense().T).contiguous()
+        gram.diagonal().add_(RIDGE_PENALTY * weights.mean() / weights)
+        solved = torch.cholesky_solve(vectors, torch.linalg.cholesky(gram))
         return cls(present.T @ solved)
 
     def vectors(self, words: Sequence[str]) -> Float[Tensor, "N D"]:
-        """What their parts make of words, known or not."""
-        return membership(words, len(self.buckets)) @ self.buckets
+        """Vectors of any words, from their n-grams alone."""
+        return bucket_matrix(words, len(self.buckets)) @ self.buckets
 
     def save(self, path: Path) -> None:
-        """Write the buckets, as fp16."""
+        """Write the buckets as a safetensors file of fp16."""
         save_file({"buckets": self.buckets.half().contiguous()}, path)
 
     @classmethod
-    def load(cls, path: Path) -> "Subwords":
-        """What `save` wrote."""
+    def load(cls, path: Path) -> "SubwordVectors":
+        """Read a file that `save` wrote."""
         return cls(load_file(path)["buckets"].float())
 
 
-class Spelling:
-    """The word of a list that is spelt most like another: cosine of their runs of 2 and 3 letters, each of which
-    weighs the logarithm of the share of words that have it, inverted."""
+class SpellingIndex:
+    """Finds the known word that is spelt most like another.
+
+    Two words are compared by the cosine of their n-grams of 2 and 3 letters, each weighted by its inverse document
+    frequency: the logarithm of the number of known words over the number of those that have it.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
-        present = membership(words, SPELLING_BUCKETS, SPELLING)
+        present = bucket_matrix(words, NUM_SPELLING_BUCKETS, SPELLING_NGRAM_SIZES)
         rows, columns = present.indices()
-        shared = torch.zeros(SPELLING_BUCKETS).index_add(0, columns, torch.ones(len(columns)))
-        self.rarity = (len(words) / shared.clamp_min(1)).log()
-        worth = present.values() * self.rarity[columns]
-        lengths = torch.zeros(len(words)).index_add(0, rows, worth.square()).sqrt()
-        worth = worth / lengths[rows].clamp_min(EPSILON)
-        self.table = sparse(present.indices(), worth, (len(words), SPELLING_BUCKETS))
+        document_counts = torch.zeros(NUM_SPELLING_BUCKETS).index_add(0, columns, torch.ones(len(columns)))
+        self.inverse_frequency = (len(words) / document_counts.clamp_min(1)).log()
+        values = present.values() * self.inverse_frequency[columns]
+        norms = torch.zeros(len(words)).index_add(0, rows, values.square()).sqrt()
+        values = values / norms[rows].clamp_min(_SMALLEST_NORM)
+        self.table = sparse_matrix(present.indices(), values, (len(words), NUM_SPELLING_BUCKETS))
 
     def nearest(self, word: str) -> tuple[str, float]:
-        """The word of the list, and how alike they are from 0 to 1."""
-        own = membership([word], SPELLING_BUCKETS, SPELLING).to_dense()[0] * self.rarity
-        alike, place = (self.table @ own / own.norm().clamp_min(EPSILON)).max(0)
-        return self.words[int(place)], float(alike)
+        """The known word spelt most like `word`, and their similarity from 0 to 1."""
+        own = bucket_matrix([word], NUM_SPELLING_BUCKETS, SPELLING_NGRAM_SIZES).to_dense()[0] * self.inverse_frequency
+        similarity, row = (self.table @ own / own.norm().clamp_min(_SMALLEST_NORM)).max(0)
+        return self.words[int(row)], float(similarity)
 
 
-def membership(words: Sequence[str], buckets: int, sizes: range = MEANING) -> Float[Tensor, "N B"]:
-    """Sparse: which buckets a word's parts fall into, each worth 1 / root of their number."""
-    chosen = [sorted({crc32(part.encode()) % buckets for part in parts_of(word, sizes)}) for word in words]
-    rows = torch.tensor([row for row, own in enumerate(chosen) for _ in own], dtype=torch.int64)
-    columns = torch.tensor([column for own in chosen for column in own], dtype=torch.int64)
-    worth = torch.tensor([len(own) ** -0.5 for own in chosen for _ in own])
-    return sparse(torch.stack([rows, columns]), worth, (len(words), buckets))
+def bucket_matrix(words: Sequence[str], num_buckets: int, sizes: range = NGRAM_SIZES) -> Float[Tensor, "N B"]:
+    """Sparse matrix of the buckets into which each word's n-grams fall, each worth 1 / root of their number."""
+    buckets = [sorted({crc32(ngram.encode()) % num_buckets for ngram in char_ngrams(word, sizes)}) for word in words]
+    rows = torch.tensor([row for row, own in enumerate(buckets) for _ in own], dtype=torch.int64)
+    columns = torch.tensor([column for own in buckets for column in own], dtype=torch.int64)
+    values = torch.tensor([len(own) ** -0.5 for own in buckets for _ in own])
+    return sparse_matrix(torch.stack([rows, columns]), values, (len(words), num_buckets))
 
 
-def sparse(places: Int64[Tensor, "2 N"], values: Float[Tensor, " N"], shape: tuple[int, int]) -> Float[Tensor, "A B"]:
-    """A sparse matrix; what stands at equal places is added."""
-    return torch.sparse_coo_tensor(places, values, shape, check_invariants=True).coalesce()
+def sparse_matrix(
+    indices: Int64[Tensor, "2 N"], values: Float[Tensor, " N"], shape: tuple[int, int]
+) -> Float[Tensor, "A B"]:
+    """A coalesced sparse matrix; values at equal indices are added."""
+    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=True).coalesce()

@@ -1,4 +1,4 @@
-"""Sentence -> words -> ids, in the layout that the SCAN authors ship: word2idx, idx2word, idx."""
+"""From sentences to words and ids; vocabularies in the JSON layout of the SCAN authors: word2idx, idx2word, idx."""
 
 import json
 import string
@@ -12,7 +12,7 @@ import torch
 from nltk.tokenize import NLTKWordTokenizer
 
 from models.batches import Tokens
-from models.text.char_ngrams import Spelling
+from models.text.char_ngrams import SpellingIndex
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 
@@ -20,11 +20,11 @@ PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _TOKENIZER = NLTKWordTokenizer()
 
-SPELT_ALIKE = 0.7  # from here on two spellings are taken for one word: docs/words.md
+SPELLING_THRESHOLD = 0.7  # similarity from which two spellings are taken for one word: docs/words.md
 
 
 def tokenize(sentence: str) -> list[str]:
-    """The words of a sentence as the published models count them; ValueError where there is none."""
+    """The lower-cased words of a sentence, split as for the published models; ValueError where there is none."""
     words: list[str] = _TOKENIZER.tokenize(sentence.translate(_LOWER))
     if not words:
         raise ValueError("an empty caption has no words to match; give at least one")
@@ -35,19 +35,19 @@ def tokenize(sentence: str) -> list[str]:
 class Vocabulary:
     """Words in the order of their ids; the first four are <pad> <start> <end> <unk>.
 
-    `near` names words that have no id and the word that each is read as. Where there are any, a word that is in
-    neither list is read as the one spelt most like it, if that is alike enough. All others are <unk>, and where
-    `near` is empty every word without an id is, as published.
+    `near_words` maps words without an id to the word that each is read as. Where there are any, a word in neither
+    list is read as the one that is spelt most like it, if their similarity is at least SPELLING_THRESHOLD. All other
+    words are <unk>; where `near_words` is empty every word without an id is, as in the published models.
     """
 
     words: tuple[str, ...]
-    near: Mapping[str, str] = field(default_factory=dict)
+    near_words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.words[:4] != SPECIALS:
             raise ValueError(f"a vocabulary starts with {' '.join(SPECIALS)}, this one with {self.words[:4]}")
-        if strangers := sorted(set(self.near.values()) - set(self.words)):
-            raise ValueError(f"words are read as others that have no id: {', '.join(strangers[:5])}")
+        if without_id := sorted(set(self.near_words.values()) - set(self.words)):
+            raise ValueError(f"words are read as others that have no id: {', '.join(without_id[:5])}")
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -55,67 +55,67 @@ class Vocabulary:
         return {word: index for index, word in enumerate(self.words)}
 
     @cached_property
-    def _spelt_like(self) -> Callable[[str], tuple[str, float]]:
+    def _nearest_spelling(self) -> Callable[[str], tuple[str, float]]:
         # A training meets the same rare words again and again, at milliseconds each.
-        return lru_cache(1 << 14)(Spelling((*self.words[len(SPECIALS) :], *self.near)).nearest)
+        return lru_cache(1 << 14)(SpellingIndex((*self.words[len(SPECIALS) :], *self.near_words)).nearest)
 
     def __len__(self) -> int:
         return len(self.words)
 
     @classmethod
-    def from_captions(cls, captions: Iterable[str], least: int = 4) -> "Vocabulary":
-        """The words that occur at least `least` times, the most frequent first."""
+    def from_captions(cls, captions: Iterable[str], min_count: int = 4) -> "Vocabulary":
+        """The words that occur at least `min_count` times, the most frequent first."""
         counts = Counter(word for caption in captions for word in tokenize(caption))
-        frequent = sorted((word for word in counts if counts[word] >= least), key=lambda w: (-counts[w], w))
+        frequent = sorted((word for word in counts if counts[word] >= min_count), key=lambda w: (-counts[w], w))
         return cls((*SPECIALS, *(word for word in frequent if word not in SPECIALS)))
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """A file in the authors' JSON layout; ValueError where its ids are not 0, 1, 2, ..."""
+        """Read the SCAN authors' JSON layout; ValueError where it is none, or its ids are not 0, 1, 2, ..."""
         stored = json.loads(path.read_text(encoding="utf-8"))
         ids = stored.get("word2idx") if isinstance(stored, dict) else None
         if not ids:
             raise ValueError(f"{path} holds no word2idx: not a vocabulary in SCAN's layout")
-        return replace(cls.of_ids(ids, str(path)), near=stored.get("near", {}))
+        return replace(cls.from_ids(ids, str(path)), near_words=stored.get("near", {}))
 
     @classmethod
-    def of_ids(cls, ids: Mapping[str, int], source: str) -> "Vocabulary":
-        """Words by their ids; ValueError names the source where these are not 0, 1, 2, ..."""
+    def from_ids(cls, ids: Mapping[str, int], source: str) -> "Vocabulary":
+        """The vocabulary of a mapping word -> id; ValueError names `source` where the ids are not 0, 1, 2, ..."""
         by_id = {index: word for word, index in ids.items()}
         if not all(isinstance(index, int) for index in by_id) or sorted(by_id) != list(range(len(ids))):
             raise ValueError(f"{source}: the ids of a vocabulary must be 0, 1, 2, ... without a gap")
         return cls(tuple(by_id[index] for index in range(len(ids))))
 
     def save(self, path: Path) -> None:
-        """Write the authors' JSON layout, with `near` where there is any."""
+        """Write the SCAN authors' JSON layout, with `near_words` under "near" where there are any."""
         stored = {"word2idx": self.ids, "idx2word": dict(enumerate(self.words)), "idx": len(self)}
-        if self.near:
-            stored["near"] = dict(self.near)
+        if self.near_words:
+            stored["near"] = dict(self.near_words)
         path.write_text(json.dumps(stored, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
-    def marked(self, sentence: str) -> list[str]:
-        """The tokens as a model scores them: words between <start> and <end>."""
+    def tokens(self, sentence: str) -> list[str]:
+        """The words of a sentence between <start> and <end>, as they are encoded."""
         return [START, *tokenize(sentence), END]
 
-    def unknown(self, sentence: str) -> list[str]:
-        """Words of the sentence that this vocabulary lacks, each once, in order."""
+    def unknown_words(self, sentence: str) -> list[str]:
+        """Words of the sentence that have no id, each once, in order."""
         return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))
 
     def read_as(self, word: str) -> str:
-        """The word whose id stands for this one: itself, a near one, or <unk>."""
+        """The word whose id stands for this one: the word itself, a near word, or <unk>."""
         if word in self.ids:
             return word
-        if not self.near:
+        if not self.near_words:
             return UNKNOWN
-        if word not in self.near:
-            word, alike = self._spelt_like(word)
-            if alike < SPELT_ALIKE:
+        if word not in self.near_words:
+            word, similarity = self._nearest_spelling(word)
+            if similarity < SPELLING_THRESHOLD:
                 return UNKNOWN
-        return self.near.get(word, word)
+        return self.near_words.get(word, word)
 
     def encode(self, sentences: Sequence[str]) -> Tokens:
-        """Ids padded to the longest sentence."""
-        rows = [[self.ids[self.read_as(word)] for word in self.marked(sentence)] for sentence in sentences]
+        """Ids of <start>, the words and <end>, padded to the longest sentence; ValueError on one without words."""
+        rows = [[self.ids[self.read_as(word)] for word in self.tokens(sentence)] for sentence in sentences]
         lengths = torch.tensor([len(row) for row in rows])
         width = int(lengths.max()) if rows else 0
         ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)

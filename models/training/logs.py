@@ -1,4 +1,4 @@
-"""Where a training's numbers go besides the screen."""
+"""The log of a training: JSON lines, and curves for TensorBoard."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-Log = Callable[[dict[str, Any]], None]
+Log = Callable[[dict[str, Any]], None]  # takes an entry, whose "step" counts from 1
 
 
 @contextmanager
-def written(folder: Path) -> Iterator[Log]:
-    """A log that appends JSON lines to `folder`/log.jsonl and, where it is installed, writes for TensorBoard."""
+def open_log(folder: Path) -> Iterator[Log]:
+    """A log that appends to `folder`/log.jsonl and, where TensorBoard is installed, writes curves to its subfolder."""
     folder.mkdir(parents=True, exist_ok=True)
     board = _board(folder)
     with (folder / "log.jsonl").open("a", encoding="utf-8") as lines:

@@ -1,20 +1,29 @@
-"""Ranking losses over a batch of matching pairs: row q and column q of a score matrix belong together."""
+"""Losses of a training step: ranking losses over a batch of matching pairs, and their choice by a recipe.
 
+Row q and column q of a [Q, Q] score matrix belong together; `same` is True where a row's sentence and a column's
+picture are of one picture, which is no negative then.
+"""
+
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.batches import Words
+from models.batches import Regions, Tokens, Words
+from models.matching.matcher import SingleMatcher
 from models.rerankers.base import Images, Reranker, score_in_blocks, score_pairs
+from models.rerankers.sman import intra_pair_loss
+from models.training.recipes import Recipe
 
-CLAMP = 1e-6  # of a probability inside a logarithm, as in CAMP's published code
+MIN_PROBABILITY = 1e-6  # inside a logarithm, as in CAMP's published code
 
 
-class Pairs(NamedTuple):
-    """Scores that carry gradient: of every matching pair, and of its hardest wrong picture and sentence."""
+class TripletScores(NamedTuple):
+    """Scores that carry gradient: of every matching pair, and with its hardest wrong picture and sentence."""
 
     positive: Float[Tensor, " Q"]
     wrong_image: Float[Tensor, " Q"]
@@ -22,45 +31,98 @@ class Pairs(NamedTuple):
 
 
 def hardest_negatives(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"]) -> tuple[Tensor, Tensor]:
-    """For every sentence its best-scored wrong picture, and for every picture its best-scored wrong sentence."""
+    """Indices [Q] of every sentence's wrong picture of highest score, and of every picture's wrong sentence."""
     wrong = scores.masked_fill(same, -torch.inf)
     return wrong.argmax(1), wrong.argmax(0)
 
 
-def hardest_pairs(reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"]) -> Pairs:
-    """Two passes: all Q x Q pairs are scored without a graph, then only the 3 Q that carry gradient with one.
+def hardest_triplets(
+    reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"]
+) -> TripletScores:
+    """Scores of all matching pairs and of their hardest negatives, in two passes.
 
-    Exact, because the encoders ran once and scoring has no randomness; memory does not grow with Q squared.
+    All Q x Q pairs are scored without a graph, then only the 3 Q that carry gradient with one. This is exact, because
+    the encoders ran once and scoring has no randomness; memory does not grow with Q squared.
     """
     image_for, sentence_for = hardest_negatives(score_in_blocks(reranker, images, words), same)
     own = torch.arange(len(words), device=image_for.device)
     scores = score_pairs(reranker, images[torch.cat([own, image_for, own])], words[torch.cat([own, own, sentence_for])])
-    return Pairs(*scores.chunk(3))
+    return TripletScores(*scores.chunk(3))
 
 
-def hinge(pairs: Pairs, margin: float) -> Float[Tensor, ""]:
+def hinge_loss(scores: TripletScores, margin: float) -> Float[Tensor, ""]:
     """Sum over the batch of max(0, margin + negative - positive) for both hardest negatives (SCAN, eq. 12)."""
-    negatives = torch.stack([pairs.wrong_image, pairs.wrong_sentence])
-    return (margin + negatives - pairs.positive).clamp_min(0).sum()
+    negatives = torch.stack([scores.wrong_image, scores.wrong_sentence])
+    return (margin + negatives - scores.positive).clamp_min(0).sum()
 
 
-def uniform_hinge(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], margin: float) -> Float[Tensor, ""]:
-    """The same for all negatives of the batch instead of the hardest; `scores` carry gradient in every place."""
+def uniform_hinge_loss(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], margin: float) -> Float[Tensor, ""]:
+    """Sum over the batch of max(0, margin + negative - positive) for all negatives instead of the hardest.
+
+    All Q x Q scores carry gradient.
+    """
     positive = scores.diagonal()
     costs = (margin + scores - positive[:, None]).clamp_min(0) + (margin + scores - positive).clamp_min(0)
     return costs.masked_fill(same, 0).sum()
 
 
-def binary(pairs: Pairs) -> Float[Tensor, ""]:
-    """CAMP's loss with the sign its author corrected, for scores in (0, 1): -2 log m(own) - log(1 - m(hardest))
-    for both kinds, summed over the batch."""
-    positive, wrong_image, wrong_sentence = (scores.clamp(CLAMP, 1 - CLAMP) for scores in pairs)
+def binary_loss(scores: TripletScores) -> Float[Tensor, ""]:
+    """CAMP's loss for scores m in (0, 1), with the sign that its author corrected, summed over the batch.
+
+    For each pair: -2 log m(positive) - log(1 - m(hardest picture)) - log(1 - m(hardest sentence)).
+    """
+    positive, wrong_image, wrong_sentence = (each.clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY) for each in scores)
     return -(2 * positive.log() + (1 - wrong_image).log() + (1 - wrong_sentence).log()).sum()
 
 
-def info_nce(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float) -> Float[Tensor, ""]:
-    """Cross-entropy of the right partner among the batch, both ways; other pairs of one picture are left out."""
+def info_nce_loss(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float) -> Float[Tensor, ""]:
+    """Mean cross-entropy of the right partner among the batch, both ways; other captions of a picture are left out."""
     own = torch.arange(len(scores), device=scores.device)
     others = same & ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     logits = (scores / temperature).masked_fill(others, -torch.inf)
     return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+
+
+def batch_losses(
+    matcher: SingleMatcher, regions: Regions, tokens: Tokens, pictures: np.ndarray, recipe: Recipe, is_warmup: bool
+) -> dict[str, Float[Tensor, ""]]:
+    """The losses of Q matching pairs as a recipe has them: "pooled" of stage one and, but in warm-up, "ranking".
+
+    "pooled" is InfoNCE of the stage-one embeddings, "ranking" the reranker's loss. `pictures` [Q] are the numbers of
+    the pictures, by which captions of one picture are told.
+    """
+    device = matcher.device
+    # bfloat16 for the encoders where it pays, on a GPU. Scores stay float32: their small constants vanish in half.
+    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.mixed_precision and device.type == "cuda"):
+        projected = matcher.reranker.project(regions)
+        words = matcher.reranker.encode_texts(tokens)
+    projected, words = projected.to(dtype=torch.float32), words.to(dtype=torch.float32)
+    numbers = torch.as_tensor(pictures, device=device)
+    same = numbers[:, None] == numbers
+    losses = {"pooled": info_nce_loss(stage_one_scores(matcher, projected, words, recipe), same, recipe.temperature)}
+    if not is_warmup:
+        images = matcher.reranker.precompute(projected)
+        total = ranking_loss(matcher.reranker, images, words, same, recipe)
+        losses["ranking"] = total if recipe.reduction == "sum" else total / len(pictures)
+    return losses
+
+
+def stage_one_scores(matcher: SingleMatcher, projected: Regions, words: Words, recipe: Recipe) -> Float[Tensor, "Q Q"]:
+    """Inner products of the batch's stage-one embeddings; the encoders get no gradient where these learn apart."""
+    if recipe.stage_one == "apart":
+        projected = replace(projected, vectors=projected.vectors.detach())
+        words = replace(words, vectors=words.vectors.detach())
+    return matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
+
+
+def ranking_loss(
+    reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"], recipe: Recipe
+) -> Float[Tensor, ""]:
+    """The reranker's loss, summed over the batch."""
+    if recipe.negatives == "all":
+        return uniform_hinge_loss(reranker.score(images, words), same, recipe.margin)
+    scores = hardest_triplets(reranker, images, words, same)
+    total = binary_loss(scores) if recipe.loss == "binary" else hinge_loss(scores, recipe.margin)
+    if recipe.intra_margin is not None:
+        total = total + intra_pair_loss(scores.positive, recipe.intra_margin)
+    return total

@@ -1,4 +1,4 @@
-"""Named, complete training recipes: everything that decides the weights besides the data."""
+"""Named training recipes of matchers: everything that decides the weights besides the data."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging")  # f
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How one matcher is trained: stage one alone first, then reranker and stage one together."""
+    """The hyper-parameters of one training: stage one alone first, then reranker and stage one together."""
 
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model, besides what its name stands for
@@ -64,7 +64,7 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """ValueError names a number that no training can go by."""
+        """Check the numbers; ValueError names one out of range."""
         for names, least, most, words in (
             (POSITIVE, math.ulp(0.0), math.inf, "above 0"),
             (NOT_NEGATIVE, 0, math.inf, "0 or more"),
@@ -77,9 +77,12 @@ class Recipe:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
 
 
-def published(model: str, **changes: Any) -> Recipe:
-    """As papers train: nothing before the hardest negatives, summed losses, no averaged weights, all epochs with the
-    best one kept, float32. Stage one, which they do not have, learns layers of its own and changes nothing else."""
+def paper_recipe(model: str, **changes: Any) -> Recipe:
+    """A recipe with the habits of the papers, changed in some fields.
+
+    Nothing before the hardest negatives, summed losses, no averaged weights, all epochs with the best one kept,
+    float32. Stage one, which papers do not have, learns layers of its own and changes nothing else.
+    """
     habits: dict[str, Any] = {
         "warmup_steps": 0,
         "reduction": "sum",
@@ -93,9 +96,11 @@ def published(model: str, **changes: Any) -> Recipe:
     return Recipe(model=model, **habits | changes)
 
 
-def flickr8k(model: str, **changes: Any) -> Recipe:
-    """For 6 000 photographs, which over-fit before they under-fit: a third of the width, strong dropout, few epochs
-    after a long start on stage one, and averaged weights."""
+def flickr8k_recipe(model: str, **changes: Any) -> Recipe:
+    """A recipe for 6 000 photographs, on which models over-fit before they under-fit, changed in some fields.
+
+    A third of the width, strong dropout, few epochs after a long start on stage one, and averaged weights.
+    """
     habits: dict[str, Any] = {
         "width": 320,
         "word_dim": 100,
@@ -144,49 +149,49 @@ AFTER_BFAN: dict[str, Any] = {
 }
 
 RECIPES = {
-    "scan-t2i-lse-flickr8k": flickr8k("scan-t2i-lse"),
-    "scan-t2i-avg-flickr8k": flickr8k("scan-t2i-avg"),
-    "scan-i2t-lse-flickr8k": flickr8k("scan-i2t-lse"),
-    "scan-i2t-avg-flickr8k": flickr8k("scan-i2t-avg"),
-    "summax-t2i-flickr8k": flickr8k("summax-t2i"),
-    "summax-i2t-flickr8k": flickr8k("summax-i2t"),
-    "bfan-prob-flickr8k": flickr8k("bfan-prob", feature_dropout=0.5, word_dropout=0.3, region_dropout=0.3),
-    "bfan-equal-flickr8k": flickr8k("bfan-equal"),
+    "scan-t2i-lse-flickr8k": flickr8k_recipe("scan-t2i-lse"),
+    "scan-t2i-avg-flickr8k": flickr8k_recipe("scan-t2i-avg"),
+    "scan-i2t-lse-flickr8k": flickr8k_recipe("scan-i2t-lse"),
+    "scan-i2t-avg-flickr8k": flickr8k_recipe("scan-i2t-avg"),
+    "summax-t2i-flickr8k": flickr8k_recipe("summax-t2i"),
+    "summax-i2t-flickr8k": flickr8k_recipe("summax-i2t"),
+    "bfan-prob-flickr8k": flickr8k_recipe("bfan-prob", feature_dropout=0.5, word_dropout=0.3, region_dropout=0.3),
+    "bfan-equal-flickr8k": flickr8k_recipe("bfan-equal"),
     # Their steps cost three and six times as much: they start from encoders that match already.
-    "caan-flickr8k": flickr8k("caan", **AFTER_BFAN),
+    "caan-flickr8k": flickr8k_recipe("caan", **AFTER_BFAN),
     # Lengths that bfan-equal, which does not see them, left to chance would drown what agrees.
-    "camp-flickr8k": flickr8k("camp", loss="binary", reduction="sum", unit_vectors=True, **AFTER_BFAN),
-    "camp-released-attention-flickr8k": flickr8k("camp-released-attention", loss="binary", width=256),
-    "camp-released-flickr8k": flickr8k(
+    "camp-flickr8k": flickr8k_recipe("camp", loss="binary", reduction="sum", unit_vectors=True, **AFTER_BFAN),
+    "camp-released-attention-flickr8k": flickr8k_recipe("camp-released-attention", loss="binary", width=256),
+    "camp-released-flickr8k": flickr8k_recipe(
         "camp-released", starts_from="camp-released-attention-flickr8k", warmup_steps=0, loss="binary", width=256
     ),
     # Its layers read raw features and are wide on that side.
-    "sman-flickr8k": flickr8k("sman", intra_margin=0.25, width=128),
-    "scan-t2i-lse-f30k": published("scan-t2i-lse", **F30K),
-    "scan-t2i-lse-coco": published("scan-t2i-lse", **COCO),
-    "scan-t2i-avg-f30k": published("scan-t2i-avg", **F30K),
-    "scan-t2i-avg-coco": published("scan-t2i-avg", **COCO),
-    "scan-i2t-lse-f30k": published("scan-i2t-lse", **F30K),
-    "scan-i2t-lse-coco": published("scan-i2t-lse", options={"lambda_lse": 20.0}, **COCO),
-    "scan-i2t-avg-f30k": published("scan-i2t-avg", **F30K),
-    "scan-i2t-avg-coco": published("scan-i2t-avg", **COCO),
-    "summax-t2i-f30k": published("summax-t2i", **F30K),
-    "summax-t2i-coco": published("summax-t2i", **COCO),
-    "summax-i2t-f30k": published("summax-i2t", **F30K),
-    "summax-i2t-coco": published("summax-i2t", **COCO),
-    "bfan-prob-f30k": published("bfan-prob", **F30K | BFAN | {"epochs": 15}),
-    "bfan-prob-coco": published("bfan-prob", **COCO | BFAN),
-    "bfan-equal-f30k": published("bfan-equal", **F30K | BFAN | {"epochs": 15}),
-    "bfan-equal-coco": published("bfan-equal", **COCO | BFAN),
-    "caan-f30k": published("caan", **F30K),
-    "caan-coco": published("caan", **COCO),
-    "camp-f30k": published("camp", **CAMP),
-    "camp-coco": published("camp", **CAMP),
+    "sman-flickr8k": flickr8k_recipe("sman", intra_margin=0.25, width=128),
+    "scan-t2i-lse-f30k": paper_recipe("scan-t2i-lse", **F30K),
+    "scan-t2i-lse-coco": paper_recipe("scan-t2i-lse", **COCO),
+    "scan-t2i-avg-f30k": paper_recipe("scan-t2i-avg", **F30K),
+    "scan-t2i-avg-coco": paper_recipe("scan-t2i-avg", **COCO),
+    "scan-i2t-lse-f30k": paper_recipe("scan-i2t-lse", **F30K),
+    "scan-i2t-lse-coco": paper_recipe("scan-i2t-lse", options={"lambda_lse": 20.0}, **COCO),
+    "scan-i2t-avg-f30k": paper_recipe("scan-i2t-avg", **F30K),
+    "scan-i2t-avg-coco": paper_recipe("scan-i2t-avg", **COCO),
+    "summax-t2i-f30k": paper_recipe("summax-t2i", **F30K),
+    "summax-t2i-coco": paper_recipe("summax-t2i", **COCO),
+    "summax-i2t-f30k": paper_recipe("summax-i2t", **F30K),
+    "summax-i2t-coco": paper_recipe("summax-i2t", **COCO),
+    "bfan-prob-f30k": paper_recipe("bfan-prob", **F30K | BFAN | {"epochs": 15}),
+    "bfan-prob-coco": paper_recipe("bfan-prob", **COCO | BFAN),
+    "bfan-equal-f30k": paper_recipe("bfan-equal", **F30K | BFAN | {"epochs": 15}),
+    "bfan-equal-coco": paper_recipe("bfan-equal", **COCO | BFAN),
+    "caan-f30k": paper_recipe("caan", **F30K),
+    "caan-coco": paper_recipe("caan", **COCO),
+    "camp-f30k": paper_recipe("camp", **CAMP),
+    "camp-coco": paper_recipe("camp", **CAMP),
     # The authors' network in their three stages; for COCO they published none.
-    "camp-released-attention-f30k": published(
+    "camp-released-attention-f30k": paper_recipe(
         "camp-released-attention", loss="binary", batch=256, learning_rate=1e-3, epochs=22, decay_after=(10, 20)
     ),
-    "camp-released-fusion-f30k": published(
+    "camp-released-fusion-f30k": paper_recipe(
         "camp-released",
         starts_from="camp-released-attention-f30k",
         trained=("region_fusion", "word_fusion", "region_pool", "word_pool", "scorer"),
@@ -194,9 +199,9 @@ RECIPES = {
         decay_after=(9,),
         **CAMP_SGD,
     ),
-    "camp-released-f30k": published(
+    "camp-released-f30k": paper_recipe(
         "camp-released", starts_from="camp-released-fusion-f30k", epochs=30, decay_after=(10, 20), **CAMP_SGD
     ),
-    "sman-f30k": published("sman", **SMAN),
-    "sman-coco": published("sman", **SMAN),
+    "sman-f30k": paper_recipe("sman", **SMAN),
+    "sman-coco": paper_recipe("sman", **SMAN),
 }

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
-from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -20,24 +19,43 @@ from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
-from models.text.word_vectors import start_from
+from models.training.checkpoints import TrainingCheckpoint
 from models.training.logs import Log
-from models.training.objective import batch_losses
-from models.training.optim import clip, optimizer_for, schedule_for
+from models.training.losses import batch_losses
+from models.training.optim import build_optimizer, build_schedule, clip_gradients
 from models.training.recipes import RECIPES, Recipe
+from models.training.word_init import init_word_embeddings
+
+LAST_FILE = "last.pt"
+BEST_FOLDER = "best"
 
 
 @dataclass
-class Progress:
-    """Where a training stands; saved with the weights, so that it goes on from here."""
+class EarlyStopping:
+    """The best validation so far and the number of validations since."""
 
-    step: int = 0  # batches done, the warm-up's included
     best_rsum: float = -1.0
-    stale: int = 0  # validations since the best
+    num_stale: int = 0
+
+    def is_best(self, rsum: float) -> bool:
+        """Count a validation; whether it is better than all before."""
+        if rsum > self.best_rsum:
+            self.best_rsum, self.num_stale = rsum, 0
+            return True
+        self.num_stale += 1
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both numbers by their names."""
+        return asdict(self)
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
+        """Restore the numbers of a `state_dict`."""
+        self.best_rsum, self.num_stale = state_dict["best_rsum"], state_dict["num_stale"]
 
 
 class Training:
-    """Weights, their average, optimizer and progress of one training in one folder."""
+    """One training in one folder: weights, their moving average, optimizer, schedule and the number of steps done."""
 
     def __init__(
         self,
@@ -49,144 +67,129 @@ class Training:
         initial: SingleMatcher | None = None,
         word_vectors: Path | None = None,
     ) -> None:
+        """`initial` is the matcher that a recipe with `starts_from` goes on from, `word_vectors` a file of vectors.
+
+        ValueError where the recipe wants another start, or the vectors do not fit it.
+        """
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)
-        matcher = first_matcher(recipe, train, initial)
-        self.found_words = found_words(recipe, matcher, word_vectors)
+        matcher = initial_matcher(recipe, train, initial)
+        self.num_words_found = init_words(recipe, matcher, word_vectors)
         self.matcher = matcher.to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
-        self.optimizer = optimizer_for(recipe, self.matcher)
-        self.steps_an_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
-        self.total_steps = recipe.warmup_steps + recipe.epochs * self.steps_an_epoch
-        self.schedule = schedule_for(recipe, self.optimizer, self.steps_an_epoch)
-        self.progress = Progress()
+        self.optimizer = build_optimizer(recipe, self.matcher)
+        self.steps_per_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
+        self.total_steps = recipe.warmup_steps + recipe.epochs * self.steps_per_epoch
+        self.schedule = build_schedule(recipe, self.optimizer, self.steps_per_epoch)
+        self.early_stopping = EarlyStopping()
+        self.step = 0
+        self.checkpoint = TrainingCheckpoint(
+            out / LAST_FILE,
+            recipe,
+            parts={
+                "matcher": self.matcher,
+                "average": self.average,
+                "optimizer": self.optimizer,
+                "schedule": self.schedule,
+                "early_stopping": self.early_stopping,
+            },
+            learns_from={
+                "captions or word vectors": digest_of_vocabulary(self.matcher.vocabulary),
+                "features": train.extractor_digest,
+            },
+        )
 
     def run(self, log: Log) -> SingleMatcher:
-        """Train to the end of the recipe or until it no longer improves; the best average so far is in `out`/best."""
+        """Train to the end of the recipe or until it no longer improves, going on where an earlier run stopped.
+
+        Returns the last average; the best one so far is in `out`/best. ValueError where `out` holds another training
+        or a loss is not finite.
+        """
         self.resume()
-        if self.progress.step == 0 and self.found_words:
-            log(
-                {"step": 0, "steps": self.total_steps, "words": len(self.matcher.vocabulary), "found": self.found_words}
-            )
-        for rows, sentences in self._batches_from(self.progress.step):
-            if self.progress.stale >= self.recipe.patience:
+        if self.step == 0 and self.num_words_found:
+            words = {"words": len(self.matcher.vocabulary), "found": self.num_words_found}
+            log({"step": 0, "steps": self.total_steps, **words})
+        for pictures, sentences in self._batches_from(self.step):
+            if self.early_stopping.num_stale >= self.recipe.patience:
                 break
-            losses = self._step(rows, sentences)
-            log({"step": self.progress.step, "steps": self.total_steps, **losses})
+            losses = self._train_step(pictures, sentences)
+            log({"step": self.step, "steps": self.total_steps, **losses})
             if self._epoch_ends():
                 self._validate(log)
-            if self._epoch_ends() or self.progress.step % self.recipe.save_every == 0:
-                self.save()
-        if self.progress.best_rsum < 0:  # no epoch has ended
+            if self._epoch_ends() or self.step % self.recipe.save_every == 0:
+                self.checkpoint.save(self.step)
+        if self.early_stopping.best_rsum < 0:  # no epoch has ended
             self._validate(log)
-            self.save()
-        return self.averaged()
+            self.checkpoint.save(self.step)
+        return self.averaged_matcher()
 
-    def averaged(self) -> SingleMatcher:
+    def resume(self) -> None:
+        """Restore what an earlier run left in `out`; ValueError where it was another training's."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.step = self.checkpoint.resume() or 0
+
+    def averaged_matcher(self) -> SingleMatcher:
         """The matcher with averaged weights."""
         matcher = self.average.module
         assert isinstance(matcher, SingleMatcher)
         return matcher
 
     def _epoch_ends(self) -> bool:
-        done = self.progress.step - self.recipe.warmup_steps
-        return done > 0 and done % self.steps_an_epoch == 0
+        done = self.step - self.recipe.warmup_steps
+        return done > 0 and done % self.steps_per_epoch == 0
 
     def _batches_from(self, step: int) -> Iterator[tuple[np.ndarray, list[str]]]:
         """The batches of all steps after `step`: passes of the warm-up (cut where it ends), then epochs."""
-        warm = self.recipe.warmup_steps
+        warmup_steps = self.recipe.warmup_steps
         passes = (self.data.batches(self.recipe.batch, self.recipe.seed + turn) for turn in count())
-        warming = chain.from_iterable(islice(passes, -(-warm // self.steps_an_epoch)))
+        warmup = chain.from_iterable(islice(passes, -(-warmup_steps // self.steps_per_epoch)))
         epochs = chain.from_iterable(islice(passes, self.recipe.epochs))
-        return islice(chain(islice(warming, warm), epochs), step, None)
+        return islice(chain(islice(warmup, warmup_steps), epochs), step, None)
 
-    def _step(self, rows: np.ndarray, sentences: list[str]) -> dict[str, float]:
+    def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
+        """One step on matching pairs; the losses before it."""
         self.matcher.train()
         device = self.matcher.device
-        regions, tokens = self.data.regions(rows).to(device), self.matcher.tokenize(sentences).to(device)
-        warming = self.progress.step < self.recipe.warmup_steps
-        losses = batch_losses(self.matcher, regions, tokens, rows, self.recipe, warming)
+        regions, tokens = self.data.regions(pictures).to(device), self.matcher.tokenize(sentences).to(device)
+        is_warmup = self.step < self.recipe.warmup_steps
+        losses = batch_losses(self.matcher, regions, tokens, pictures, self.recipe, is_warmup)
         self.optimizer.zero_grad()
         total = losses["pooled"] * self.recipe.pooled_weight
         if "ranking" in losses:
             total = total + losses["ranking"]
         if not total.isfinite():
             raise ValueError(
-                f"the loss of step {self.progress.step + 1} is {float(total.detach())}: the learning_rate is too"
-                f" high, or features hold numbers that are not finite, among pictures {sorted(rows.tolist())}"
+                f"the loss of step {self.step + 1} is {float(total.detach())}: the learning_rate is too high,"
+                f" or features hold numbers that are not finite, among pictures {sorted(pictures.tolist())}"
             )
         total.backward()  # type: ignore[no-untyped-call]
-        clip(self.recipe, self.matcher)
+        clip_gradients(self.recipe, self.matcher)
         self.optimizer.step()
         self.schedule.step()
         self.average.update_parameters(self.matcher)
-        self.progress.step += 1
+        self.step += 1
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
     def _validate(self, log: Log) -> None:
-        report = evaluate(self.averaged(), self.dev, shortlists=(100,))
-        rsum = report["exhaustive"]["rsum"]
-        log({"step": self.progress.step, "steps": self.total_steps, "validation": report})
-        if rsum > self.progress.best_rsum:
-            self.progress.best_rsum, self.progress.stale = rsum, 0
-            save_matcher(self.averaged(), self.out / "best")
-        else:
-            self.progress.stale += 1
-
-    def _parts(self) -> dict[str, Any]:
-        """All that has a state of its own."""
-        return {
-            "matcher": self.matcher,
-            "average": self.average,
-            "optimizer": self.optimizer,
-            "schedule": self.schedule,
-        }
-
-    def save(self) -> None:
-        """Everything that the rest of the training depends on, replaced as one file."""
-        state = {name: part.state_dict() for name, part in self._parts().items()}
-        state |= {"recipe": asdict(self.recipe), "progress": asdict(self.progress)}
-        state["vocabulary"] = fingerprint(self.matcher.vocabulary)
-        state["features"] = self.data.extractor_digest
-        state |= {"random": torch.get_rng_state(), "gpu_random": torch.cuda.get_rng_state_all()}
-        temporary = self.out / "last.pt.partial"
-        torch.save(state, temporary)
-        temporary.replace(self.out / "last.pt")
-
-    def resume(self) -> None:
-        """Go on from `out` where an earlier run of the same recipe left it; ValueError for another one's."""
-        self.out.mkdir(parents=True, exist_ok=True)
-        path = self.out / "last.pt"
-        if not path.is_file():
-            return
-        if not is_zipfile(path):  # whose directory is at its end
-            raise ValueError(f"{path} is damaged: move it away to begin anew, {self.out / 'best'} stays")
-        state = torch.load(path, weights_only=True, map_location="cpu")
-        if Recipe(**state["recipe"]) != self.recipe:
-            raise ValueError(f"{self.out} holds a training of another recipe; choose another folder")
-        if state.get("vocabulary", fingerprint(self.matcher.vocabulary)) != fingerprint(self.matcher.vocabulary):
-            raise ValueError(f"{self.out} was begun with other captions or word vectors; choose another folder")
-        if state.get("features", self.data.extractor_digest) != self.data.extractor_digest:
-            raise ValueError(f"{self.out} was begun on other features, of {state['features']}; choose another folder")
-        self.progress = Progress(**state["progress"])
-        for name, part in self._parts().items():
-            part.load_state_dict(state[name])
-        torch.set_rng_state(state["random"])
-        if torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(state["gpu_random"])
+        """Evaluate the averaged matcher, and keep it where it is the best so far."""
+        report = evaluate(self.averaged_matcher(), self.dev, shortlists=(100,))
+        log({"step": self.step, "steps": self.total_steps, "validation": report})
+        if self.early_stopping.is_best(report["exhaustive"]["rsum"]):
+            save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER)
 
 
-def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None) -> SingleMatcher:
-    """What a training starts with: random weights, or those of the recipe that it goes on from where it has them.
+def initial_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None) -> SingleMatcher:
+    """The matcher before the first step: random weights, but those of `initial` where it has them.
 
-    ValueError where that other recipe's weights are asked for and not given, or do not belong here.
+    ValueError where the recipe starts from another one's weights and `initial` is none or of another model, or the
+    other way round.
     """
     if (recipe.starts_from is None) != (initial is None):
         raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
     if initial and recipe.starts_from in RECIPES and initial.name != RECIPES[recipe.starts_from].model:
         raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
-    matcher = fresh_matcher(recipe, train, initial.vocabulary if initial else None)
+    matcher = untrained_matcher(recipe, train, initial.vocabulary if initial else None)
     if initial:
         surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
         if surplus:
@@ -196,23 +199,26 @@ def first_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMatch
     return matcher
 
 
-def found_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None) -> int:
-    """Start the words from a file's vectors where one is given; how many of them it has."""
+def init_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None) -> int:
+    """Start the word embeddings from a file of vectors where one is given; how many words it has.
+
+    ValueError where a recipe with near words is given no file.
+    """
     if word_vectors is not None:
-        return start_from(matcher, word_vectors, recipe.near)
+        return init_word_embeddings(matcher, word_vectors, recipe.near)
     if recipe.near is not None and recipe.starts_from is None:
         raise ValueError("this recipe reads unknown words as near ones: give word vectors, which say what is near")
     return 0
 
 
-def fingerprint(vocabulary: Vocabulary) -> str:
-    """A digest of words, ids and what is read as what."""
-    told = json.dumps([vocabulary.words, sorted(vocabulary.near.items())])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+def digest_of_vocabulary(vocabulary: Vocabulary) -> str:
+    """16 hex digits over the words in the order of their ids and the near words."""
+    content = json.dumps([vocabulary.words, sorted(vocabulary.near_words.items())])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def fresh_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> SingleMatcher:
-    """Random weights of a recipe's sizes, by default with the vocabulary of the training captions."""
+def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> SingleMatcher:
+    """A matcher of a recipe's sizes with random weights, by default with the vocabulary of the training captions."""
     captions = (text for texts in train.captions for text in texts)
     vocabulary = vocabulary or Vocabulary.from_captions(captions, recipe.least_count)
     encoders = EncoderConfig(

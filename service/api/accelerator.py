@@ -1,4 +1,4 @@
-"""One thread owns the accelerator; callers hand it work and wait without blocking the event loop."""
+"""One thread owns the accelerator; callers are admitted to it up to a bound on the cost of what they ask for."""
 
 import asyncio
 import math
@@ -8,33 +8,76 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from service.errors import NotReady, Overloaded
 
 T = TypeVar("T")
 
 LONGEST_RETRY = 60  # seconds; a client should look again within a minute even after a slow spell
+SHUT_DOWN = {"Retry-After": "5"}
 
 
 @dataclass(frozen=True)
 class Entry:
     """Work waiting for the accelerator; its future is cancelled when the caller hangs up."""
 
-    cost: int
+    admission: "Admission"
     work: Callable[[], Any]
     future: "Future[Any]"
+    last: bool  # the admission ends with it
 
 
-class Batcher:
-    """A bounded queue in front of one thread: what waits is run at once, in order, and never beyond a cost.
+class Admission:
+    """A caller's place in the queue, from admission to `close`: work may be run in several steps meanwhile."""
 
-    Cost is candidates x regions x words, padding included, so that one heavy query counts as many light ones.
+    def __init__(self, queue: "AcceleratorQueue", cost: int) -> None:
+        """Use AcceleratorQueue.admit."""
+        self.cost = cost
+        self.seconds = 0.0  # spent by the accelerator
+        self._queue = queue
+        self._future: Future[Any] | None = None
+        self._closed = False
+
+    def run(self, work: Callable[[], T], /) -> T:
+        """The result of `work` on the accelerator's thread; blocks. CancelledError once the admission is closed."""
+        future = self._queue.put(self, work, last=False)
+        self._future = future
+        if self._closed:  # in between
+            future.cancel()
+        return future.result()
+
+    def close(self) -> None:
+        """Give the place up; work that has not begun never will."""
+        self._closed = True
+        if self._future is not None:
+            self._future.cancel()
+        self._queue.release(self)
+
+    def __enter__(self) -> Self:
+        """Return the admission, which the block then holds."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+class AcceleratorQueue:
+    """A bounded queue in front of one thread, which runs work in the order it comes.
+
+    Cost is candidates x regions x words, padding included, so that one heavy query counts as many light ones. It
+    counts from admission to the end, so what runs is bounded with what waits.
     """
 
     def __init__(self, max_cost: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`max_cost` bounds the admitted cost."""
         self._max_cost = max_cost
         self._clock = clock
+        self._admitted: set[Admission] = set()
         self._waiting: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -51,31 +94,57 @@ class Batcher:
         return self._thread.is_alive()
 
     @property
-    def waiting_cost(self) -> int:
-        """Cost of everything that waits now."""
+    def admitted_cost(self) -> int:
+        """Cost of everything that is admitted now."""
         with self._changed:
-            return sum(entry.cost for entry in self._waiting if not entry.future.cancelled())
+            return sum(admission.cost for admission in self._admitted)
+
+    def admit(self, cost: int) -> Admission:
+        """A place in the queue, to be closed. Overloaded when too much is admitted already."""
+        with self._changed:
+            if self._closed:
+                raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+            admitted = sum(admission.cost for admission in self._admitted)
+            # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
+            if admitted and admitted + cost > self._max_cost:
+                raise Overloaded(
+                    f"Work of cost {admitted} waits and the queue takes {self._max_cost}; try again shortly.",
+                    self._retry_after(admitted),
+                )
+            admission = Admission(self, cost)
+            self._admitted.add(admission)
+            return admission
 
     async def submit(self, cost: int, work: Callable[[], T]) -> T:
-        """The result of `work`, run on the accelerator's thread. Overloaded when too much waits already."""
+        """The result of `work`, run on the accelerator's thread. Overloaded when too much is admitted already."""
         return await asyncio.wrap_future(self.enqueue(cost, work))
 
     def enqueue(self, cost: int, work: Callable[[], T]) -> "Future[T]":
         """`submit` for callers without an event loop."""
+        admission = self.admit(cost)
+        future = self.put(admission, work, last=True)
+        future.add_done_callback(lambda ended: admission.close() if ended.cancelled() else None)
+        return future
+
+    def put(self, admission: Admission, work: Callable[[], T], last: bool) -> "Future[T]":
+        """Queue work of an admitted caller; `last` ends the admission with it."""
         future: Future[T] = Future()
         with self._changed:
             if self._closed:
-                raise NotReady("The server is shutting down.", headers={"Retry-After": "5"})
-            waiting = sum(entry.cost for entry in self._waiting if not entry.future.cancelled())
-            # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
-            if waiting and waiting + cost > self._max_cost:
-                raise Overloaded(
-                    f"Work of cost {waiting} waits and the queue takes {self._max_cost}; try again shortly.",
-                    self._retry_after(waiting),
-                )
-            self._waiting.append(Entry(cost, work, future))
+                raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+            self._waiting.append(Entry(admission, work, future, last))
             self._changed.notify()
         return future
+
+    def release(self, admission: Admission) -> None:
+        """End an admission; nothing happens when it has ended."""
+        with self._changed:
+            if admission not in self._admitted:
+                return
+            self._admitted.remove(admission)
+            if admission.seconds:
+                spent = admission.seconds / max(admission.cost, 1)
+                self._seconds_per_cost += 0.2 * (spent - self._seconds_per_cost)
 
     def close(self) -> None:
         """Finish what runs, turn away what waits, end the thread."""
@@ -86,17 +155,16 @@ class Batcher:
             self._changed.notify()
         for entry in waiting:
             if entry.future.set_running_or_notify_cancel():
-                problem = NotReady("The server shut down before this ran.", headers={"Retry-After": "5"})
-                entry.future.set_exception(problem)
+                entry.future.set_exception(NotReady("The server shut down before this ran.", headers=SHUT_DOWN))
         if self._thread.is_alive():
             self._thread.join()
 
-    def _retry_after(self, waiting: int) -> int:
-        """Whole seconds until what waits should be done, judged by how fast work went lately."""
-        return max(1, min(LONGEST_RETRY, math.ceil(waiting * self._seconds_per_cost)))
+    def _retry_after(self, cost: int) -> int:
+        """Whole seconds until work of this cost should be done, judged by how fast work went lately."""
+        return max(1, min(LONGEST_RETRY, math.ceil(cost * self._seconds_per_cost)))
 
     def _next(self) -> Entry | None:
-        """The next entry whose caller still waits; None when the batcher closes."""
+        """The next entry whose caller still waits; None when the queue closes."""
         with self._changed:
             while True:
                 while self._waiting:
@@ -110,11 +178,15 @@ class Batcher:
     def _run(self) -> None:
         while (entry := self._next()) is not None:
             started = self._clock()
+            result, fault = None, None
             try:
                 result = entry.work()
-            except BaseException as fault:  # whatever it is belongs to the caller who asked, and to nobody else
-                entry.future.set_exception(fault)
-            else:
+            except BaseException as raised:  # whatever it is belongs to the caller who asked, and to nobody else
+                fault = raised
+            entry.admission.seconds += self._clock() - started
+            if entry.last:
+                self.release(entry.admission)
+            if fault is None:
                 entry.future.set_result(result)
-            spent = (self._clock() - started) / max(entry.cost, 1)
-            self._seconds_per_cost += 0.2 * (spent - self._seconds_per_cost)
+            else:
+                entry.future.set_exception(fault)

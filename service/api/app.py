@@ -1,4 +1,4 @@
-"""The web application: routes, the one mapping of faults to problem documents, and the door around both."""
+"""The web application: routes, the mapping of exceptions to problem documents, and the middleware around both."""
 
 import asyncio
 import logging
@@ -16,24 +16,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.dependencies import Gone
-from service.api.openapi import complete
-from service.api.problems import invalid, response_of
+from service.api.dependencies import ClientDisconnected
+from service.api.openapi import complete_document
+from service.api.problems import invalid_request, problem_response
 from service.api.routes import health, images, ingest, models, search
 from service.api.services import Services
-from service.errors import (
-    BadRequest,
-    MethodNotAllowed,
-    NotFound,
-    Problem,
-    TooLarge,
-)
+from service.errors import BadRequest, MethodNotAllowed, NotFound, Problem, TooLarge
 
 log = logging.getLogger(__name__)
 
 BLOCKING_THREADS = 32
-SMALL_BODY = 2**20  # bytes; of every route that takes no files
-SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+MAX_BODY_BYTES = 2**20  # of every route that takes no files
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def create_app(services: Services) -> FastAPI:
@@ -47,24 +41,24 @@ def create_app(services: Services) -> FastAPI:
         yield
         await services.close()
 
-    app = describe(lifespan)
+    app = create_routes(lifespan)
     app.state.services = services
-    app.add_middleware(Door, services=services)
+    app.add_middleware(RequestMiddleware, services=services)
     return app
 
 
-def describe(lifespan: Any = None) -> FastAPI:
-    """The routes without anything behind them: what the OpenAPI document is made of."""
+def create_routes(lifespan: Any = None) -> FastAPI:
+    """The application without services: enough to write its OpenAPI document."""
     app = FastAPI(
         title="Regard",
         version="0.1.0",
         summary="Search your own pictures by what is in them, and see which region answered which word.",
         lifespan=lifespan,
         exception_handlers={
-            Problem: on_problem,
-            RequestValidationError: on_invalid,
-            HTTPException: on_http_exception,
-            ClientDisconnect: on_hang_up,
+            Problem: handle_problem,
+            RequestValidationError: handle_validation_error,
+            HTTPException: handle_http_exception,
+            ClientDisconnect: handle_disconnect,
         },
     )
     for routes in (search, ingest, images, models, health):
@@ -73,35 +67,37 @@ def describe(lifespan: Any = None) -> FastAPI:
 
     def openapi() -> dict[str, Any]:
         document = make_document()
-        complete(document)
+        complete_document(document)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
 
 
-def instance_of(request: Request) -> str:
-    """The name of this very request, as it is in the log and in X-Request-ID."""
+def problem_instance(request: Request) -> str:
+    """The `instance` of a problem document: the request, by its id in the log and in X-Request-ID."""
     return f"urn:regard:request:{request.scope.get('request_id', 'unknown')}"
 
 
-async def on_problem(request: Request, problem: Problem) -> Response:
-    """A fault that was meant for the caller."""
-    return response_of(problem, instance_of(request))
+async def handle_problem(request: Request, problem: Problem) -> Response:
+    """The response to a Problem that a route raised."""
+    return problem_response(problem, problem_instance(request))
 
 
-async def on_hang_up(request: Request, fault: ClientDisconnect) -> Response:
-    """A caller who left while still sending."""
-    return response_of(Gone("The caller hung up before the request was complete."), instance_of(request))
+async def handle_disconnect(request: Request, fault: ClientDisconnect) -> Response:
+    """The response, for the log alone, to a client that hung up while it was still sending."""
+    return problem_response(
+        ClientDisconnected("The caller hung up before the request was complete."), problem_instance(request)
+    )
 
 
-async def on_invalid(request: Request, fault: RequestValidationError) -> Response:
-    """Fields that did not check: each with its name and what is wrong."""
-    return response_of(invalid(fault.errors()), instance_of(request))
+async def handle_validation_error(request: Request, fault: RequestValidationError) -> Response:
+    """The response to invalid fields, each with its name and what is wrong with it."""
+    return problem_response(invalid_request(fault.errors()), problem_instance(request))
 
 
-async def on_http_exception(request: Request, fault: HTTPException) -> Response:
-    """What the framework itself refuses."""
+async def handle_http_exception(request: Request, fault: HTTPException) -> Response:
+    """The response to a request that the framework itself refuses."""
     path = request.url.path
     problem: Problem
     match fault.status_code:
@@ -116,27 +112,26 @@ async def on_http_exception(request: Request, fault: HTTPException) -> Response:
             problem = TooLarge(fault.detail)
         case _:
             problem = BadRequest(fault.detail)
-    return response_of(problem, instance_of(request))
+    return problem_response(problem, problem_instance(request))
 
 
-class Door:
-    """Around everything: names requests, bounds small bodies, counts answers, answers unforeseen faults."""
+class RequestMiddleware:
+    """Gives each request an id, limits small bodies, counts responses, and answers unexpected exceptions."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
         self._metrics = services.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        request_id = given if SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         scope["request_id"] = request_id
         started, status = time.perf_counter(), 0
 
-        async def send_named(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -148,29 +143,29 @@ class Door:
             await send(message)
 
         try:
-            await self._app(scope, bounded(scope, receive), send_named)
-        except Exception:  # the door: nothing a caller did is told how it failed, the log is
+            await self._app(scope, limit_body(scope, receive), send_with_id)
+        except Exception:  # the outermost place: the log says how it failed, the client gets its name in the log
             log.exception("request %s: %s %s failed", request_id, scope["method"], scope["path"])
             if status == 0:
                 problem = Problem(f"This is a fault of the server; its log names it by {request_id}.")
-                await response_of(problem, f"urn:regard:request:{request_id}")(scope, receive, send_named)
+                await problem_response(problem, f"urn:regard:request:{request_id}")(scope, receive, send_with_id)
         route = getattr(scope.get("route"), "path", "none")
         self._metrics.requests.labels(route, str(status)).inc()
         self._metrics.latency.labels(route).observe(time.perf_counter() - started)
 
 
-def bounded(scope: Scope, receive: Receive) -> Receive:
-    """`receive`, ending a body beyond SMALL_BODY; routes that take files bound theirs while spooling."""
+def limit_body(scope: Scope, receive: Receive) -> Receive:
+    """`receive` with bodies limited to MAX_BODY_BYTES; routes that take files limit theirs as they receive them."""
     if scope["path"] in (ingest.PATH, search.IMAGE_PATH):
         return receive
     received = 0
 
-    async def receive_bounded() -> Message:
+    async def receive_limited() -> Message:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > SMALL_BODY:
-            raise HTTPException(413, f"The body of this request may have {SMALL_BODY} bytes at most.")
+        if received > MAX_BODY_BYTES:
+            raise HTTPException(413, f"The body of this request may have {MAX_BODY_BYTES} bytes at most.")
         return message
 
-    return receive_bounded
+    return receive_limited

@@ -1,4 +1,4 @@
-"""What routes share: the services behind them, and waiting for work only as long as somebody listens."""
+"""Dependencies that routes share: the services behind them, the uploaded form, and work that ends with its client."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -9,39 +9,41 @@ from fastapi import Depends, Request
 
 from service.api.services import Services
 from service.errors import Problem
-from service.ingest.multipart import Form, FormLimits
-from service.ingest.spool import spooled
+from service.ingest.multipart import FormLimits, MultipartForm
+from service.ingest.upload import receive_form
 
 T = TypeVar("T")
 
 
-class Gone(Problem):
-    """The caller hung up; nobody reads this."""
+class ClientDisconnected(Problem):
+    """The client hung up; nobody reads this."""
 
     status = 499
     kind = "gone"
     title = "The caller hung up"
 
 
-def services_of(request: Request) -> Services:
-    """The services the application was made with."""
+def get_services(request: Request) -> Services:
+    """The services that the application was created with."""
     services = request.app.state.services
     assert isinstance(services, Services)
     return services
 
 
-Using = Annotated[Services, Depends(services_of)]
+ServicesDep = Annotated[Services, Depends(get_services)]
 
 
 def content_length(request: Request) -> int | None:
-    """Bytes that the body is said to have, where that is said."""
+    """The Content-Length header in bytes; None where there is none."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isdecimal() else None
 
 
-def uploaded(request: Request, services: Services, limits: FormLimits) -> AbstractAsyncContextManager[Form]:
-    """The form that is being sent, its files on disk until the block ends. TooLarge, InvalidRequest."""
-    return spooled(
+def uploaded_form(
+    request: Request, services: Services, limits: FormLimits
+) -> AbstractAsyncContextManager[MultipartForm]:
+    """The form in the request's body; its files are on disk until the block ends. TooLarge, InvalidRequest."""
+    return receive_form(
         request.headers.get("content-type", ""),
         content_length(request),
         request.stream(),
@@ -50,20 +52,21 @@ def uploaded(request: Request, services: Services, limits: FormLimits) -> Abstra
     )
 
 
-async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """The result of `work`, which is cancelled when the caller hangs up. The body must have been read."""
+async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
+    """The result of `work`, which is cancelled when the client hangs up. The body must have been read."""
     task = asyncio.ensure_future(work)
-    hang_up = asyncio.ensure_future(_hung_up(request))
+    disconnect = asyncio.ensure_future(_disconnect(request))
     try:
-        await asyncio.wait({task, hang_up}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Gone("The caller hung up before the answer was ready.")
+            raise ClientDisconnected("The caller hung up before the answer was ready.")
         return task.result()
     finally:
         task.cancel()
-        hang_up.cancel()
+        disconnect.cancel()
 
 
-async def _hung_up(request: Request) -> None:
+async def _disconnect(request: Request) -> None:
+    """Returns when the client has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

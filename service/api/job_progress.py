@@ -1,4 +1,4 @@
-"""When a job counts as done: not when its pictures are stored, but when they can be found."""
+"""The state of ingestion jobs: one is done when its pictures can be found, not when they are stored."""
 
 import threading
 from collections import OrderedDict
@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from index.catalog import Catalog
 from index.records import JobStatus
-from service.search.model_views import Models
+from service.search.model_views import ModelViews
 
-REMEMBERED = 10_000  # jobs; a forgotten one is judged afresh, which only takes longer while others ingest
+MAX_REMEMBERED = 10_000  # jobs; one that was forgotten seems to run for longer while other pictures come in
 
 
-class Progress:
-    """Job states as callers see them."""
+class JobProgress:
+    """Reads the state of jobs as clients see it. Safe from many threads."""
 
-    def __init__(self, catalog: Catalog, models: Models) -> None:
+    def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog = catalog
         self._models = models
         self._needed: OrderedDict[str, tuple[int, int]] = OrderedDict()
@@ -34,8 +34,8 @@ class Progress:
             needed = self._catalog.num_slots(), self._catalog.num_caption_slots()
             with self._lock:
                 self._needed[job_id] = needed
-                while len(self._needed) > REMEMBERED:
+                while len(self._needed) > MAX_REMEMBERED:
                     self._needed.popitem(last=False)
-        view = self._models.default.view()
-        pictures, captions = view.counts if view else (0, 0)
+        snapshot = self._models.default.snapshot()
+        pictures, captions = snapshot.counts if snapshot else (0, 0)
         return pictures >= needed[0] and captions >= needed[1]

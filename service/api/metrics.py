@@ -1,4 +1,4 @@
-"""What Prometheus may read; one registry a process, made at the start and handed down."""
+"""Metrics for Prometheus, in one registry a process."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class Metrics:
-    """Counters the routes feed and gauges that read the parts when they are asked."""
+    """Counters and histograms that the routes feed, and gauges that are read when the metrics are."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,14 +34,14 @@ class Metrics:
         self.cache = Counter("regard_cache", "Searches by what the cache said.", ["outcome"], registry=self.registry)
 
     def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
-        """A value read whenever the metrics are."""
+        """Add a gauge whose value is read whenever the metrics are."""
         Gauge(f"regard_{name}", meaning, registry=self.registry).set_function(read)
 
     def stage_times(self, milliseconds: dict[str, float]) -> None:
-        """Note the stages of one search."""
+        """Observe the time that each stage of one search took."""
         for stage, spent in milliseconds.items():
             self.stages.labels(stage).observe(spent / 1000)
 
-    def page(self) -> bytes:
-        """Everything in Prometheus' text format."""
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -1,10 +1,10 @@
-"""What the OpenAPI document says beyond what signatures can: forms, problems, examples."""
+"""The parts of the OpenAPI document that signatures cannot express: forms, problems, examples."""
 
 from typing import Any
 
 from service.api.openapi_examples import EXAMPLES
 from service.api.problems import PROBLEM_JSON
-from service.api.schemas.requests import ImageAsked
+from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.resources import ProblemAnswer
 
 BINARY = {"type": "string", "format": "binary"}
@@ -16,12 +16,12 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def _image_fields() -> dict[str, Any]:
-    fields: dict[str, Any] = ImageAsked.model_json_schema()["properties"]
-    words = "The filter of POST /search/text, as JSON text."
+    fields: dict[str, Any] = ImageSearchForm.model_json_schema()["properties"]
+    description = "The filter of POST /search/text, as JSON text."
     return {
         "image": {**BINARY, "description": "The picture to ask with: JPEG, PNG, WebP, BMP, TIFF or GIF."},
         **fields,
-        "filter": {"type": "string", "description": words, "examples": ['{"tags": {"year": {"gte": 2020}}}']},
+        "filter": {"type": "string", "description": description, "examples": ['{"tags": {"year": {"gte": 2020}}}']},
     }
 
 
@@ -47,8 +47,8 @@ INGEST_FORM = _form(
 )
 
 
-def complete(document: dict[str, Any]) -> None:
-    """Finish what FastAPI made: our problems instead of its own, and an example of every answer."""
+def complete_document(document: dict[str, Any]) -> None:
+    """Complete FastAPI's document in place: problem documents instead of its own errors, an example of every answer."""
     schemas = document["components"]["schemas"]
     schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(schemas["ProblemAnswer"].pop("$defs", {}))
@@ -60,6 +60,6 @@ def complete(document: dict[str, Any]) -> None:
         if PROBLEM_JSON not in answers.get("422", {}).get("content", {}):
             answers.pop("422", None)
         if operation["operationId"] in EXAMPLES:
-            # Put in here, since whatever goes through FastAPI itself loses its nulls.
+            # Added here, since FastAPI removes nulls from the examples given to it.
             (good,) = [status for status in answers if status.startswith("2")]
             answers[good]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]

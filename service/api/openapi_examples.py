@@ -5,8 +5,8 @@ from typing import Any
 IMAGE = "9f86d081884c7d659a2feaa0c55ad015"
 JOB = "0c6f0f6a1d524b1f8c1a5d3a3f1d9e77"
 
-_PLACE = {"image_id": IMAGE, "url": f"/images/{IMAGE}", "thumbnail_url": f"/images/{IMAGE}/thumbnail"}
-_ABOUT = {
+_LINKS = {"image_id": IMAGE, "url": f"/images/{IMAGE}", "thumbnail_url": f"/images/{IMAGE}/thumbnail"}
+_METADATA = {
     "filename": "dog.jpg",
     "width": 1600,
     "height": 1200,
@@ -74,8 +74,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
                 "score": 0.271,
                 "probability": 0.71,
                 "shortlist_rank": 3,
-                **_PLACE,
-                **_ABOUT,
+                **_LINKS,
+                **_METADATA,
                 "explanation": _EXPLANATION,
             }
         ],
@@ -96,7 +96,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
     "list_failures": {"failures": [_FAILURE]},
     "list_images": {
-        "images": [{**_PLACE, **_ABOUT, "state": "ready", "added_at": "2024-07-02T08:00:00Z"}],
+        "images": [{**_LINKS, **_METADATA, "state": "ready", "added_at": "2024-07-02T08:00:00Z"}],
         "next": None,
     },
     "get_regions": {

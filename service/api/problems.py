@@ -1,4 +1,4 @@
-"""Problems as responses, and as entries of the OpenAPI document."""
+"""Problems as HTTP responses, and as entries of the OpenAPI document."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,8 +11,8 @@ from service.errors import InvalidRequest, Problem
 PROBLEM_JSON = "application/problem+json"
 
 
-def response_of(problem: Problem, instance: str) -> Response:
-    """The problem document with its status."""
+def problem_response(problem: Problem, instance: str) -> Response:
+    """A response with the problem document; `instance` names the request."""
     return Response(
         json.dumps(problem.document(instance)),
         status_code=problem.status,
@@ -21,18 +21,18 @@ def response_of(problem: Problem, instance: str) -> Response:
     )
 
 
-def invalid(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
-    """Pydantic's errors in words, each with the field it concerns."""
-    fields = [{"field": _field(error), "problem": _words(error)} for error in errors]
+def invalid_request(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
+    """Pydantic's errors as a problem that names each field and what is wrong with it."""
+    fields = [{"field": _field_name(error), "problem": _message(error)} for error in errors]
     return InvalidRequest("; ".join(f"{one['field']}: {one['problem']}" for one in fields), fields)
 
 
-def _field(error: Mapping[str, Any]) -> str:
+def _field_name(error: Mapping[str, Any]) -> str:
     path = error["loc"][1:] if error["loc"][:1] in {("body",), ("query",), ("path",)} else error["loc"]
     return "body" if error["type"] == "json_invalid" or not path else ".".join(map(str, path))
 
 
-def _words(error: Mapping[str, Any]) -> str:
+def _message(error: Mapping[str, Any]) -> str:
     match error["type"]:
         case "json_invalid":
             return f"is not JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
@@ -45,15 +45,15 @@ def _words(error: Mapping[str, Any]) -> str:
     return str(error["msg"]).removeprefix("Value error, ")
 
 
-def problems(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:
-    """What a route declares it may answer instead of what was asked for."""
+def problem_responses(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may answer with these problems."""
     by_status: dict[int | str, dict[str, Any]] = {}
     for kind in kinds:
         example = {
             "type": f"urn:regard:problem:{kind.kind}",
             "title": kind.title,
             "status": kind.status,
-            "detail": (kind.__doc__ or "").strip(),
+            "detail": (kind.__doc__ or "").partition("\n")[0],
             "instance": "urn:regard:request:4f1c0d0c2f6a4a57b8c9",
         }
         entry = by_status.setdefault(kind.status, _entry())

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +15,24 @@ from models.extractors.config import CONFIG_FILE
 from models.extractors.registry import load_extractor
 from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
-from service.api.accelerator import Batcher
+from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
-from service.api.job_progress import Progress
+from service.api.job_progress import JobProgress
 from service.api.metrics import Metrics
+from service.errors import Misconfigured
 from service.ingest.intake import Intake
 from service.media.decode_pool import DecodePool
-from service.model_loading import DETECTOR, Misconfigured, load_models
-from service.search.engine import Search
-from service.search.model_views import Models, Served
+from service.model_loading import load_models
+from service.model_names import DETECTOR
+from service.search.engine import SearchEngine
+from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
+from service.storage.data_dir import DataDir
+from service.storage.extractor_identity import refuse_other_extractor
 from service.storage.originals import Originals
-from service.storage.region_records import StoredRegions
-from service.worker.process import CATALOG, EXTRACTOR, REGIONS, VIEWS, refuse_other_extractor
+from service.storage.region_records import RegionStore
+
+SEARCH_THREADS = 16  # queries that read, filter and look up side by side; their scoring takes turns
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +64,10 @@ class Loaded:
         made = self.extractor
         for name, matcher in self.matchers.items():
             if matcher.extractor_digest != made.digest:
-                what = "the detector here is" if made.sees else "the data directory holds features of"
-                where = "REGARD_DETECTOR or REGARD_MODELS" if made.sees else "REGARD_MODELS or REGARD_DATA_DIR"
+                what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
+                where = (
+                    "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
+                )
                 raise Misconfigured(
                     f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
                     f" set {where} so that they belong together"
@@ -74,8 +82,8 @@ class Loaded:
 def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:
     """The detector in a folder; for None, what made the features in the data directory, or else the shipped one."""
     extractor = detector_of(folder, device)
-    if folder is None and data_dir is not None and (data_dir / EXTRACTOR / CONFIG_FILE).is_file():
-        made = load_extractor(data_dir / EXTRACTOR, device)
+    if folder is None and data_dir is not None and (DataDir(data_dir).extractor / CONFIG_FILE).is_file():
+        made = load_extractor(DataDir(data_dir).extractor, device)
         return extractor if extractor.digest == made.digest else made
     return extractor
 
@@ -102,28 +110,33 @@ class Services:
     settings: Settings
     catalog: Catalog
     originals: Originals
-    regions: StoredRegions
-    models: Models
-    search: Search
-    batcher: Batcher
+    regions: RegionStore
+    models: ModelViews
+    refresher: ViewRefresher
+    search: SearchEngine
+    search_threads: ThreadPoolExecutor
+    accelerator: AcceleratorQueue
     cache: ResultCache
     pool: DecodePool
     intake: Intake
-    progress: Progress
+    progress: JobProgress
     metrics: Metrics
+    wake: Callable[[str], None]
     clock: Callable[[], float]
 
     def start(self) -> None:
-        """Start the thread that owns the accelerator."""
-        self.batcher.start()
+        """Open the views, and start the threads that follow them and that own the accelerator."""
+        self.refresher.start()
+        self.accelerator.start()
 
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections."""
-        self.batcher.close()
+        self.accelerator.close()
+        self.search_threads.shutdown()
+        self.refresher.close()
         self.pool.close()
         await self.cache.close()
-        for served in self.models:
-            served.close()
+        self.models.close()
         self.regions.close()
         self.catalog.close()
 
@@ -138,32 +151,39 @@ def build_services(
 
     ValueError where what is stored was made by another detector.
     """
-    catalog = Catalog(settings.data_dir / CATALOG)
+    data = DataDir(settings.data_dir)
+    catalog = Catalog(data.catalog)
     refuse_other_extractor(catalog, loaded.extractor.digest)
     originals = Originals(settings.data_dir)
-    regions = StoredRegions(settings.data_dir / REGIONS, loaded.extractor)
-    models = Models(
+    regions = RegionStore(data.regions, loaded.extractor)
+    models = ModelViews(
         [
-            Served(name, matcher, settings.data_dir / VIEWS / matcher.digest, built=name in loaded.views)
+            ModelView(name, matcher, data.view(matcher.digest), maintained=name in loaded.views)
             for name, matcher in loaded.matchers.items()
-        ]
+        ],
+        catalog,
     )
-    batcher = Batcher(settings.queue_cost)
+    accelerator = AcceleratorQueue(settings.queue_cost)
     metrics = Metrics()
-    watch(metrics, catalog, models, batcher, clock)
+    add_gauges(metrics, catalog, models, accelerator, clock)
     return Services(
         settings=settings,
         catalog=catalog,
         originals=originals,
         regions=regions,
         models=models,
-        search=Search(catalog, regions, models, loaded.extractor),
-        batcher=batcher,
+        refresher=ViewRefresher(models),
+        search=SearchEngine(catalog, regions, models, loaded.extractor),
+        search_threads=ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search"),
+        accelerator=accelerator,
         cache=result_cache(settings),
         pool=DecodePool.from_settings(settings),
-        intake=Intake.from_settings(settings, catalog, originals, wake, sees=loaded.extractor.sees),
-        progress=Progress(catalog, models),
+        intake=Intake.from_settings(
+            settings, catalog, originals, wake, accepts_pictures=loaded.extractor.accepts_pictures
+        ),
+        progress=JobProgress(catalog, models),
         metrics=metrics,
+        wake=wake,
         clock=clock,
     )
 
@@ -175,7 +195,9 @@ def result_cache(settings: Settings) -> ResultCache:
     return RedisCache.connect(settings.redis_url, settings.cache_seconds)
 
 
-def watch(metrics: Metrics, catalog: Catalog, models: Models, batcher: Batcher, clock: Callable[[], float]) -> None:
+def add_gauges(
+    metrics: Metrics, catalog: Catalog, models: ModelViews, accelerator: AcceleratorQueue, clock: Callable[[], float]
+) -> None:
     """Let the metrics read queue, store and worker whenever they are asked."""
 
     def pictures(state: str) -> Callable[[], float]:
@@ -183,7 +205,7 @@ def watch(metrics: Metrics, catalog: Catalog, models: Models, batcher: Batcher, 
 
     for state in ("ready", "queued", "failed", "deleted"):
         metrics.gauge(f"pictures_{state}", f"Pictures that are {state}.", pictures(state))
-    metrics.gauge("queue_cost", "Work waiting for the accelerator.", lambda: batcher.waiting_cost)
+    metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
     metrics.gauge(
         "view_pictures", "Pictures the default model can find.", lambda: models.default.state(catalog).pictures
     )

@@ -6,16 +6,16 @@ import typer
 
 from index.lock import Locked
 from service.cli.commands import (
-    asking,
-    calibrating,
-    checking,
-    converting,
-    evaluating,
-    ingesting,
-    looking,
-    measuring,
-    serving,
-    training,
+    bench,
+    calibrate,
+    convert,
+    doctor,
+    evaluate,
+    explain,
+    ingest,
+    search,
+    serve,
+    train,
     words,
 )
 from service.client import Refused, Unreachable
@@ -29,17 +29,17 @@ app = typer.Typer(
     help="Search your own pictures by what is in them, and see which region answered which word.",
 )
 for part in (
-    serving,
-    ingesting,
-    asking,
-    looking,
-    checking,
-    evaluating,
-    calibrating,
-    training,
-    converting,
+    serve,
+    ingest,
+    search,
+    explain,
+    doctor,
+    evaluate,
+    calibrate,
+    train,
+    convert,
     words,
-    measuring,
+    bench,
 ):
     app.registered_commands += part.app.registered_commands
 

@@ -1,7 +1,7 @@
-"""Features made elsewhere, taken into a data directory without their pictures.
+"""Import of features made elsewhere into a data directory, without their pictures.
 
-Order of a batch, as the worker's: region records (fsync), then one catalog transaction in which its pictures appear
-ready. A killed run leaves nothing half done, and running it again adds what is missing.
+A batch is written in the worker's order: region records (fsync), then one catalog transaction in which its pictures
+appear as ready. A killed run leaves nothing half done, and running it again adds what is missing.
 """
 
 import time
@@ -17,72 +17,82 @@ from index.catalog import Catalog
 from index.files import make_folder
 from index.files import replace as replace_file
 from index.lock import WriterLock
-from index.records import FEATURES_ONLY, NewPicture, Ready
+from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.slab import LayoutMismatch, Slab
-from models.datasets.feature_collection import Collection, Featured
+from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
-from models.extractors.precomputed import MadeElsewhere, Precomputed, load_precomputed
-from service.ingest.intake import Rejected, display_name
-from service.storage.region_records import region_layout
-from service.worker.process import CATALOG, EXTRACTOR, REGIONS, stored_extractor
-from service.worker.worker import Records
+from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
+from service.errors import Misconfigured, user_input
+from service.ingest.filenames import display_name
+from service.ingest.intake import RejectedFile
+from service.storage.data_dir import DataDir
+from service.storage.extractor_identity import stored_extractor
+from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
 
 BATCH = 64
 
 
 @dataclass
-class Taken:
-    """What became of some pictures; `duplicates` were there already."""
+class ImportedBatch:
+    """The outcome of one batch: its pictures' names, and how many were accepted or are stored already."""
 
     names: list[str] = field(default_factory=list)
     accepted: int = 0
     duplicates: int = 0
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedFile] = field(default_factory=list)
 
 
-def ingest_features(
-    collection: Collection,
+def import_features(
+    collection: FeatureCollection,
     data_dir: Path,
-    detector: Callable[[], Extractor],
+    load_detector: Callable[[], Extractor],
     batch: int = BATCH,
     clock: Callable[[], float] = time.time,
-) -> Iterator[Taken]:
-    """Takes the pictures in, batch by batch. `detector` loads the one that would look at pictures here.
+) -> Iterator[ImportedBatch]:
+    """Imports the pictures of a collection; yields the outcome of each batch.
 
-    Locked while a worker runs; ValueError where what is stored and the features do not belong together.
+    `load_detector` loads the detector that this data directory uses for pictures. Locked while a worker runs;
+    Misconfigured where the features do not go together with what is stored; UserError where they cannot be read.
     """
-    with WriterLock(data_dir), closing(Catalog(data_dir / CATALOG)) as catalog:
-        extractor = _maker(collection, data_dir, catalog, detector)
-        with closing(_slab(data_dir, extractor)) as slab:
-            intake = _Intake(catalog, slab, extractor, data_dir / EXTRACTOR, clock)
+    with WriterLock(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
+        extractor = _extractor_of(collection, data_dir, catalog, load_detector)
+        with closing(_open_slab(data_dir, extractor)) as slab:
+            importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor, clock)
             pictures = collection.pictures()
-            while part := list(islice(pictures, batch)):
-                yield intake.take(part)
+            while records := _read_batch(pictures, batch):
+                yield importer.add(records)
 
 
-def _maker(collection: Collection, data_dir: Path, catalog: Catalog, detector: Callable[[], Extractor]) -> Extractor:
-    """What made the features, as the data directory knows it; written down there before anything is stored."""
-    folder, stored = data_dir / EXTRACTOR, stored_extractor(catalog)
+def _read_batch(pictures: Iterator[FeatureRecord], size: int) -> list[FeatureRecord]:
+    with user_input():  # the source is parsed as it is read
+        return list(islice(pictures, size))
+
+
+def _extractor_of(
+    collection: FeatureCollection, data_dir: Path, catalog: Catalog, load_detector: Callable[[], Extractor]
+) -> Extractor:
+    """The extractor that made the features, which is described in the data directory before anything is stored."""
+    folder, stored = DataDir(data_dir).extractor, stored_extractor(catalog)
     if stored is not None and stored != collection.extractor:
-        raise ValueError(
+        raise Misconfigured(
             f"{data_dir} holds features of {stored}, these are of {collection.extractor}, and the two do not compare:"
             " name another data directory with --data-dir"
         )
     extractor: Extractor
-    described = folder / CONFIG_FILE
-    if stored is not None and described.is_file():
+    description = folder / CONFIG_FILE
+    if stored is not None and description.is_file():
         extractor = load_precomputed(folder)
-    elif (own := detector()).digest == collection.extractor:
+    elif (own := load_detector()).digest == collection.extractor:
         extractor = own
-        described.unlink(missing_ok=True)  # of a run that was killed before it stored anything
+        description.unlink(missing_ok=True)  # of a run that was killed before it stored anything
     elif stored is not None:
-        raise ValueError(f"the regions in {data_dir} were found by {stored}: name that detector in REGARD_DETECTOR")
+        raise Misconfigured(f"the regions in {data_dir} were found by {stored}: name that detector in REGARD_DETECTOR")
     elif waiting := catalog.counts()["queued"]:
-        raise ValueError(f"{waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
+        raise Misconfigured(f"{waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
     else:
-        extractor = Precomputed(
-            MadeElsewhere(
+        extractor = PrecomputedExtractor(
+            PrecomputedConfig(
                 digest=collection.extractor,
                 num_regions=collection.num_regions,
                 feature_dim=collection.feature_dim,
@@ -91,31 +101,30 @@ def _maker(collection: Collection, data_dir: Path, catalog: Catalog, detector: C
         )
         _describe(extractor, folder)
     if extractor.feature_dim != collection.feature_dim:
-        raise ValueError(
+        raise Misconfigured(
             f"features of {collection.extractor} have {extractor.feature_dim} numbers in {data_dir}, these have"
             f" {collection.feature_dim}: name what made them with --extractor, and another data directory"
         )
     return extractor
 
 
-def _describe(extractor: Precomputed, folder: Path) -> None:
+def _describe(extractor: PrecomputedExtractor, folder: Path) -> None:
     make_folder(folder)
-    replace_file(folder / CONFIG_FILE, extractor.made.content())
+    replace_file(folder / CONFIG_FILE, extractor.config.to_json())
 
 
-def _slab(data_dir: Path, extractor: Extractor) -> Slab:
+def _open_slab(data_dir: Path, extractor: Extractor) -> Slab:
     try:
-        layout = region_layout(extractor.num_regions, extractor.feature_dim)
-        return Slab.open(data_dir / REGIONS, layout, write=True)
+        return RecordLayout.of(extractor).open(DataDir(data_dir).regions, write=True)
     except LayoutMismatch:
-        raise ValueError(
+        raise Misconfigured(
             f"{data_dir} was laid out for regions of another shape than {extractor.num_regions} x"
             f" {extractor.feature_dim}: name another data directory with --data-dir"
         ) from None
 
 
-class _Intake:
-    """Takes batches in, one after the other."""
+class _Importer:
+    """Adds batches to the data directory, one after the other."""
 
     def __init__(
         self, catalog: Catalog, slab: Slab, extractor: Extractor, folder: Path, clock: Callable[[], float]
@@ -123,22 +132,22 @@ class _Intake:
         self._catalog, self._slab, self._clock = catalog, slab, clock
         self._extractor, self._folder = extractor, folder
 
-    def take(self, part: Sequence[Featured]) -> Taken:
-        """Store what is new of these pictures."""
-        taken, sound = Taken([one.name for one in part]), []
-        for one in part:
-            problem = unfit(one, self._extractor)
+    def add(self, batch: Sequence[FeatureRecord]) -> ImportedBatch:
+        """Store the pictures of a batch that are new."""
+        outcome, valid = ImportedBatch([one.name for one in batch]), []
+        for one in batch:
+            problem = find_problem(one, self._extractor)
             if problem is None:
-                sound.append((one.image_id(self._extractor.digest), one))
+                valid.append((one.image_id(self._extractor.digest), one))
             else:
-                taken.rejected.append(Rejected(display_name(one.name), problem))
-        fresh = self._counted(sound, taken)
+                outcome.rejected.append(RejectedFile(display_name(one.name), problem))
+        fresh = self._without_record(valid, outcome)
         first = self._catalog.num_slots()
         if fresh:
-            self._learn_labels(list(fresh.values()))
-            self._slab.append(first, records(list(fresh.values()), self._extractor))
+            self._add_labels(list(fresh.values()))
+            self._slab.append(first, pack_records(list(fresh.values()), self._extractor))
         ready = [
-            Ready(
+            DetectedPicture(
                 image_id=image_id,
                 slot=slot,
                 width=one.size and one.size[0],
@@ -147,35 +156,40 @@ class _Intake:
             )
             for slot, (image_id, one) in enumerate(fresh.items(), start=first)
         ]
-        self._catalog.commit(ready, [_new(image_id, one) for image_id, one in sound], self._clock())
-        return taken
+        self._catalog.commit(ready, [_new_picture(image_id, one) for image_id, one in valid], self._clock())
+        return outcome
 
-    def _counted(self, sound: Sequence[tuple[str, Featured]], taken: Taken) -> dict[str, Featured]:
-        """Those that have no record yet, by id; what is deleted has one and comes back in its place."""
-        fresh: dict[str, Featured] = {}
+    def _without_record(
+        self, valid: Sequence[tuple[str, FeatureRecord]], outcome: ImportedBatch
+    ) -> dict[str, FeatureRecord]:
+        """The pictures that have no region record yet, by id; a deleted one keeps its record and comes back with it.
+
+        Counts all of them in `outcome`.
+        """
+        fresh: dict[str, FeatureRecord] = {}
         seen: set[str] = set()
-        for image_id, one in sound:
+        for image_id, one in valid:
             image = self._catalog.image(image_id)
             if image_id in seen or (image is not None and image.state == "ready"):
-                taken.duplicates += 1
+                outcome.duplicates += 1
             else:
-                taken.accepted += 1
+                outcome.accepted += 1
             if image_id not in seen and (image is None or image.slot is None):
                 fresh[image_id] = one
             seen.add(image_id)
         return fresh
 
-    def _learn_labels(self, pictures: Sequence[Featured]) -> None:
-        """Write new labels down before records refer to them."""
+    def _add_labels(self, pictures: Sequence[FeatureRecord]) -> None:
+        """Add new labels to the extractor's description, before records refer to them."""
         extractor = self._extractor
         new = {label for one in pictures for label in one.labels} - {REGION, *extractor.labels}
-        if new and isinstance(extractor, Precomputed):
-            self._extractor = Precomputed(replace(extractor.made, labels=(*extractor.labels, *sorted(new))))
+        if new and isinstance(extractor, PrecomputedExtractor):
+            self._extractor = PrecomputedExtractor(replace(extractor.config, labels=(*extractor.labels, *sorted(new))))
             _describe(self._extractor, self._folder)
 
 
-def unfit(one: Featured, extractor: Extractor) -> str | None:
-    """Why a picture cannot be stored beside others of the extractor; None when it can."""
+def find_problem(one: FeatureRecord, extractor: Extractor) -> str | None:
+    """The reason why a picture cannot be stored beside others of the extractor; None when it can."""
     num, width = one.features.shape
     if num == 0:
         return "It has no regions."
@@ -193,22 +207,17 @@ def unfit(one: Featured, extractor: Extractor) -> str | None:
     return None
 
 
-def records(pictures: Sequence[Featured], extractor: Extractor) -> Records:
-    """What the slab keeps of each picture: NaN, and -1 for labels, where the features do not say."""
-    layout = region_layout(extractor.num_regions, extractor.feature_dim)
-    arrays = {name: np.zeros((len(pictures), *shape), dtype) for name, (shape, dtype) in layout.items()}
+def pack_records(pictures: Sequence[FeatureRecord], extractor: Extractor) -> Records:
+    """Region records of the pictures."""
+    arrays = RecordLayout.of(extractor).blank(len(pictures))
     index = {label: number for number, label in enumerate(extractor.labels)}
     for row, one in enumerate(pictures):
-        real = slice(len(one.features))
-        arrays["features"][row, real] = one.features
-        arrays["boxes"][row, real] = np.nan if one.boxes is None else one.boxes
-        arrays["labels"][row, real] = [index.get(label, -1) for label in one.labels]
-        arrays["confidence"][row, real] = np.nan if one.confidence is None else one.confidence
-        arrays["mask"][row, real] = True
+        labels = [index.get(label, UNKNOWN_LABEL) for label in one.labels]
+        pack_features(arrays, row, one.features, boxes=one.boxes, labels=labels, confidence=one.confidence)
     return arrays
 
 
-def _new(image_id: str, one: Featured) -> NewPicture:
+def _new_picture(image_id: str, one: FeatureRecord) -> NewPicture:
     return NewPicture(
         image_id=image_id,
         filename=display_name(one.name),

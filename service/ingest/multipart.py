@@ -1,4 +1,4 @@
-"""A multipart form taken in piece by piece: files go to disk while they are hashed, fields stay in memory."""
+"""A parser of multipart forms that come piece by piece: files are hashed and written to disk, fields stay in memory."""
 
 import hashlib
 import re
@@ -13,12 +13,12 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from service.errors import InvalidRequest, TooLarge
 from service.settings import MB
 
-MAX_HEADER_BYTES = 64 * 1024  # a file name of 4 000 characters, each written as an escape, is an honest one
+MAX_HEADER_BYTES = 64 * 1024  # room for a file name of 4 000 characters, each of them escaped
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormLimits:
-    """What a form may hold. Over `max_file_bytes` a file is dropped and marked, over the others all is refused."""
+    """Limits of a form. A file over `max_file_bytes` is dropped and marked; over the others the form is refused."""
 
     max_file_bytes: int
     max_body_bytes: int
@@ -27,8 +27,8 @@ class FormLimits:
 
 
 @dataclass(kw_only=True)
-class SpooledFile:
-    """A file of a form, complete on disk unless `problem` says why not. The name is whatever the client sent."""
+class UploadedFile:
+    """A file of a form, complete on disk unless `problem` says why not. `filename` is whatever the client sent."""
 
     field: str
     filename: str
@@ -39,32 +39,32 @@ class SpooledFile:
 
 
 @dataclass(frozen=True)
-class Form:
-    """What was sent; the files are gone when the form is left."""
+class MultipartForm:
+    """Files and fields of a form. The files exist as long as the block of `receive_form`."""
 
-    files: list[SpooledFile] = field(default_factory=list)
+    files: list[UploadedFile] = field(default_factory=list)
     fields: dict[str, str] = field(default_factory=dict)
 
 
-def boundary_of(content_type: str) -> bytes:
-    """The boundary that a content type announces; InvalidRequest where it is no form."""
+def parse_boundary(content_type: str) -> bytes:
+    """The boundary that a Content-Type header announces; InvalidRequest where it is not that of a form."""
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise InvalidRequest("The body must be multipart/form-data; with curl: -F images=@photo.jpg")
     return options[b"boundary"]
 
 
-def _plain_name(name: str) -> str:
-    """Browsers send quotes and control characters of a file name as %22, %0D and so on."""
-    return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), name)
+def _unescape(filename: str) -> str:
+    """The file name as it is on the client: browsers send quotes and control characters as %22, %0D and so on."""
+    return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), filename)
 
 
-class FormReader:
-    """Callbacks of the push parser. Blocking, used from one thread at a time; leaving it closes the file in hand."""
+class MultipartReader:
+    """Reads a form into a folder. Blocks; to be used from one thread at a time. Leaving it closes the open file."""
 
     def __init__(self, boundary: bytes, folder: Path, limits: FormLimits) -> None:
         self._folder, self._limits = folder, limits
-        self._form = Form()
+        self._form = MultipartForm()
         self._busy = threading.Lock()  # a request that is cancelled leaves its thread running
         self._complete = self._closed = False
         self._field_bytes = 0
@@ -87,19 +87,18 @@ class FormReader:
             raise InvalidRequest(f"The form cannot be read: {error}.") from None
         self._begin()
 
-    def __enter__(self) -> "FormReader":
-        """Itself."""
+    def __enter__(self) -> "MultipartReader":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file in hand, after the piece in hand."""
+        """Close the open file, once the call of `feed` in another thread has ended."""
         with self._busy:
             self._closed = True
             if self._writer is not None:
                 self._writer.close()
 
     def feed(self, content: bytes) -> None:
-        """Take in the next bytes of the body."""
+        """Parse the next bytes of the body. InvalidRequest, TooLarge."""
         with self._busy:
             if self._closed:
                 return
@@ -108,18 +107,18 @@ class FormReader:
             except FormParserError as error:
                 raise InvalidRequest(f"The form cannot be read: {error}.") from None
 
-    def finished(self) -> Form:
-        """What was read; InvalidRequest when the body ended before the form did."""
+    def result(self) -> MultipartForm:
+        """The whole form; InvalidRequest when the body ended before the form did."""
         if not self._complete:
             raise InvalidRequest("The form ends in the middle: the upload was cut; send it again.")
         return self._form
 
-    # -- a part, in the order of its callbacks
+    # -- callbacks of the parser for a part, in their order
 
     def _begin(self) -> None:
         self._disposition = b""
         self._header: tuple[bytes, bytes] = (b"", b"")
-        self._file: SpooledFile | None = None
+        self._file: UploadedFile | None = None
         self._writer: BufferedWriter | None = None
         self._name = ""
         self._text = bytearray()
@@ -143,8 +142,8 @@ class FormReader:
             return
         if len(self._form.files) == self._limits.max_files:
             raise TooLarge(f"A request may hold {self._limits.max_files} files; send them in several requests.")
-        filename = _plain_name(options[b"filename"].decode("utf-8", "replace"))
-        self._file = SpooledFile(field=self._name, filename=filename, path=self._folder / str(len(self._form.files)))
+        filename = _unescape(options[b"filename"].decode("utf-8", "replace"))
+        self._file = UploadedFile(field=self._name, filename=filename, path=self._folder / str(len(self._form.files)))
         self._form.files.append(self._file)
         self._hash = hashlib.sha256()
         self._writer = self._file.path.open("xb")
@@ -161,7 +160,7 @@ class FormReader:
         if self._writer is None:
             return
         if self._file.size > self._limits.max_file_bytes:
-            # The rest of it is read and forgotten, so that the files behind it get their turn.
+            # The rest of it is read and dropped, so that the files behind it are still received.
             self._writer.close()
             self._writer = None
             self._file.path.unlink()

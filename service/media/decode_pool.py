@@ -15,15 +15,15 @@ from typing import Any, Self
 
 import PIL.Image
 
-from service.media.decode_worker import HEAD, write_frame
+from service import PACKAGES_FOLDER
+from service.media.decode_worker import FRAME_HEADER, write_frame
 from service.settings import Settings
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
-PACKAGES = Path(__file__).parent.parent.parent  # a child started here finds `service` whether it is installed or not
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedPicture:
     """An upright RGB picture of at most 1333 pixels a side; width and height are those of the full picture."""
 
     picture: PIL.Image.Image
@@ -33,7 +33,7 @@ class Decoded:
 
 
 class DecodeFailed(Exception):
-    """Why a picture was not decoded, fit to show; `final` when trying again cannot help."""
+    """A picture was not decoded, for `reason`, which may be shown; `final` when trying again cannot help."""
 
     def __init__(self, reason: str, final: bool) -> None:
         super().__init__(reason)
@@ -49,11 +49,11 @@ class DecodeLimits:
     max_pixels: int
 
 
-class _Gone(Exception):
-    """The child ended, or did not answer in time."""
+class _ProcessLost(Exception):
+    """The decoding process ended, or did not answer in time."""
 
 
-class _Child:
+class _DecodeProcess:
     """One decoding process and the pipes to it."""
 
     def __init__(self, limits: DecodeLimits) -> None:
@@ -66,29 +66,29 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            cwd=PACKAGES,
+            cwd=PACKAGES_FOLDER,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._requests, self._answers = self._process.stdin, self._process.stdout.fileno()
+        self._requests, self._replies = self._process.stdin, self._process.stdout.fileno()
         self._readable = select.poll()
-        self._readable.register(self._answers, select.POLLIN)
+        self._readable.register(self._replies, select.POLLIN)
         try:
             self._receive(STARTUP_S)
-        except _Gone:
+        except _ProcessLost:
             raise RuntimeError(f"the decoding process did not start: {self.end()}") from None
 
-    def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytearray]:
-        """The answer to one request; _Gone when there is none."""
+    def send(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytearray]:
+        """The reply to one request; _ProcessLost when there is none."""
         try:
             write_frame(self._requests, request)
         except BrokenPipeError:
-            raise _Gone from None
+            raise _ProcessLost from None
         return self._receive(self._limits.timeout_s)
 
     def _receive(self, seconds: float) -> tuple[dict[str, Any], bytearray]:
         deadline = time.monotonic() + seconds
-        text, body = HEAD.unpack(self._exactly(HEAD.size, deadline))
+        text, body = FRAME_HEADER.unpack(self._exactly(FRAME_HEADER.size, deadline))
         return json.loads(self._exactly(text, deadline)), self._exactly(body, deadline)
 
     def _exactly(self, count: int, deadline: float) -> bytearray:
@@ -96,14 +96,14 @@ class _Child:
         while place < count:
             left = deadline - time.monotonic()
             ready = left > 0 and self._readable.poll(1000 * left)
-            read = os.readv(self._answers, [memoryview(received)[place:]]) if ready else 0
+            read = os.readv(self._replies, [memoryview(received)[place:]]) if ready else 0
             if not read:
-                raise _Gone
+                raise _ProcessLost
             place += read
         return received
 
     def end(self) -> str:
-        """End it at once; how it was found, in words."""
+        """End it at once; returns in words how it ended or why it was ended."""
         try:  # one that closed its pipe is about to end by itself, and how is worth knowing
             status = self._process.wait(0 if self._readable.poll(0) == [] else 1)
         except subprocess.TimeoutExpired:
@@ -122,7 +122,7 @@ class DecodePool:
     def __init__(self, workers: int, limits: DecodeLimits) -> None:
         self._limits = limits
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-        self._idle: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[_DecodeProcess | None] = queue.LifoQueue()
         for _ in range(workers):
             self._idle.put(None)
         self._workers = workers
@@ -137,39 +137,39 @@ class DecodePool:
         )
         return cls(workers or settings.decode_workers, limits)
 
-    def submit(self, path: Path, thumbnail: Path | None = None) -> Future[Decoded]:
-        """Decode beside whatever the caller goes on doing."""
+    def submit(self, path: Path, thumbnail: Path | None = None) -> Future[DecodedPicture]:
+        """`decode` in the background."""
         return self._threads.submit(self.decode, path, thumbnail)
 
-    def decode(self, path: Path, thumbnail: Path | None = None) -> Decoded:
-        """The picture, its thumbnail written where that is named; DecodeFailed, OSError for a failing disk."""
-        message, body = self._ask(path, thumbnail, render=False)
+    def decode(self, path: Path, thumbnail: Path | None = None) -> DecodedPicture:
+        """The picture; its thumbnail is written where one is named. DecodeFailed, or OSError for a failing disk."""
+        message, body = self._send(path, thumbnail, render=False)
         if "disk" in message:
             raise OSError(f"the thumbnail cannot be written: {message['disk']}")
         width, height = message["size"]
         picture = PIL.Image.frombuffer("RGB", tuple(message["reduced"]), body, "raw", "RGB", 0, 1)
-        return Decoded(picture, width, height, message["taken_at"])
+        return DecodedPicture(picture, width, height, message["taken_at"])
 
-    def rendered(self, path: Path) -> bytes:
+    def render_jpeg(self, path: Path) -> bytes:
         """The whole picture, upright, as a JPEG without metadata; DecodeFailed."""
-        return bytes(self._ask(path, None, render=True)[1])
+        return bytes(self._send(path, None, render=True)[1])
 
-    def _ask(self, path: Path, thumbnail: Path | None, render: bool) -> tuple[dict[str, Any], bytearray]:
+    def _send(self, path: Path, thumbnail: Path | None, render: bool) -> tuple[dict[str, Any], bytearray]:
         request = {
             "path": str(path.absolute()),
             "thumbnail": None if thumbnail is None else str(thumbnail.absolute()),
             "render": render,
         }
-        child = self._idle.get()
+        process = self._idle.get()
         try:
-            child = child or _Child(self._limits)
-            message, body = child.ask(request)
-        except _Gone:
-            assert child is not None
-            what, child = child.end(), None
-            raise DecodeFailed(f"Decoding the picture failed: {what}.", final=False) from None
+            process = process or _DecodeProcess(self._limits)
+            message, body = process.send(request)
+        except _ProcessLost:
+            assert process is not None
+            ending, process = process.end(), None
+            raise DecodeFailed(f"Decoding the picture failed: {ending}.", final=False) from None
         finally:
-            self._idle.put(child)
+            self._idle.put(process)
         if "reason" in message:
             raise DecodeFailed(message["reason"], message["final"])
         return message, body
@@ -178,15 +178,13 @@ class DecodePool:
         """End the processes, after the pictures in hand."""
         self._threads.shutdown(cancel_futures=True)
         for _ in range(self._workers):
-            if (child := self._idle.get()) is not None:
-                child.end()
+            if (process := self._idle.get()) is not None:
+                process.end()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
         self.close()

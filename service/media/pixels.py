@@ -1,4 +1,4 @@
-"""From a picture file to upright RGB pixels, a JPEG or a thumbnail. Imports Pillow alone; runs in decode_child."""
+"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports Pillow alone; runs in decode_worker."""
 
 import io
 import os
@@ -13,11 +13,19 @@ import PIL.Image
 from PIL import TiffImagePlugin, WebPImagePlugin  # noqa: F401 - Pillow would look for them among all plugins
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
-PICTURE_SIDE = 1333  # pixels of the longest side given to a detector
+MEDIA_TYPES = {
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "webp": "image/webp",
+    "bmp": "image/bmp",
+    "tif": "image/tiff",
+    "gif": "image/gif",
+}
+DETECTOR_SIDE = 1333  # pixels of the longest side given to a detector
 THUMBNAIL_SIDE = 320
 
-# What Pillow's decoders raise on damaged files, beside an OSError without a number.
-DAMAGE = (
+# Pillow's decoders raise these on damaged files, besides an OSError without a number.
+DECODE_ERRORS = (
     SyntaxError,
     ValueError,
     EOFError,
@@ -30,8 +38,8 @@ DAMAGE = (
     PIL.Image.DecompressionBombWarning,
 )
 
-ORIENTATION, EXIF_IFD, TAKEN, TAKEN_OFFSET = 0x0112, 0x8769, 0x9003, 0x9011
-UPRIGHT = {
+ORIENTATION, EXIF_IFD, DATE_TIME_ORIGINAL, OFFSET_TIME_ORIGINAL = 0x0112, 0x8769, 0x9003, 0x9011
+TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
     4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
@@ -42,64 +50,70 @@ UPRIGHT = {
 }
 
 
-class Pixels(NamedTuple):
-    """The first frame, upright, RGB (over white), and what the whole picture is."""
+class DecodedFile(NamedTuple):
+    """The first frame of a picture file."""
 
     picture: PIL.Image.Image
+    """Upright RGB; white where the file is transparent."""
     size: tuple[int, int]
+    """Width and height of the upright picture at full size."""
     taken_at: float | None
+    """Unix seconds; None where the file does not say."""
 
 
-def read(path: str, side: int | None) -> Pixels:
-    """Decode a file; the picture's longest side is at most `side`, `size` is that of the full picture.
+def decode_file(path: str, side: int | None) -> DecodedFile:
+    """Decode a file; the longest side of the pixels is at most `side`, where it is given.
 
-    Damage raises one of DAMAGE, or an OSError without errno.
+    A damaged file raises one of DECODE_ERRORS, or an OSError without errno.
     """
     with PIL.Image.open(path, formats=FORMATS) as image:
         full = image.size
-        _, taken = exif_of(image)
+        _, taken = read_exif(image)
         if side is not None:
-            image.draft("RGB", fitted(full, side))  # JPEG alone: decodes at a half, a quarter or an eighth
+            image.draft("RGB", fit_size(full, side))  # JPEG alone: decodes at a half, a quarter or an eighth
         image.load()
         if image.format == "TIFF":  # which Pillow turns upright while loading, forgetting the tag
             full = image.size
-        orientation, _ = exif_of(image)
-        picture = direct_colours(image)
+        orientation, _ = read_exif(image)
+        picture = to_direct_colours(image)
         if side is not None:
-            picture = reduced(picture, fitted(full, side))
-    picture = over_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
-    if orientation in UPRIGHT:
-        picture = picture.transpose(UPRIGHT[orientation])
-    return Pixels(picture, (full[1], full[0]) if orientation >= 5 else full, taken)
+            picture = downscale(picture, fit_size(full, side))
+    picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
+    if orientation in TRANSPOSE_OF:
+        picture = picture.transpose(TRANSPOSE_OF[orientation])
+    return DecodedFile(picture, (full[1], full[0]) if orientation >= 5 else full, taken)
 
 
-def fitted(size: tuple[int, int], side: int) -> tuple[int, int]:
+def fit_size(size: tuple[int, int], side: int) -> tuple[int, int]:
     """`size` with its longest side at most `side`; no side becomes zero."""
     scale = min(1.0, side / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def reduced(picture: PIL.Image.Image, size: tuple[int, int]) -> PIL.Image.Image:
-    """The picture at a smaller size; whole-number reduction first, for speed."""
+def downscale(picture: PIL.Image.Image, size: tuple[int, int]) -> PIL.Image.Image:
+    """The picture at a smaller size: reduced by a whole number first, for speed, then resampled."""
     if picture.size == size:
         return picture
     return picture.resize(size, PIL.Image.Resampling.BICUBIC, reducing_gap=2.0)
 
 
-def exif_of(image: PIL.Image.Image) -> tuple[int, float | None]:
-    """EXIF orientation (1 to 8; 1 where it makes no sense) and when taken. Damaged EXIF is no EXIF."""
+def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
+    """EXIF orientation, 1 to 8 (1, upright, where it makes no sense), and when the picture was taken.
+
+    Damaged EXIF counts as none.
+    """
     try:
         exif = image.getexif()
         orientation, tags = exif.get(ORIENTATION, 1), exif.get_ifd(EXIF_IFD)
-    except (OSError, *DAMAGE):
+    except (OSError, *DECODE_ERRORS):
         return 1, None
-    return (orientation if orientation in UPRIGHT else 1), taken_at(tags)
+    return (orientation if orientation in TRANSPOSE_OF else 1), capture_time(tags)
 
 
-def taken_at(tags: dict[int, Any]) -> float | None:
+def capture_time(tags: dict[int, Any]) -> float | None:
     """DateTimeOriginal in unix seconds; a camera that names no zone is taken to show UTC."""
-    match = re.match(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", str(tags.get(TAKEN, "")))
-    zone = re.match(r"[+-]\d\d:\d\d", str(tags.get(TAKEN_OFFSET, "")))
+    match = re.match(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", str(tags.get(DATE_TIME_ORIGINAL, "")))
+    zone = re.match(r"[+-]\d\d:\d\d", str(tags.get(OFFSET_TIME_ORIGINAL, "")))
     if not match:
         return None
     text = "{}-{}-{}T{}".format(*match.groups()) + (zone.group() if zone else "+00:00")
@@ -109,19 +123,19 @@ def taken_at(tags: dict[int, Any]) -> float | None:
         return None
 
 
-def direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
-    """Any mode as L, RGB or RGBA, whose values may be averaged."""
+def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
+    """The image as L, RGB or RGBA, whatever its mode: values that may be averaged, unlike those of a palette."""
     if image.mode.startswith("I;16"):
         return image.point(lambda value: value / 256).convert("L")
     if image.mode in ("I", "F"):
-        return eight_bits(image)
+        return to_eight_bits(image)
     if image.has_transparency_data:
         return image.convert("RGBA")
     return image if image.mode in ("L", "RGB") else image.convert("RGB")
 
 
-def eight_bits(image: PIL.Image.Image) -> PIL.Image.Image:
-    """One band of wide values as L: 16-bit ones by their range, any others by the range that occurs."""
+def to_eight_bits(image: PIL.Image.Image) -> PIL.Image.Image:
+    """A single band of 16 or 32 bits as L: scaled by the range of 16-bit values, or else by the range that occurs."""
     low, high = image.getextrema()
     assert not isinstance(low, tuple)  # there is one band
     assert not isinstance(high, tuple)
@@ -131,15 +145,15 @@ def eight_bits(image: PIL.Image.Image) -> PIL.Image.Image:
     return image.point(lambda value: value * scale - low * scale).convert("L")
 
 
-def over_white(picture: PIL.Image.Image) -> PIL.Image.Image:
-    """RGBA as RGB, white where it is transparent."""
+def composite_on_white(picture: PIL.Image.Image) -> PIL.Image.Image:
+    """An RGBA picture as RGB, white where it is transparent."""
     white = PIL.Image.new("RGB", picture.size, "white")
     white.paste(picture, mask=picture.getchannel("A"))
     return white
 
 
-def jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
-    """The pixels as JPEG and nothing else: no EXIF, no profile, no comment."""
+def encode_jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
+    """A JPEG of the pixels alone: without EXIF, colour profile or comment."""
     picture.info.clear()  # Pillow writes comments again
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=quality)
@@ -147,8 +161,8 @@ def jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
 
 
 def write_thumbnail(picture: PIL.Image.Image, path: Path) -> None:
-    """Write the thumbnail so that a reader finds the whole of it or nothing. It can be remade: no fsync."""
+    """Write the thumbnail, atomically. It can be made again, so there is no fsync."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(jpeg(reduced(picture, fitted(picture.size, THUMBNAIL_SIDE)), quality=80))
+    temporary.write_bytes(encode_jpeg(downscale(picture, fit_size(picture.size, THUMBNAIL_SIDE)), quality=80))
     temporary.replace(path)

@@ -1,223 +1,318 @@
-"""Two-stage search: a shortlist by embeddings, reranked by a cross-attention model. No web in here."""
+"""Two-stage search: a shortlist by embeddings, reranked by a cross-attention model. No web in here.
+
+A query goes: `begin` fixes the model and one state of its view; the question is encoded; the shortlist is taken; the
+candidates' records are scored; the catalog says what the best of them are. Only encoding and scoring run where
+`accelerate` puts them, everything else in the caller's thread.
+"""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import PIL.Image
 import torch
+from torch import Tensor
 
 from index.catalog import Catalog
-from index.records import Caption, Image
-from index.view import View
+from index.records import Caption, Image, Mask
+from index.view import Counts, Snapshot
 from models.batches import Regions
 from models.extractors.base import Extractor
+from models.matching.matcher import EncodedTexts, Matcher
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
-from service.search.candidates import Candidates, Mask
-from service.search.model_views import Models, Served
+from service.search.candidates import Candidates
+from service.search.model_views import ModelView, ModelViews
+from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
-from service.search.types import CaptionFound, Hit, ImageQuestion, Outcome, Question, TextQuestion
-from service.storage.region_records import Found, StoredRegions, found_in
+from service.search.results import AnyRanked, ImageSearchResult, RankedCaption, RankedPicture, TextSearchResult
+from service.storage.region_records import PictureFeatures, RegionStore, detected_features
+
+T = TypeVar("T")
+AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
 TYPICAL_WORDS = 14
 
 
+class Accelerate(Protocol):
+    """Runs work where the models are and returns its result."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """The result of `work`."""
+
+
+def run_here(work: Callable[[], T], /) -> T:
+    """Runs work in the caller's thread."""
+    return work()
+
+
 class Stopwatch:
-    """Milliseconds by stage; those that were never reached took none."""
+    """Milliseconds by stage; stages that were never reached took none."""
 
     def __init__(self, *stages: str) -> None:
         self.milliseconds = dict.fromkeys(stages, 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Note the time spent inside as that of `name`."""
+        """Add the time spent inside to that of the stage."""
         started = time.perf_counter()
         yield
-        self.milliseconds[name] = (time.perf_counter() - started) * 1000
+        self.milliseconds[name] += (time.perf_counter() - started) * 1000
+
+    def timed(self, name: str, work: Callable[..., T], *arguments: Any) -> Callable[[], T]:
+        """`work` as a call without arguments whose time counts for the stage, wherever it runs."""
+
+        def run() -> T:
+            with self.stage(name):
+                return work(*arguments)
+
+        return run
 
 
-class Search:
-    """Answers questions over one catalog. A query sees one state of a view from beginning to end."""
+@dataclass(frozen=True)
+class Query(Generic[AnyRequest]):
+    """A request, and the one state of the store that answers it."""
 
-    def __init__(self, catalog: Catalog, regions: StoredRegions, models: Models, extractor: Extractor) -> None:
+    request: AnyRequest
+    model: ModelView
+    snapshot: Snapshot | None  # None: the store is empty
+    index_version: str  # changes whenever the model's answers may
+
+    @property
+    def matcher(self) -> Matcher:
+        """The model's weights."""
+        return self.model.matcher
+
+
+class SearchEngine:
+    """Answers queries over one catalog. A query sees one state of a view from beginning to end."""
+
+    def __init__(self, catalog: Catalog, regions: RegionStore, models: ModelViews, extractor: Extractor) -> None:
         self._catalog = catalog
         self._regions = regions
         self._models = models
         self._extractor = extractor
         self._captions_each = (-1, 1.0)
 
+    def begin(self, request: AnyRequest) -> Query[AnyRequest]:
+        """Fix what answers the request. UnknownModel, ViewNotBuilt; InvalidRequest where it cannot be judged."""
+        # The version is read before anything it speaks of: an answer may be newer than it says, never older.
+        version = self._catalog.version()
+        model, snapshot = self._models.resolve(request.model)
+        if request.min_probability is not None and model.matcher.calibration is None:
+            raise InvalidRequest.field(
+                "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
+            )
+        pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
+        return Query(request, model, snapshot, f"{version}-{pictures}-{captions}")
+
     def cost(self, shortlist: int, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
-        """What a query costs the accelerator: candidates x regions x words, and finding regions."""
+        """Cost of a query for the accelerator: candidates x regions x words, and finding regions."""
         return shortlist * self._extractor.num_regions * num_words + detect * DETECTION_COST
 
-    def index_version(self, model: str | None) -> str:
-        """Changes whenever the model's answers may."""
-        _, view = self._models.searchable(model, self._catalog)
-        return self._version(view)
+    def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
+        """Pictures that show what a sentence says; InvalidRequest where it holds no word."""
+        request, matcher, snapshot = query.request, query.matcher, query.snapshot
+        watch = Stopwatch("encode", "shortlist", "rerank")
+        texts, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
+        found = partial(
+            TextSearchResult,
+            **origin(query),
+            query=request.query,
+            unknown_words=matcher.unknown_words(request.query),
+            timings_ms=watch.milliseconds,
+        )
+        if snapshot is None:
+            return found()
+        with watch.stage("shortlist"):
+            candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, self._pictures(request))
+        scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, candidates.rows, texts))
+        candidates = candidates.rescored(scores, matcher.calibration.text if matcher.calibration else None)
+        hits, left_out = self._picture_hits(request, candidates)
+        if request.sort == "date":
+            hits.sort(key=_newest_first)
+        if request.explain:
+            hits = self._explained_pictures(hits, texts, query, accelerate, watch)
+        return found(results=ranked(hits), left_out=left_out)
 
-    def uploaded(self, question: ImageQuestion, picture: PIL.Image.Image, width: int, height: int) -> Outcome:
-        """`image` for a picture that is not stored, `width` x `height` at its full size."""
-        watch = Stopwatch("detect")
-        with watch.stage("detect"):
-            found = self.detect(picture, width, height)
-        outcome = self.image(question, found)
-        return replace(outcome, milliseconds=outcome.milliseconds | watch.milliseconds)
+    def image(
+        self,
+        query: Query[ImageSearchRequest],
+        picture: PictureFeatures,
+        slot: int | None = None,
+        accelerate: Accelerate = run_here,
+        watch: Stopwatch | None = None,
+    ) -> ImageSearchResult[Any]:
+        """Captions for a picture, or pictures like it; `slot` is its own where it is a stored one."""
+        request, matcher, snapshot = query.request, query.matcher, query.snapshot
+        watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
+        images, embedding = accelerate(watch.timed("encode", matcher.encode_regions, picture.as_batch()))
+        found = partial(ImageSearchResult, **origin(query), target=request.target, timings_ms=watch.milliseconds)
+        if snapshot is None:
+            return found()
+        if request.target == "images":
+            with watch.stage("shortlist"):
+                allowed = _without(self._pictures(request), slot)
+                alike = Candidates.nearest(snapshot.images, embedding, request.shortlist, allowed)
+            hits, left_out = self._picture_hits(request, alike)
+            return found(results=ranked(hits), left_out=left_out)
+        with watch.stage("shortlist"):
+            candidates = Candidates.nearest(snapshot.captions, embedding, request.shortlist, self._captions(request))
+        scores = accelerate(watch.timed("rerank", score_captions, matcher, snapshot, candidates.rows, images))
+        evidence = matcher.calibration.image if matcher.calibration else None
+        candidates = candidates.rescored(scores, evidence, self._captions_a_picture() if evidence else 1.0)
+        captions, left_out = self._caption_hits(request, candidates)
+        if request.explain:
+            explain = watch.timed("rerank", explain_captions, matcher, snapshot, captions, images, picture)
+            captions = [replace(hit, explanation=why) for hit, why in zip(captions, accelerate(explain), strict=True)]
+        return found(results=ranked(captions), left_out=left_out)
 
-    def like_stored(self, question: ImageQuestion, image_id: str) -> Outcome:
+    def uploaded(
+        self,
+        query: Query[ImageSearchRequest],
+        picture: PIL.Image.Image,
+        size: tuple[int, int],
+        accelerate: Accelerate = run_here,
+    ) -> ImageSearchResult[Any]:
+        """`image` for a picture that is not stored, whose full (width, height) is `size`."""
+        watch = Stopwatch("detect", "encode", "shortlist", "rerank")
+        features = accelerate(watch.timed("detect", self.detect, picture, *size))
+        return self.image(query, features, None, accelerate, watch)
+
+    def like_stored(
+        self, query: Query[ImageSearchRequest], image_id: str, accelerate: Accelerate = run_here
+    ) -> ImageSearchResult[Any]:
         """`image` for a stored picture; NotFound where it has no regions (yet)."""
-        return self.image(question, *self.stored(image_id))
+        return self.image(query, *self.stored(image_id), accelerate)
 
-    def detect(self, picture: PIL.Image.Image, width: int, height: int) -> Found:
+    def detect(self, picture: PIL.Image.Image, width: int, height: int) -> PictureFeatures:
         """The regions of a picture that is not stored, with boxes at its full size `width` x `height`.
 
         FeaturesOnly where nothing here finds regions.
         """
-        if not self._extractor.sees:
+        if not self._extractor.accepts_pictures:
             raise FeaturesOnly(
                 f"No regions can be found in a picture here: the data directory holds features of"
                 f" {self._extractor.digest}, made elsewhere. Ask with the image_id of a stored one."
             )
         scale = width / picture.width, height / picture.height
-        return found_in(self._extractor.extract([picture]), self._extractor.labels, scale)
+        return detected_features(self._extractor.extract([picture]), scale, self._extractor.labels)
 
-    def stored(self, image_id: str) -> tuple[Found, int]:
+    def stored(self, image_id: str) -> tuple[PictureFeatures, int]:
         """The regions of a stored picture, and its slot; NotFound where it has none (yet)."""
         image = self._catalog.image(image_id)
         if image is None or image.state == "deleted":
             raise NotFound(f"There is no picture {image_id}.")
         if image.slot is None or image.state != "ready":
             raise NotFound(f"Picture {image_id} has no regions: it is {image.state}.")
-        return self._regions.found(image.slot), image.slot
+        return self._regions.features(image.slot), image.slot
 
     def forward_pass(self) -> None:
         """Score one sentence with one picture, to prove that the default model works."""
         matcher = self._models.default.matcher
         shape = (1, self._extractor.num_regions, self._extractor.feature_dim)
         images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
-        words, _ = matcher.encode_sentences(["a picture"])
-        score = float(matcher.score(images, words)[0, 0])
+        texts, _ = matcher.encode_sentences(["a picture"])
+        score = float(matcher.score(images, texts)[0, 0])
         assert np.isfinite(score), f"{matcher.name} scores {score}"
 
-    def text(self, question: TextQuestion) -> Outcome:
-        """Pictures that show what a sentence says."""
-        served, view, outcome, watch = self._begin(question)
-        matcher = served.matcher
-        with watch.stage("encode"):
-            try:
-                words, embedding = matcher.encode_sentences([question.text])
-            except ValueError as fault:
-                raise InvalidRequest.field("query", str(fault)) from fault
-        outcome = replace(outcome, unknown_words=matcher.unknown_words(question.text))
-        if view is None:
-            return outcome
-        with watch.stage("shortlist"):
-            shortlist = Candidates.shortlisted(view.images, embedding, question.shortlist, self._pictures(question))
-        with watch.stage("rerank"):
-            scores = score_pictures(matcher, view, shortlist.rows, words)
-            found = shortlist.scored(scores, matcher.calibration.text if matcher.calibration else None)
-            hits, left_out = self._hits(question, found)
-            if question.sort == "date":
-                hits.sort(key=_newest_first)
-            if question.explain:
-                slots = _slots(hits)
-                seen = [self._regions.seen(slot) for slot in slots]
-                reasons = explain_pictures(matcher, view, slots, words, matcher.words(question.text), seen)
-                hits = [replace(hit, explained=why) for hit, why in zip(hits, reasons, strict=True)]
-        return replace(outcome, hits=hits, left_out=left_out)
+    def _pictures(self, request: SearchRequest) -> Mask:
+        """[slots] True for pictures that may answer."""
+        return self._catalog.matching(request.filter.compiled()) if request.filter else self._catalog.visible()
 
-    def image(self, question: ImageQuestion, asked: Found, slot: int | None = None) -> Outcome:
-        """Captions for a picture, or pictures like it; `slot` is its own where it is a stored one."""
-        served, view, outcome, watch = self._begin(question)
-        matcher = served.matcher
-        with watch.stage("encode"):
-            images, embedding = matcher.encode_regions(asked.as_batch())
-        if view is None:
-            return outcome
-        if question.target == "images":
-            with watch.stage("shortlist"):
-                allowed = self._pictures(question).copy()
-                if slot is not None and slot < len(allowed):
-                    allowed[slot] = False
-                alike = Candidates.shortlisted(view.images, embedding, question.shortlist, allowed)
-            hits, left_out = self._hits(question, alike)
-            return replace(outcome, hits=hits, left_out=left_out)
-        with watch.stage("shortlist"):
-            shortlist = Candidates.shortlisted(view.captions, embedding, question.shortlist, self._captions(question))
-        with watch.stage("rerank"):
-            scores = score_captions(matcher, view, shortlist.rows, images)
-            evidence = matcher.calibration.image if matcher.calibration else None
-            candidates = shortlist.scored(scores, evidence, self._captions_a_picture() if evidence else 1.0)
-            found, left_out = self._captions_found(question, candidates)
-            if question.explain:
-                reasons = explain_captions(matcher, view, [one.caption for one in found], images, asked)
-                found = [replace(one, explained=why) for one, why in zip(found, reasons, strict=True)]
-        return replace(outcome, captions=found, left_out=left_out)
-
-    def _begin(self, question: Question) -> tuple[Served, View | None, Outcome, Stopwatch]:
-        served, view = self._models.searchable(question.model, self._catalog)
-        watch = Stopwatch("encode", "shortlist", "rerank")
-        # The version is read before anything it speaks of: an answer may be newer than it says, never older.
-        outcome = Outcome(
-            model=served.name,
-            digest=served.matcher.digest,
-            index_version=self._version(view),
-            milliseconds=watch.milliseconds,
-        )
-        return served, view, outcome, watch
-
-    def _version(self, view: View | None) -> str:
-        pictures, captions = view.counts if view else (0, 0)
-        return f"{self._catalog.version()}-{pictures}-{captions}"
-
-    def _pictures(self, question: Question) -> Mask:
-        return self._catalog.matching(question.filter) if question.filter else self._catalog.visible()
-
-    def _captions(self, question: Question) -> Mask:
-        if question.filter:
-            return self._catalog.matching_captions(question.filter)
+    def _captions(self, request: SearchRequest) -> Mask:
+        """[caption slots] True for captions that may answer."""
+        if request.filter:
+            return self._catalog.matching_captions(request.filter.compiled())
         return self._catalog.visible_captions()
 
     def _captions_a_picture(self) -> float:
         """How many captions a captioned picture has; counted anew when the catalog has changed."""
         version = self._catalog.version()
         if self._captions_each[0] != version:
-            self._captions_each = version, self._catalog.captions_each()
+            self._captions_each = version, self._catalog.captions_per_picture()
         return self._captions_each[1]
 
-    def _hits(self, question: Question, found: Candidates) -> tuple[list[Hit], int]:
-        """The pictures to answer with, and how many the question's limits left out."""
-        order = found.passing(question)
+    def _picture_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedPicture], int]:
+        """The best k pictures, and how many candidates the request's limits left out."""
+        order = candidates.passing(request)
         hits = [
-            Hit(image=image, score=float(found.scores[n]), probability=found.probability(n), shortlist_rank=n + 1)
-            for n, image in found.best(order, question.k, self._catalog.images_at)
+            RankedPicture(**vars(image), **scores_of(candidates, n))
+            for n, image in candidates.best(order, request.k, self._catalog.images_at)
         ]
-        return hits, len(found.rows) - len(order)
+        return hits, len(candidates.rows) - len(order)
 
-    def _captions_found(self, question: Question, found: Candidates) -> tuple[list[CaptionFound], int]:
-        """The captions to answer with, likewise."""
-        order = found.passing(question)
-        captions = [
-            CaptionFound(
-                caption=caption,
-                score=float(found.scores[n]),
-                probability=found.probability(n),
-                shortlist_rank=n + 1,
-            )
-            for n, caption in found.best(order, question.k, self._captions_at)
+    def _caption_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedCaption], int]:
+        """The best k captions, and how many candidates the request's limits left out."""
+        order = candidates.passing(request)
+        hits = [
+            RankedCaption(**vars(caption), **scores_of(candidates, n))
+            for n, caption in candidates.best(order, request.k, self._visible_captions_at)
         ]
-        return captions, len(found.rows) - len(order)
+        return hits, len(candidates.rows) - len(order)
 
-    def _captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
+    def _visible_captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
         return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
 
+    def _explained_pictures(
+        self,
+        hits: Sequence[RankedPicture],
+        texts: EncodedTexts,
+        query: Query[TextSearchRequest],
+        accelerate: Accelerate,
+        watch: Stopwatch,
+    ) -> list[RankedPicture]:
+        assert query.snapshot is not None
+        slots = [hit.slot for hit in hits if hit.slot is not None]
+        pictures = [self._regions.regions(slot) for slot in slots]
+        tokens = query.matcher.words(query.request.query)
+        explain = watch.timed("rerank", explain_pictures, query.matcher, query.snapshot, slots, texts, tokens, pictures)
+        return [replace(hit, explanation=why) for hit, why in zip(hits, accelerate(explain), strict=True)]
 
-def _slots(hits: Sequence[Hit]) -> list[int]:
-    return [hit.image.slot for hit in hits if hit.image.slot is not None]
+
+def encoded_sentence(matcher: Matcher, sentence: str) -> tuple[EncodedTexts, Tensor]:
+    """The encoded sentence and [1, E] embedding of a query; InvalidRequest where it holds no word."""
+    try:
+        return matcher.encode_sentences([sentence])
+    except ValueError as fault:
+        raise InvalidRequest.field("query", str(fault)) from fault
 
 
-def _newest_first(hit: Hit) -> tuple[bool, float, float]:
-    image: Image = hit.image
+def origin(query: Query[Any]) -> dict[str, Any]:
+    """The part of a result that says what it came from."""
+    return {
+        "model": query.model.name,
+        "model_digest": query.matcher.digest,
+        "k": query.request.k,
+        "shortlist": query.request.shortlist,
+        "index_version": query.index_version,
+    }
+
+
+def scores_of(candidates: Candidates, position: int) -> dict[str, Any]:
+    """Score, probability and shortlist rank of the candidate at a position of the shortlist."""
+    return {
+        "score": float(candidates.scores[position]),
+        "probability": candidates.probability(position),
+        "shortlist_rank": position + 1,
+    }
+
+
+def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
+    """Hits with the ranks of their order."""
+    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
+
+
+def _without(allowed: Mask, slot: int | None) -> Mask:
+    allowed = allowed.copy()
+    if slot is not None and slot < len(allowed):
+        allowed[slot] = False
+    return allowed
+
+
+def _newest_first(image: Image) -> tuple[bool, float, float]:
     return image.taken_at is None, -(image.taken_at or 0.0), -image.added_at

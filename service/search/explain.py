@@ -1,4 +1,4 @@
-"""A model's Explanation of pairs, as plain values beside the words and boxes it speaks of."""
+"""Explanations of pairs as plain values, beside the words and boxes that they speak of."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,30 @@ from torch import Tensor
 
 from models.rerankers.base import Explanation
 from models.text.vocabulary import SPECIALS
-from service.search.types import Explained, Word
-from service.storage.region_records import Seen
+from service.search.results import PairExplanation, ScoredWord
+from service.storage.region_records import PictureRegions
 
 DIGITS = 6  # of weights; contributions stay whole, since they add up to the score
+
+
+def explain_pair(
+    explanation: Explanation, q: int, k: int, tokens: Sequence[str], picture: PictureRegions
+) -> PairExplanation:
+    """Why sentence `q`, whose real words are `tokens`, and picture `k` of a batch scored what they did."""
+    words, real = slice(len(tokens)), np.flatnonzero(picture.mask)
+    attention = _of_pair(explanation.attention, q, k)
+    contributions = _of_pair(explanation.contributions, q, k)
+    word_weights = _of_pair(explanation.word_weights, q, k)
+    region_weights = _of_pair(explanation.region_weights, q, k)
+    return PairExplanation(
+        kind=explanation.kind,
+        words=[ScoredWord(token, token in SPECIALS) for token in tokens],
+        regions=picture.regions,
+        contributions=None if contributions is None else contributions[words].tolist(),
+        attention=_rounded(None if attention is None else attention[words][:, real]),
+        word_weights=_rounded(None if word_weights is None else word_weights[words]),
+        region_weights=_rounded(None if region_weights is None else region_weights[real]),
+    )
 
 
 def _of_pair(values: Tensor | None, q: int, k: int) -> npt.NDArray[np.float64] | None:
@@ -21,21 +41,3 @@ def _of_pair(values: Tensor | None, q: int, k: int) -> npt.NDArray[np.float64] |
 
 def _rounded(values: npt.NDArray[np.float64] | None) -> Any:
     return None if values is None else values.round(DIGITS).tolist()
-
-
-def explained(explanation: Explanation, q: int, k: int, tokens: Sequence[str], seen: Seen) -> Explained:
-    """Why sentence `q`, whose real words are `tokens`, and picture `k`, with its regions, scored what they did."""
-    words, real = slice(len(tokens)), np.flatnonzero(seen.mask)
-    attention = _of_pair(explanation.attention, q, k)
-    contributions = _of_pair(explanation.contributions, q, k)
-    word_weights = _of_pair(explanation.word_weights, q, k)
-    region_weights = _of_pair(explanation.region_weights, q, k)
-    return Explained(
-        kind=explanation.kind,
-        words=[Word(token, token in SPECIALS) for token in tokens],
-        regions=seen.regions,
-        contributions=None if contributions is None else contributions[words].tolist(),
-        attention=_rounded(None if attention is None else attention[words][:, real]),
-        word_weights=_rounded(None if word_weights is None else word_weights[words]),
-        region_weights=_rounded(None if region_weights is None else region_weights[real]),
-    )

@@ -1,20 +1,11 @@
 """The uploaded bytes, kept as they came, and the thumbnails made of them."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from index.files import make_folder, sync_folder
-
-MEDIA_TYPES = {
-    "jpg": "image/jpeg",
-    "png": "image/png",
-    "webp": "image/webp",
-    "bmp": "image/bmp",
-    "tif": "image/tiff",
-    "gif": "image/gif",
-}
+from index.files import make_folder, sync_file, sync_folder
+from service.storage.data_dir import DataDir
 
 
 def image_id_of(sha256: str) -> str:
@@ -34,9 +25,8 @@ class Originals:
     """Files under DATA named by image id alone, so that no uploaded name ever becomes a path."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.incoming = data_dir / "incoming"
-        self._originals = data_dir / "originals"
-        self._thumbnails = data_dir / "thumbnails"
+        folders = DataDir(data_dir)
+        self.incoming, self._originals, self._thumbnails = folders.incoming, folders.originals, folders.thumbnails
         for folder in (self.incoming, self._originals, self._thumbnails):
             make_folder(folder)
 
@@ -54,7 +44,7 @@ class Originals:
         for file in files:
             place = self.path(file.image_id, file.extension)
             make_folder(place.parent)
-            _sync(file.path)
+            sync_file(file.path)
             file.path.replace(place)
             folders.add(place.parent)
         for folder in sorted(folders):
@@ -64,11 +54,3 @@ class Originals:
 def _spread(root: Path, image_id: str, extension: str) -> Path:
     # 65 536 folders keep each one small in a library of millions.
     return root / image_id[:2] / image_id[2:4] / f"{image_id}.{extension}"
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,10 +1,14 @@
-"""Detector output as it is stored, one record a picture, and as search reads it."""
+"""Region records: what is stored of the regions of each picture, how it is packed, and how it is read.
+
+Everything that knows the layout of a record stands here: the worker and the import of features pack, repairs leave
+blanks, searches read.
+"""
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,108 +17,175 @@ import torch
 from index.slab import Layout, Slab
 from models.batches import Regions
 from models.extractors.base import REGION, Detections, Extractor
-from service.search.types import Box, Region
 
-SEEN = ("boxes", "labels", "confidence", "mask")  # the fields that say where regions are and what they show
+Records: TypeAlias = dict[str, npt.NDArray[Any]]
+"""Field -> [pictures, ...] array."""
+Edges: TypeAlias = tuple[float, float, float, float]
 
-
-def region_layout(num_regions: int, feature_dim: int) -> Layout:
-    """The record of one picture. Boxes are in pixels of the upright picture at full size.
-
-    Of features that came without them boxes and confidence are NaN and labels -1.
-    """
-    return {
-        "features": ((num_regions, feature_dim), "f2"),
-        "boxes": ((num_regions, 4), "f4"),
-        "labels": ((num_regions,), "i2"),
-        "confidence": ((num_regions,), "f4"),
-        "mask": ((num_regions,), "?"),
-    }
+DESCRIPTION = ("boxes", "labels", "confidence", "mask")  # the fields that people see; the rest is for models
+UNKNOWN_LABEL = -1
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The real regions of one picture, and which of the detector's R rows they are: `mask` [R]."""
+class RecordLayout:
+    """Records of pictures with `num_regions` regions of `feature_dim` numbers each.
+
+    Boxes are x1 y1 x2 y2 in pixels of the upright picture at full size. Of features that came without them, boxes and
+    confidence are NaN and labels UNKNOWN_LABEL. `mask` is True for real regions; rows of padding are zero.
+    """
+
+    num_regions: int
+    feature_dim: int
+
+    @classmethod
+    def of(cls, extractor: Extractor) -> Self:
+        """The layout of what an extractor finds."""
+        return cls(extractor.num_regions, extractor.feature_dim)
+
+    @property
+    def fields(self) -> Layout:
+        """Field -> shape and dtype, as a slab takes it."""
+        return {
+            "features": ((self.num_regions, self.feature_dim), "f2"),
+            "boxes": ((self.num_regions, 4), "f4"),
+            "labels": ((self.num_regions,), "i2"),
+            "confidence": ((self.num_regions,), "f4"),
+            "mask": ((self.num_regions,), "?"),
+        }
+
+    def open(self, folder: Path, write: bool) -> Slab:
+        """The slab of such records; LayoutMismatch where the folder holds others."""
+        return Slab.open(folder, self.fields, write)
+
+    def blank(self, count: int) -> Records:
+        """Records of pictures without any region."""
+        return {name: np.zeros((count, *shape), dtype) for name, (shape, dtype) in self.fields.items()}
+
+
+def pack(detections: Detections, scales: Sequence[tuple[float, float]]) -> Records:
+    """Detections of pictures as records; `scales` (x, y) take each picture's boxes to its full size.
+
+    ValueError for features that are not finite numbers in fp16.
+    """
+    found = detections.to("cpu")
+    features = found.features.half().numpy()
+    if not np.isfinite(features).all():
+        raise ValueError("the detector gave features that are not finite")
+    scale = np.array([[x, y, x, y] for x, y in scales], dtype=np.float32)
+    return {
+        "features": features,
+        "boxes": found.boxes.float().numpy() * scale[:, None],
+        "labels": found.labels.numpy().astype(np.int16),
+        "confidence": found.confidence.float().numpy(),
+        "mask": found.mask.numpy(),
+    }
+
+
+def pack_features(
+    records: Records,
+    row: int,
+    features: npt.NDArray[np.floating],
+    *,
+    boxes: npt.NDArray[np.floating] | None,
+    labels: Sequence[int],
+    confidence: npt.NDArray[np.floating] | None,
+) -> None:
+    """Fill one row of blank records with the [n, feature_dim] features of a picture; None where they do not say."""
+    real = slice(len(features))
+    records["features"][row, real] = features
+    records["boxes"][row, real] = np.nan if boxes is None else boxes
+    records["labels"][row, real] = labels
+    records["confidence"][row, real] = np.nan if confidence is None else confidence
+    records["mask"][row, real] = True
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region as people see it; box and confidence are None where features came without them."""
+
+    box: Edges | None
+    label: str
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class PictureRegions:
+    """The real regions of one picture, and which of the record's R rows they are: `mask` [R]."""
 
     mask: npt.NDArray[np.bool_]
     regions: Sequence[Region]
 
 
 @dataclass(frozen=True)
-class Found(Seen):
-    """The same with what the matching models read: features [R D]."""
+class PictureFeatures(PictureRegions):
+    """Regions with the features that models read: `features` [R D]."""
 
     features: npt.NDArray[np.floating]
 
     def as_batch(self) -> Regions:
-        """The features as the matching models take them, one picture."""
+        """A batch of this one picture."""
         features = torch.from_numpy(np.asarray(self.features, dtype=np.float32))
         return Regions(vectors=features[None], mask=torch.from_numpy(self.mask)[None])
 
 
-def listed(
-    boxes: npt.NDArray[np.floating],
-    labels: npt.NDArray[np.integer],
-    confidence: npt.NDArray[np.floating],
-    mask: npt.NDArray[np.bool_],
-    names: Sequence[str],
-) -> list[Region]:
-    """The real regions of one picture with their labels in words."""
-    regions = []
-    for r in np.flatnonzero(mask):
-        label = names[labels[r]] if 0 <= labels[r] < len(names) else REGION
-        regions.append(Region(_box(boxes[r]), label, None if np.isnan(confidence[r]) else float(confidence[r])))
-    return regions
+def detected_features(
+    detections: Detections, scale: tuple[float, float], label_names: Sequence[str]
+) -> PictureFeatures:
+    """The first of the pictures that an extractor looked at, in full precision; `scale` as in `pack`."""
+    found = detections.to("cpu")
+    record = {name: tensor[0].numpy() for name, tensor in found.tensors().items()}
+    record["boxes"] = record["boxes"] * np.array([*scale, *scale], dtype=np.float32)
+    return PictureFeatures(record["mask"], _regions(record, label_names), record["features"])
 
 
-def _box(edges: npt.NDArray[np.floating]) -> Box | None:
+def _regions(record: Records, label_names: Sequence[str]) -> list[Region]:
+    """The real regions of one picture's record, their labels in words."""
+    boxes, labels, confidence = record["boxes"], record["labels"], record["confidence"]
+    return [
+        Region(
+            box=_box(boxes[row]),
+            label=label_names[labels[row]] if 0 <= labels[row] < len(label_names) else REGION,
+            confidence=None if np.isnan(confidence[row]) else float(confidence[row]),
+        )
+        for row in np.flatnonzero(record["mask"])
+    ]
+
+
+def _box(edges: npt.NDArray[np.floating]) -> Edges | None:
     if np.isnan(edges).any():
         return None
     x1, y1, x2, y2 = (round(float(edge), 1) for edge in edges)
     return x1, y1, x2, y2
 
 
-def found_in(detections: Detections, names: Sequence[str], scale: tuple[float, float]) -> Found:
-    """The first picture of `detections`; `scale` (x, y) takes its boxes to the upright picture's full size."""
-    mask = detections.mask[0].cpu().numpy()
-    boxes = detections.boxes[0].cpu().numpy() * np.array([*scale, *scale], dtype=np.float32)
-    labels, confidence = detections.labels[0].cpu().numpy(), detections.confidence[0].cpu().numpy()
-    regions = listed(boxes, labels, confidence, mask, names)
-    return Found(mask, regions, detections.features[0].cpu().numpy())
-
-
-class StoredRegions:
+class RegionStore:
     """Reads the region records that a worker writes; opened at the first need, since they may not exist yet."""
 
     def __init__(self, folder: Path, extractor: Extractor) -> None:
         self._folder = folder
-        self._layout = region_layout(extractor.num_regions, extractor.feature_dim)
-        self._names = extractor.labels
+        self._layout = RecordLayout.of(extractor)
+        self._label_names = extractor.labels
         self._opening = threading.Lock()
         self._slab: Slab | None = None
+
+    def features(self, slot: int) -> PictureFeatures:
+        """Everything stored for the picture at `slot`."""
+        record = self._record(slot, ["features", *DESCRIPTION])
+        return PictureFeatures(record["mask"], _regions(record, self._label_names), record["features"])
+
+    def regions(self, slot: int) -> PictureRegions:
+        """The regions of the picture at `slot`, without reading its features."""
+        record = self._record(slot, DESCRIPTION)
+        return PictureRegions(record["mask"], _regions(record, self._label_names))
+
+    def _record(self, slot: int, fields: Sequence[str]) -> Records:
+        return {name: rows[0] for name, rows in self._opened().read([slot], fields=fields).items()}
 
     def _opened(self) -> Slab:
         with self._opening:
             if self._slab is None:
-                self._slab = Slab.open(self._folder, self._layout, write=False)
+                self._slab = self._layout.open(self._folder, write=False)
             return self._slab
-
-    def found(self, slot: int) -> Found:
-        """Everything stored for the picture at `slot`."""
-        record = self._record(slot, ["features", *SEEN])
-        return Found(record["mask"], self._listed(record), record["features"])
-
-    def seen(self, slot: int) -> Seen:
-        """Its regions alone, without reading the features."""
-        record = self._record(slot, SEEN)
-        return Seen(record["mask"], self._listed(record))
-
-    def _record(self, slot: int, fields: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-        return {name: rows[0] for name, rows in self._opened().read([slot], fields=fields).items()}
-
-    def _listed(self, record: dict[str, npt.NDArray[Any]]) -> list[Region]:
-        boxes, labels, confidence, mask = (record[name] for name in SEEN)
-        return listed(boxes, labels, confidence, mask, self._names)
 
     def close(self) -> None:
         """Close the file."""

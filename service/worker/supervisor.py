@@ -6,17 +6,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from service import PACKAGES_FOLDER
 from service.settings import PREFIX, Settings
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 LASTED_S = 60.0  # a process that lived this long did not fail at its start
 POLITE_S = 30.0  # a worker told to end finishes the batch in hand
 
-PACKAGES = str(Path(__file__).parent.parent.parent)
 
 log = logging.getLogger(__name__)
 
@@ -106,5 +105,5 @@ def worker_environment(settings: Settings) -> dict[str, str]:
             text = ",".join(value) if isinstance(value, list) else str(value)
             environment[PREFIX + name.upper()] = text
     # -P keeps the current folder from being imported from; this one is where the program itself was found.
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGES_FOLDER), os.environ.get("PYTHONPATH")]))
     return environment

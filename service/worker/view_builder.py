@@ -1,6 +1,7 @@
-"""Views follow the region slab and the catalog by sequence number, from wherever they are."""
+"""View builders: views follow the region slab and the catalog by sequence number, from wherever they are."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from models.matching.matcher import Matcher
 ROWS_AT_ONCE = 128
 UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot
 
+log = logging.getLogger(__name__)
 
-class KeptView:
-    """A model and the view that a worker keeps for it."""
+
+class ViewBuilder:
+    """Extends the view of one model."""
 
     def __init__(self, matcher: Matcher, folder: Path, extractor: Extractor) -> None:
         """Open or create the view; ValueError when the model reads the features of another extractor."""
@@ -59,13 +62,13 @@ class KeptView:
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
         rows, embeddings = self._matcher.encode_regions(regions)
         self._writer.add_images(
-            slots.start, {name: _stored(tensor) for name, tensor in rows.tensors().items()}, _finite(embeddings)
+            slots.start, {name: _as_stored(tensor) for name, tensor in rows.tensors().items()}, _finite(embeddings)
         )
 
     def _add_captions(self, slots: range, catalog: Catalog) -> None:
         words, embeddings = self._encoded([caption.text for caption in catalog.captions_at(slots)])
         lengths = words.mask.sum(1).tolist()
-        vectors = _stored(words.vectors)
+        vectors = _as_stored(words.vectors)
         records = [vectors[row, :length] for row, length in enumerate(lengths)]
         self._writer.add_captions(slots.start, records, _finite(embeddings))
 
@@ -87,8 +90,52 @@ class KeptView:
         self._writer.close()
 
 
-def _stored(tensor: Tensor) -> npt.NDArray[Any]:
-    """As a view keeps it: vectors in fp16, one number a row in fp32, bool as it is."""
+class ViewBuilders:
+    """The builders of a worker: of the models that settings name, and of others once their views are requested."""
+
+    def __init__(
+        self,
+        matchers: Iterable[Matcher],
+        on_request: Iterable[Matcher],
+        folder_of: Callable[[str], Path],
+        extractor: Extractor,
+    ) -> None:
+        """`folder_of` gives the view's folder for a model's digest. ValueError as ViewBuilder raises it."""
+        self._folder_of, self._extractor = folder_of, extractor
+        self._builders: dict[str, ViewBuilder] = {}
+        self._waiting = {matcher.digest: matcher for matcher in on_request}
+        try:
+            for matcher in matchers:
+                self._open(matcher)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, matcher: Matcher) -> None:
+        self._waiting.pop(matcher.digest, None)
+        if matcher.digest not in self._builders:
+            folder = self._folder_of(matcher.digest)
+            self._builders[matcher.digest] = ViewBuilder(matcher, folder, self._extractor)
+
+    def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
+        """Take the next rows into every view; False when there were none."""
+        if self._waiting:
+            for digest in catalog.requested_views() & self._waiting.keys():
+                matcher = self._waiting[digest]
+                log.info("the view of %s is built from now on, as was asked for", matcher.name)
+                self._open(matcher)
+        # Every view takes its turn before the next batch, so that what is ingested is soon found.
+        advanced = [builder.catch_up(catalog, slab) for builder in self._builders.values()]
+        return any(advanced)
+
+    def close(self) -> None:
+        """Close the files."""
+        for builder in self._builders.values():
+            builder.close()
+
+
+def _as_stored(tensor: Tensor) -> npt.NDArray[Any]:
+    """Vectors in fp16, one number a row in fp32, bool as it is."""
     single = tensor.dim() == 1
     array: npt.NDArray[Any] = (tensor.half() if tensor.is_floating_point() and not single else tensor).cpu().numpy()
     return array

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Tells the worker of a job. This one need not: a worker without Redis looks by itself."""
+    """Tells the worker of a new job. This one does nothing: a worker without Redis looks by itself."""
 
     def wake(self, job_id: str) -> None:
         """There is a new job. Never raises; blocks for a moment at most."""
@@ -31,25 +31,25 @@ class Notifier:
 
 
 class RedisNotifier(Notifier):
-    """Through a Redis stream."""
+    """Tells the worker through a Redis stream."""
 
     def __init__(self, url: str) -> None:
         self._redis = _connect(url, ANSWER_S)
 
     def wake(self, job_id: str) -> None:
-        """See Notifier."""
+        """Add the job to the stream; a Redis that does not answer is logged."""
         try:
             self._redis.xadd(STREAM, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
         except redis.RedisError as error:
             log.warning("no wake-up for job %s, the worker will find it by itself: %s", job_id, error)
 
     def close(self) -> None:
-        """See Notifier."""
+        """Close the connection."""
         self._redis.close()
 
 
 class Wakeups(Protocol):
-    """The worker's side: when to look into the catalog."""
+    """Tells the worker when to look into the catalog."""
 
     def wait(self, stop: threading.Event) -> None:
         """Return when there may be work, when `stop` is set, and in any case after about a second."""
@@ -69,7 +69,7 @@ class Polling:
         self._seen = -1  # the first look is always worth it
 
     def wait(self, stop: threading.Event) -> None:
-        """See Wakeups."""
+        """Return as soon as the catalog has changed, or after SWEEP_S."""
         end = time.monotonic() + SWEEP_S
         # What changes after this version is read is found by the next wait, so nothing falls between.
         while (version := self._catalog.version()) == self._seen and time.monotonic() < end:
@@ -78,10 +78,10 @@ class Polling:
         self._seen = version
 
     def acknowledge(self) -> None:
-        """See Wakeups."""
+        """Nothing is kept of a wake-up."""
 
     def close(self) -> None:
-        """See Wakeups."""
+        """Nothing is held open."""
 
 
 class RedisWakeups:
@@ -94,7 +94,7 @@ class RedisWakeups:
         self._away = False
 
     def wait(self, stop: threading.Event) -> None:
-        """See Wakeups."""
+        """Return when the stream has an entry, or after SWEEP_S."""
         try:
             self._read()
         except redis.ResponseError as error:
@@ -129,7 +129,7 @@ class RedisWakeups:
         self._next = "0"
 
     def acknowledge(self) -> None:
-        """See Wakeups."""
+        """Acknowledge what was delivered before the work that is done now."""
         if not self._delivered:
             return
         try:
@@ -139,17 +139,17 @@ class RedisWakeups:
         self._delivered.clear()
 
     def close(self) -> None:
-        """See Wakeups."""
+        """Close the connection."""
         self._redis.close()
 
 
 def open_notifier(redis_url: str | None) -> Notifier:
-    """The web side's end."""
+    """A notifier for the web side."""
     return Notifier() if redis_url is None else RedisNotifier(redis_url)
 
 
 def open_wakeups(redis_url: str | None, catalog: Catalog) -> Wakeups:
-    """The worker's end."""
+    """Wake-ups for the worker."""
     return Polling(catalog) if redis_url is None else RedisWakeups(redis_url)
 
 

@@ -1,4 +1,4 @@
-"""The only writer: takes queued pictures, finds their regions, commits them, and keeps the views up.
+"""The worker, the only writer: takes queued pictures, finds their regions, commits them, and keeps the views up.
 
 Order of a batch: thumbnails, region records (fsync), one catalog transaction, views. Whatever a kill leaves
 behind it is either committed or done again; nothing else has to be put right.
@@ -7,28 +7,25 @@ behind it is either committed or done again; nothing else has to be put right.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from index.catalog import Catalog
-from index.records import Picture, Ready
+from index.records import DetectedPicture, QueuedPicture
 from index.slab import Slab
-from models.extractors.base import Detections, Extractor
-from service.media.decode_pool import Decoded, DecodeFailed, DecodePool
+from models.extractors.base import Extractor
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
-from service.worker.view_builder import KeptView
+from service.storage.region_records import Records, pack
+from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
 MAX_ATTEMPTS = 3
 BEAT_S = 5.0
 ROLE = "worker"
 
-Records = Mapping[str, npt.NDArray[Any]]
 log = logging.getLogger(__name__)
 
 
@@ -42,7 +39,7 @@ class Worker:
         originals: Originals,
         slab: Slab,
         extractor: Extractor,
-        views: Sequence[KeptView],
+        views: ViewBuilders,
         pool: DecodePool,
         batch: int,
         clock: Callable[[], float] = time.time,
@@ -50,7 +47,7 @@ class Worker:
         self._catalog, self._originals, self._slab = catalog, originals, slab
         self._extractor, self._views, self._pool = extractor, views, pool
         self._batch, self._clock = batch, clock
-        self._ahead: dict[str, Future[Decoded]] = {}
+        self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
@@ -66,9 +63,8 @@ class Worker:
         pictures = self._catalog.queued(2 * self._batch)
         self._decode_ahead(pictures)
         self._ingest(pictures[: self._batch])
-        # Every view takes its turn before the next batch, so that what is ingested is soon found.
-        advanced = [view.catch_up(self._catalog, self._slab) for view in self._views]
-        return bool(pictures) or any(advanced)
+        advanced = self._views.catch_up(self._catalog, self._slab)
+        return bool(pictures) or advanced
 
     def _beat(self) -> None:
         now = self._clock()
@@ -76,7 +72,7 @@ class Worker:
             self._catalog.heartbeat(ROLE, now)
             self._beaten = now
 
-    def _decode_ahead(self, pictures: Sequence[Picture]) -> None:
+    def _decode_ahead(self, pictures: Sequence[QueuedPicture]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
         wanted = {picture.image_id for picture in pictures}
         for image_id in self._ahead.keys() - wanted:  # deleted meanwhile
@@ -87,8 +83,8 @@ class Worker:
                 thumbnail = self._originals.thumbnail(picture.image_id)
                 self._ahead[picture.image_id] = self._pool.submit(path, thumbnail)
 
-    def _ingest(self, batch: Sequence[Picture]) -> None:
-        decoded: list[tuple[Picture, Decoded]] = []
+    def _ingest(self, batch: Sequence[QueuedPicture]) -> None:
+        decoded: list[tuple[QueuedPicture, DecodedPicture]] = []
         for picture in batch:
             try:
                 decoded.append((picture, self._ahead.pop(picture.image_id).result()))
@@ -98,16 +94,16 @@ class Worker:
             self._commit(part, records)
 
     def _detected(
-        self, decoded: Sequence[tuple[Picture, Decoded]]
-    ) -> Iterator[tuple[Sequence[tuple[Picture, Decoded]], Records]]:
+        self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]
+    ) -> Iterator[tuple[Sequence[tuple[QueuedPicture, DecodedPicture]], Records]]:
         """The region records of the pictures, together or, when one of them spoils it, one by one."""
         if not decoded:
             return
         try:
-            records = region_records(self._extractor, [one for _, one in decoded])
+            records = packed_records(self._extractor, [one for _, one in decoded])
         except torch.AcceleratorError:
             raise  # the device is lost to this process and no picture is to blame: the next one starts afresh
-        except Exception as error:  # the worker's door: one picture never stops the queue
+        except Exception as error:  # whatever it is, one picture never stops the queue
             log.exception("detection failed for %s", ", ".join(picture.image_id for picture, _ in decoded))
             if len(decoded) == 1:
                 self._failed(decoded[0][0], f"Finding regions failed: {error}", final=False)
@@ -118,12 +114,12 @@ class Worker:
         for one in decoded:
             yield from self._detected([one])
 
-    def _commit(self, part: Sequence[tuple[Picture, Decoded]], records: Records) -> None:
+    def _commit(self, part: Sequence[tuple[QueuedPicture, DecodedPicture]], records: Records) -> None:
         first = self._catalog.num_slots()
         self._slab.append(first, records)
         self._catalog.commit(
             [
-                Ready(
+                DetectedPicture(
                     image_id=picture.image_id,
                     slot=slot,
                     width=decoded.width,
@@ -135,25 +131,14 @@ class Worker:
             ]
         )
 
-    def _failed(self, picture: Picture, reason: str, final: bool) -> None:
-        attempts = self._catalog.tried(picture.image_id, reason)
+    def _failed(self, picture: QueuedPicture, reason: str, final: bool) -> None:
+        attempts = self._catalog.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
         if final or attempts >= MAX_ATTEMPTS:
             self._catalog.set_aside(picture.image_id, reason, self._clock())
 
 
-def region_records(extractor: Extractor, decoded: Sequence[Decoded]) -> Records:
-    """What the slab keeps of each picture; ValueError for features that are not numbers in fp16."""
-    found: Detections = extractor.extract([one.picture for one in decoded]).to("cpu")
-    features = found.features.half().numpy()
-    if not np.isfinite(features).all():
-        raise ValueError("the detector gave features that are not finite")
-    scales = [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded]
-    scale = np.array([[x, y, x, y] for x, y in scales], dtype=np.float32)
-    return {
-        "features": features,
-        "boxes": found.boxes.float().numpy() * scale[:, None],
-        "labels": found.labels.numpy().astype(np.int16),
-        "confidence": found.confidence.float().numpy(),
-        "mask": found.mask.numpy(),
-    }
+def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> Records:
+    """The region records of decoded pictures; ValueError for features that are not finite."""
+    detections = extractor.extract([one.picture for one in decoded])
+    return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])

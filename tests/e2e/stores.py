@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.slab import Slab
 from index.view import View
-from service.storage.region_records import region_layout
+from service.storage.region_records import RecordLayout
 
 NUM_REGIONS, FEATURE_DIM = 36, 1280  # of the shipped detector
 
@@ -21,7 +20,7 @@ def assert_whole(data: Path, accepted: set[str]) -> None:
     originals = [path.stem for path in (data / "originals").rglob("*") if path.is_file()]
     assert sorted(originals) == sorted(accepted)
     for folder in (data / "views").iterdir():
-        view = View.open(folder)
+        view = View(folder).snapshot()
         assert view.counts.images == len(accepted)
         assert view.counts.captions == catalog.num_caption_slots()
     catalog.close()
@@ -30,6 +29,6 @@ def assert_whole(data: Path, accepted: set[str]) -> None:
 
 def assert_records_check(folder: Path, count: int) -> None:
     """The first `count` records of a slab are what was written."""
-    slab = Slab.open(folder, region_layout(NUM_REGIONS, FEATURE_DIM), write=False)
+    slab = RecordLayout(NUM_REGIONS, FEATURE_DIM).open(folder, write=False)
     for row in range(count):
         slab.check(row)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.datasets.feature_store import Features, open_features
+from models.datasets.feature_store import ExtractedFeatures, open_features
 from tests.e2e.stack import REGARD, Stack, until
 
 pytestmark = [pytest.mark.timeout(2000), pytest.mark.realdata]
@@ -21,7 +21,7 @@ RECIPE = {
 }
 
 
-def sentences(found: Features, row: int) -> list[str]:
+def sentences(found: ExtractedFeatures, row: int) -> list[str]:
     """What a picture's regions are called, in four orders."""
     names = list(dict.fromkeys(found.label_names[label] for label in found.labels[row]))[:6]
     return [" ".join(random.Random(seed).sample(names, len(names))) for seed in range(4)]

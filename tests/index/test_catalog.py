@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from index.catalog import Catalog
-from index.records import Failure, JobStatus, Ready
+from index.records import DetectedPicture, Failure, JobStatus
 from tests.support.catalogs import make_ready, picture
 
 
@@ -27,7 +27,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
     assert catalog.job(job) == JobStatus(job_id=job, state="queued", total=1, done=0, failed=0, failures=())
     assert [waiting.image_id for waiting in catalog.queued(10)] == ["a"]
     assert (catalog.num_slots(), catalog.num_caption_slots()) == (0, 0)
-    catalog.commit([Ready(image_id="a", slot=0, width=640, height=480, extractor="d1", taken_at=9.0)])
+    catalog.commit([DetectedPicture(image_id="a", slot=0, width=640, height=480, extractor="d1", taken_at=9.0)])
     image = catalog.image("a")
     assert image is not None
     assert (image.state, image.slot, image.width, image.height, image.extractor) == ("ready", 0, 640, 480, "d1")
@@ -42,7 +42,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
 
 def test_a_date_from_the_file_counts_where_none_was_given(catalog: Catalog) -> None:
     catalog.accept([picture("a")], now=0.0)
-    catalog.commit([Ready(image_id="a", slot=0, width=1, height=1, extractor="d1", taken_at=9.0)])
+    catalog.commit([DetectedPicture(image_id="a", slot=0, width=1, height=1, extractor="d1", taken_at=9.0)])
     assert [image.taken_at for image in catalog.list_images(None, 9)] == [9.0]
 
 
@@ -83,7 +83,7 @@ def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:
 
 def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catalog: Catalog) -> None:
     job = catalog.accept([picture("a"), picture("b")], now=1.0)
-    assert [catalog.tried("a", "no JPEG") for _ in range(2)] == [1, 2]
+    assert [catalog.count_attempt("a", "no JPEG") for _ in range(2)] == [1, 2]
     assert [one.attempts for one in catalog.queued(1)] == [2]
     status = catalog.job(job)
     assert status is not None
@@ -92,7 +92,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     failure = Failure(image_id="a", filename="a.jpg", reason="really no JPEG", attempts=2)
     assert catalog.failures() == [failure]
     assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
-    assert catalog.known(["a", "b", "c"]) == {"b"}
+    assert catalog.known_ids(["a", "b", "c"]) == {"b"}
     make_ready(catalog, "b")
     status = catalog.job(job)
     assert status is not None
@@ -113,7 +113,7 @@ def test_only_a_queued_picture_is_set_aside(catalog: Catalog) -> None:
         catalog.set_aside(name, "too late", now=3.0)
     assert catalog.failures() == []
     with pytest.raises(KeyError):
-        catalog.tried("none", "?")
+        catalog.count_attempt("none", "?")
 
 
 def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(catalog: Catalog) -> None:
@@ -130,7 +130,7 @@ def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(ca
     image = catalog.image("b")
     assert image is not None
     assert (image.state, image.deleted_at) == ("deleted", 2.0)
-    assert catalog.known(["a", "b"]) == {"a"}
+    assert catalog.known_ids(["a", "b"]) == {"a"}
 
     job = catalog.accept([picture("b", captions=["more"])], now=4.0)
     status = catalog.job(job)
@@ -172,7 +172,7 @@ def test_a_commit_that_leaves_a_gap_changes_nothing(
     make_ready(catalog, "a")
     before = catalog.version()
     ready = [
-        Ready(image_id=name, slot=slot, width=1, height=1, extractor="d")
+        DetectedPicture(image_id=name, slot=slot, width=1, height=1, extractor="d")
         for name, slot in zip(names, slots, strict=True)
     ]
     with pytest.raises(ValueError, match=words):

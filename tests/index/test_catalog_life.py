@@ -85,7 +85,9 @@ class Living(RuleBasedStateMachine):
             np.testing.assert_array_equal(side.visible_captions(), np.array(heard, np.bool_))
             placed = side.captions_at(range(len(self.caption_slots)))
             assert [(one.image_id, one.text) for one in placed] == self.caption_slots
-            assert side.known("abcd") == {name for name, state in self.state.items() if state in ("queued", "ready")}
+            assert side.known_ids("abcd") == {
+                name for name, state in self.state.items() if state in ("queued", "ready")
+            }
 
     @rule()
     def version_follows(self) -> None:

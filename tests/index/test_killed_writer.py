@@ -53,9 +53,10 @@ def check(data_dir: Path, reader: Catalog, view: View | None, said: dict[str, in
     np.testing.assert_array_equal(regions.field("features", 0, committed), regions_of(numbers)["features"])
     if view is not None:
         view.refresh()
-        assert view.counts.images <= committed
-        assert view.counts.captions <= len(heard)
-        views.check(view, *view.counts)
+        snapshot = view.snapshot()
+        assert snapshot.counts.images <= committed
+        assert snapshot.counts.captions <= len(heard)
+        views.check(snapshot, *snapshot.counts)
 
 
 def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
@@ -64,13 +65,13 @@ def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
     said: dict[str, int] = {}
     for _ in range(KILLS):
         said |= killed_writer(tmp_path, seconds=random.random() * 0.15)
-        view = view or View.open(tmp_path / "view")
+        view = view or View(tmp_path / "view")
         check(tmp_path, reader, view, said)
     with WriterLock(tmp_path):
         writer = ViewWriter(tmp_path / "view", **views.ABOUT)
         catch_up(reader, writer)
     assert view is not None
     view.refresh()
-    views.check(view, reader.num_slots(), reader.num_caption_slots())
+    views.check(view.snapshot(), reader.num_slots(), reader.num_caption_slots())
     assert reader.num_slots() > KILLS
     reader.close()

@@ -62,11 +62,13 @@ def test_what_a_view_published_is_there_after_a_power_cut(disk: Disk, tmp_path: 
     writer = ViewWriter(disk.folder / "views" / "model", **views.ABOUT)
     for number in range(4):
         writer.add_images(number, *views.images(number, number + 1))
-        views.check(View.open(disk.left(tmp_path / f"one-{number}") / "views" / "model"), number + 1, 2 * number)
+        views.check(View(disk.left(tmp_path / f"one-{number}") / "views" / "model").snapshot(), number + 1, 2 * number)
         writer.add_captions(2 * number, *views.captions(2 * number, 2 * number + 2))
-        views.check(View.open(disk.left(tmp_path / f"two-{number}") / "views" / "model"), number + 1, 2 * number + 2)
+        views.check(
+            View(disk.left(tmp_path / f"two-{number}") / "views" / "model").snapshot(), number + 1, 2 * number + 2
+        )
     writer.cut_back(2, 3)
-    views.check(View.open(disk.left(tmp_path / "cut") / "views" / "model"), 2, 3)
+    views.check(View(disk.left(tmp_path / "cut") / "views" / "model").snapshot(), 2, 3)
 
 
 @pytest.mark.parametrize("moment", ["fsync", "rename"])

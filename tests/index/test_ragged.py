@@ -47,7 +47,7 @@ def test_the_last_append_wins_from_its_row_on(
         expected = expected[:at] + new
         for side in (slab, reader):
             same(side.read(range(len(expected))), expected)
-            assert side.sound_length(len(expected)) == len(expected)
+            assert side.valid_prefix(len(expected)) == len(expected)
 
 
 def test_rows_come_in_any_order_and_are_copies(tmp_path: Path) -> None:
@@ -80,24 +80,24 @@ def test_what_is_left_of_a_damaged_tail(tmp_path: Path) -> None:
     with (tmp_path / "words.bin").open("r+b") as file:
         file.seek(7 * record)
         file.write(bytes(3 * record))
-    assert slab.sound_length(10) == 7
+    assert slab.valid_prefix(10) == 7
     with pytest.raises(Corrupt, match="words of row 8"):
         slab.check(8)
     cut(tmp_path / "words.bin", 4 * record + 10)
     reader = RaggedSlab.open(tmp_path, WIDTH, write=False)
-    assert reader.sound_length(10) == 4
+    assert reader.valid_prefix(10) == 4
     with pytest.raises(Corrupt, match="past the end"):
         reader.check(4)
     cut(tmp_path / "records.bin", 64)
     assert len(slab) == 0
-    assert slab.sound_length(10) == 0
+    assert slab.valid_prefix(10) == 0
 
 
 def test_words_lost_behind_a_count_are_written_again(tmp_path: Path) -> None:
     slab = RaggedSlab.open(tmp_path, WIDTH, write=True)
     slab.append(0, arrays([3, 5, 2], seed=1))
     cut(tmp_path / "words.bin", 70)
-    left = slab.sound_length(3)
+    left = slab.valid_prefix(3)
     assert left == 1
     again = arrays([4, 4], seed=2)
     slab.append(left, again)

@@ -47,7 +47,7 @@ class Growing(RuleBasedStateMachine):
         self.ivf_from = ivf_from
         self.rows = np.empty((0, DIM), np.float32)
         self.allowed = np.empty(0, np.bool_)
-        self.shortlist = Shortlist.empty(DIM, ivf_from=ivf_from)
+        self.shortlist = Shortlist(DIM, ivf_from=ivf_from)
         self.published: list[tuple[Shortlist, int]] = []
 
     @rule(count=st.integers(0, 40), seed=st.integers(0, 2**32 - 1))
@@ -63,7 +63,7 @@ class Growing(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.shortlist = Shortlist.empty(DIM, ivf_from=self.ivf_from).extended(self.rows)
+        self.shortlist = Shortlist(DIM, ivf_from=self.ivf_from).extended(self.rows)
 
     @rule(num_queries=st.sampled_from([1, 3, 30]), k=st.integers(1, 60), seed=st.integers(0, 2**32 - 1))
     def search(self, num_queries: int, k: int, seed: int) -> None:
@@ -90,12 +90,12 @@ TestGrowing = Growing.TestCase
 def test_a_mask_may_be_shorter_or_longer_than_the_shortlist(count: int, mask_length: int, k: int) -> None:
     rows = whole_numbers(count, seed=1)
     allowed = np.random.default_rng(2).random(mask_length) < 0.7
-    check(Shortlist.empty(DIM).extended(rows), rows, whole_numbers(2, seed=3), k, allowed)
+    check(Shortlist(DIM).extended(rows), rows, whole_numbers(2, seed=3), k, allowed)
 
 
 def test_an_empty_shortlist_finds_nothing() -> None:
     for allowed in (None, np.ones(3, np.bool_), np.empty(0, np.bool_)):
-        scores, rows = Shortlist.empty(DIM).search(whole_numbers(2, seed=0), 4, allowed)
+        scores, rows = Shortlist(DIM).search(whole_numbers(2, seed=0), 4, allowed)
         assert (rows == -1).all()
         assert np.isneginf(scores).all()
         assert rows.shape == scores.shape == (2, 4)
@@ -103,7 +103,7 @@ def test_an_empty_shortlist_finds_nothing() -> None:
 
 def test_no_mask_allows_every_row() -> None:
     rows, query = whole_numbers(50, seed=1), whole_numbers(2, seed=2)
-    shortlist = Shortlist.empty(DIM).extended(rows)
+    shortlist = Shortlist(DIM).extended(rows)
     for found, expected in zip(
         shortlist.search(query, 9), shortlist.search(query, 9, np.ones(50, np.bool_)), strict=True
     ):
@@ -111,19 +111,19 @@ def test_no_mask_allows_every_row() -> None:
 
 
 def test_a_small_addition_shares_the_large_part() -> None:
-    main = Shortlist.empty(DIM).extended(whole_numbers(20_000, seed=1))
+    main = Shortlist(DIM).extended(whole_numbers(20_000, seed=1))
     shared = main
     for seed in range(20):
         shared = shared.extended(whole_numbers(8, seed))
-        assert shared._parts[0].index is main._parts[0].index
+        assert shared.parts[0].index is main.parts[0].index
     assert len(shared) == 20_160
 
 
 def test_rows_added_one_by_one_lie_in_few_parts() -> None:
-    shortlist = Shortlist.empty(DIM)
+    shortlist = Shortlist(DIM)
     for row in whole_numbers(3_000, seed=1):
         shortlist = shortlist.extended(row[None])
-        assert len(shortlist._parts) <= 5  # each at least eight times the next
+        assert len(shortlist.parts) <= 5  # each at least eight times the next
 
 
 def test_inverted_lists_find_nearly_what_a_full_search_finds() -> None:
@@ -133,9 +133,9 @@ def test_inverted_lists_find_nearly_what_a_full_search_finds() -> None:
     query, few = rows[:50] + 0.1, np.zeros(6_000, np.bool_)
     few[random.choice(6_000, 300, replace=False)] = True
     flat, lists = (
-        Shortlist.empty(32, ivf_from=size).extended(rows[:4_000]).extended(rows[4_000:]) for size in (10**6, 1_000)
+        Shortlist(32, ivf_from=size).extended(rows[:4_000]).extended(rows[4_000:]) for size in (10**6, 1_000)
     )
-    assert lists._parts[0].trained_on
+    assert lists.parts[0].trained_on
     for allowed, least in ((None, 0.95), (few, 1.0)):  # a narrow filter looks through all lists
         expected, found = (one.search(query, 10, allowed)[1] for one in (flat, lists))
         hits = [len(set(a) & set(b)) for a, b in zip(expected, found, strict=True)]
@@ -146,33 +146,33 @@ def test_inverted_lists_that_hold_nothing_allowed_do_not_end_the_search() -> Non
     rows = np.random.default_rng(6).normal(size=(2_000, DIM)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     far = rows[:, 0] < 0  # half of the rows, in lists that a query along the first axis looks at last
-    shortlist, query = Shortlist.empty(DIM, ivf_from=1).extended(rows), np.eye(1, DIM, dtype=np.float32)
+    shortlist, query = Shortlist(DIM, ivf_from=1).extended(rows), np.eye(1, DIM, dtype=np.float32)
     _, found = shortlist.search(query, 10, far)
     np.testing.assert_array_equal(found[0], np.flatnonzero(far)[np.argsort(-rows[far, 0])[:10]])
 
 
 def test_inverted_lists_are_trained_anew_after_much_growth() -> None:
-    shortlist = Shortlist.empty(DIM, ivf_from=100).extended(whole_numbers(200, seed=1))
+    shortlist = Shortlist(DIM, ivf_from=100).extended(whole_numbers(200, seed=1))
     for seed in range(10):
         shortlist = shortlist.extended(whole_numbers(200, seed))
-    assert 200 < shortlist._parts[0].trained_on <= 2_200
+    assert 200 < shortlist.parts[0].trained_on <= 2_200
 
 
 @pytest.mark.parametrize(("shape", "k"), [((DIM,), 3), ((1, DIM + 1), 3), ((1, DIM), 0)])
 def test_a_query_of_another_shape_is_refused(shape: tuple[int, ...], k: int) -> None:
     with pytest.raises(ValueError, match="a query is"):
-        Shortlist.empty(DIM).search(np.zeros(shape, np.float32), k)
+        Shortlist(DIM).search(np.zeros(shape, np.float32), k)
 
 
 def test_embeddings_of_another_shape_are_refused() -> None:
     for shape in ((DIM,), (2, DIM + 1)):
         with pytest.raises(ValueError, match="embeddings are"):
-            Shortlist.empty(DIM).extended(np.zeros(shape, np.float32))
+            Shortlist(DIM).extended(np.zeros(shape, np.float32))
 
 
 def test_many_threads_search_while_another_extends() -> None:
     rows = np.random.default_rng(5).normal(size=(3_000, DIM)).astype(np.float32)
-    published = [Shortlist.empty(DIM).extended(rows[:100])]
+    published = [Shortlist(DIM).extended(rows[:100])]
 
     def extend() -> None:
         for stop in range(130, 3_001, 70):

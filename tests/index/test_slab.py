@@ -45,7 +45,7 @@ def test_the_last_append_wins_from_its_row_on(
         committed = len(expected["label"])
         for side in (slab, reader):
             same(side.read(range(committed)), expected)
-            assert side.sound_length(committed) == committed
+            assert side.valid_prefix(committed) == committed
 
 
 def test_reading_fills_the_buffers_given_and_only_those(tmp_path: Path) -> None:
@@ -147,15 +147,15 @@ def test_what_is_left_of_a_damaged_tail(tmp_path: Path) -> None:
     slab = Slab.open(tmp_path, LAYOUT, write=True)
     slab.append(0, records(20))
     size = slab.dtype.itemsize
-    assert (slab.sound_length(20), slab.sound_length(7), slab.sound_length(0)) == (20, 7, 0)
+    assert (slab.valid_prefix(20), slab.valid_prefix(7), slab.valid_prefix(0)) == (20, 7, 0)
     damage(slab, 17, bytes(3 * size))  # zeros to the end, as file systems leave after a power cut
-    assert slab.sound_length(20) == 17
+    assert slab.valid_prefix(20) == 17
     damage(slab, 12)
-    assert slab.sound_length(20) == 12
+    assert slab.valid_prefix(20) == 12
     with (slab.folder / "records.bin").open("r+b") as file:
         file.truncate(5 * size + size // 2)
     reader = Slab.open(tmp_path, LAYOUT, write=False)
-    assert (len(reader), reader.sound_length(20)) == (5, 5)
+    assert (len(reader), reader.valid_prefix(20)) == (5, 5)
     with pytest.raises(Corrupt, match="row 5 is missing"):
         reader.check(5)
 
@@ -165,7 +165,7 @@ def test_a_long_damaged_tail_is_followed_to_its_start(tmp_path: Path) -> None:
     count = 3 * TAIL
     slab.append(0, records(count))
     damage(slab, 10, bytes((count - 10) * slab.dtype.itemsize))
-    assert slab.sound_length(count) == 10
+    assert slab.valid_prefix(count) == 10
 
 
 def test_a_torn_record_is_overwritten(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_torn_record_is_overwritten(tmp_path: Path) -> None:
     with (slab.folder / "records.bin").open("r+b") as file:
         file.truncate(2 * slab.dtype.itemsize + 50)
     slab.append(2, records(2, seed=2))
-    assert slab.sound_length(4) == len(slab) == 4
+    assert slab.valid_prefix(4) == len(slab) == 4
     np.testing.assert_array_equal(slab.field("label", 2, 4), records(2, seed=2)["label"])
 
 

@@ -24,7 +24,7 @@ class Following(RuleBasedStateMachine):
         self.temporary = TemporaryDirectory()
         self.folder = Path(self.temporary.name)
         self.writer = build(self.folder, 0, 0)
-        self.reader = View.open(self.folder)
+        self.reader = View(self.folder)
 
     def teardown(self) -> None:
         self.temporary.cleanup()
@@ -50,12 +50,12 @@ class Following(RuleBasedStateMachine):
     @rule()
     def refresh(self) -> None:
         self.reader.refresh()
-        check(self.reader, *self.writer.counts())
+        check(self.reader.snapshot(), *self.writer.counts())
         assert self.reader.refresh() is False
 
     @rule()
     def reopen(self) -> None:
-        check(View.open(self.folder), *self.writer.counts())
+        check(View(self.folder).snapshot(), *self.writer.counts())
 
 
 TestFollowing = Following.TestCase
@@ -64,7 +64,7 @@ TestFollowing.settings = settings(max_examples=20, stateful_step_count=12, deadl
 
 def test_there_is_nothing_to_read_before_a_writer_came(tmp_path: Path) -> None:
     with pytest.raises(NoView, match="no view in"):
-        View.open(tmp_path / "none")
+        View(tmp_path / "none")
 
 
 @pytest.mark.parametrize(("file", "row_bytes"), [("images", 256), ("image_embeddings", 128)])
@@ -78,13 +78,13 @@ def test_a_damaged_tail_of_images_is_cut_back_and_built_again(
     content = stored.read_bytes()
     left = content[: 9 * row_bytes + 10]  # row 9 is torn
     stored.write_bytes(left if damage == "cut" else left.ljust(len(content), b"\0"))
-    early = View.open(tmp_path)  # before the writer repaired it
-    check(early, 9, 5)
+    early = View(tmp_path)  # before the writer repaired it
+    check(early.snapshot(), 9, 5)
     writer = ViewWriter(tmp_path, **ABOUT)
     assert writer.counts() == (9, 5)
     build(tmp_path, 14, 5)
     assert early.refresh()
-    check(early, 14, 5)
+    check(early.snapshot(), 14, 5)
 
 
 @pytest.mark.parametrize("file", ["captions/records.bin", "captions/words.bin", "caption_embeddings/records.bin"])
@@ -97,12 +97,12 @@ def test_a_damaged_tail_of_captions_is_cut_back_and_built_again(tmp_path: Path, 
     assert writer.counts() == (3, 9)
     writer.close()
     build(tmp_path, 3, 12)
-    check(View.open(tmp_path), 3, 12)
+    check(View(tmp_path).snapshot(), 3, 12)
 
 
 def test_records_written_but_never_published_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = build(tmp_path, 4, 4)
-    reader = View.open(tmp_path)
+    reader = View(tmp_path)
 
     def power_cut(_manifest: object, _folder: Path) -> None:
         raise OSError
@@ -113,10 +113,10 @@ def test_records_written_but_never_published_are_overwritten(tmp_path: Path, mon
             writer.add_images(4, *images(90, 95))
     assert writer.counts() == (4, 4)
     assert not reader.refresh()
-    check(reader, 4, 4)
+    check(reader.snapshot(), 4, 4)
     build(tmp_path, 6, 6)
     assert reader.refresh()
-    check(reader, 6, 6)
+    check(reader.snapshot(), 6, 6)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_rows_that_leave_no_whole_view_are_refused(tmp_path: Path, at: int, rows
     for add, (content, _) in ((writer.add_images, images(0, 2)), (writer.add_captions, captions(0, 2))):
         with pytest.raises(ValueError, match=words):
             add(at, content, np.zeros((rows, EMBED), np.float32))  # type: ignore[operator]
-    check(View.open(tmp_path), 2, 2)
+    check(View(tmp_path).snapshot(), 2, 2)
 
 
 def test_an_embedding_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
@@ -136,21 +136,21 @@ def test_an_embedding_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
     embeddings[1, 2] = np.nan
     with pytest.raises(ValueError, match="not finite"):
         ViewWriter(tmp_path, **ABOUT).add_images(0, records, embeddings)
-    assert View.open(tmp_path).counts == (0, 0)
+    assert View(tmp_path).snapshot().counts == (0, 0)
 
 
 def test_what_was_shown_stays_shown_when_the_view_is_removed(tmp_path: Path) -> None:
     build(tmp_path, 2, 1)
-    view = View.open(tmp_path)
+    view = View(tmp_path)
     (tmp_path / NAME).unlink()
     with pytest.raises(NoView):
         view.refresh()
-    check(view, 2, 1)
+    check(view.snapshot(), 2, 1)
 
 
 def test_searching_goes_on_while_rows_come_and_go(tmp_path: Path) -> None:
     writer = build(tmp_path, 3, 3)
-    view = View.open(tmp_path)
+    view = View(tmp_path)
     everything = images(0, 80)[0]["vectors"]
 
     def write() -> None:
@@ -163,18 +163,59 @@ def test_searching_goes_on_while_rows_come_and_go(tmp_path: Path) -> None:
     def read() -> None:
         for _ in range(60):
             view.refresh()
-            _, rows = view.images.search(np.ones((1, EMBED), np.float32), 5)
+            snapshot = view.snapshot()
+            _, rows = snapshot.images.search(np.ones((1, EMBED), np.float32), 5)
             rows = rows[rows >= 0]
-            if rows.max() < view.counts.images:  # else another thread has just seen the cut
-                np.testing.assert_array_equal(view.read_images(rows)["vectors"], everything[rows])
+            np.testing.assert_array_equal(snapshot.read_images(rows)["vectors"], everything[rows])
 
     with ThreadPoolExecutor(4) as pool:
         for task in [pool.submit(write), *(pool.submit(read) for _ in range(3))]:
             task.result()
     view.refresh()
-    assert view.counts == (79, 3)
+    assert view.snapshot().counts == (79, 3)
 
 
 def build_more(writer: ViewWriter, count: int) -> None:
     at = writer.counts().images
     writer.add_images(at, *images(at, count))
+
+
+DISTURBANCES = {
+    "rows are added": lambda writer: build_more(writer, writer.counts().images + 5),
+    "rows are cut back": lambda writer: writer.cut_back(1, 0),
+    "all rows are cut back": lambda writer: writer.cut_back(0, 0),
+    "rows are cut back and written again": lambda writer: (writer.cut_back(1, 0), build_more(writer, 12)),
+}
+
+
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@pytest.mark.parametrize("moment", range(5))
+def test_a_query_sees_one_state_whatever_is_refreshed_between_its_steps(
+    tmp_path: Path, moment: int, disturbance: str
+) -> None:
+    """A query's steps, with a change of the view and a refresh before the step number `moment`."""
+    writer, view = build(tmp_path, 9, 4), View(tmp_path)
+    snapshot = view.snapshot()
+    found: dict[str, object] = {}
+
+    def search() -> None:
+        found["rows"] = snapshot.images.search(np.ones((1, EMBED), np.float32), 9)[1][0]
+
+    steps = [
+        lambda: found.update(counts=snapshot.counts),
+        search,
+        lambda: found.update(records=snapshot.read_images(found["rows"])),  # type: ignore[arg-type]
+        lambda: found.update(words=snapshot.read_captions(range(4))),
+        lambda: found.update(embedding=snapshot.embedding_of(8)),
+    ]
+    for number, step in enumerate(steps):
+        if number == moment:
+            DISTURBANCES[disturbance](writer)
+            assert view.refresh()
+        step()
+    assert found["counts"] == (9, 4)
+    assert sorted(found["rows"]) == list(range(9))  # type: ignore[call-overload]
+    expected, embeddings = images(0, 9)
+    np.testing.assert_array_equal(found["records"]["vectors"], expected["vectors"][found["rows"]])  # type: ignore[index]
+    np.testing.assert_array_equal(found["embedding"], embeddings[8])  # type: ignore[arg-type]
+    assert [len(words) for words in found["words"]] == [len(words) for words in captions(0, 4)[0]]  # type: ignore[attr-defined]

@@ -16,6 +16,8 @@ DOCUMENTS = [path for path in project_files() if path.endswith(".md")]
 # [text](target "title") and ![..](..), not what stands in code.
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+MARKED = re.compile(r"^.*<!--.*-->$", re.MULTILINE)  # lines that a program writes or reads
+LONGEST_LINE = 120
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 
 
@@ -46,6 +48,20 @@ def broken_links(document: Path) -> list[str]:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     assert broken_links(ROOT / document) == []
+
+
+def long_lines(text: str) -> list[int]:
+    """The numbers of lines over 120 characters, besides rows of tables."""
+    lines = enumerate(text.splitlines(), start=1)
+    return [number for number, line in lines if len(line) > LONGEST_LINE and not line.startswith("|")]
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if not path.startswith("models/weights/")])
+def test_lines_can_be_read_in_an_editor(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    if document == "README.md":
+        assert max(map(len, text.splitlines())) <= LONGEST_LINE
+    assert long_lines(MARKED.sub("", text)) == []
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rules of the house: which way imports point, how long a file may be, what no file may name."""
+"""The rules of the house: which package may import which, how long a file may be, what no file may name."""
 
 import ast
 import re
@@ -30,16 +30,54 @@ IN_FUNCTIONS = {
     "service": {"torchvision"},
 }
 
-# Each outside thing has one door: the module, and the files (or folders) that may import it.
-DOORS = {
-    "fastapi": ("service/api/app.py", "service/routes/"),
-    "starlette": ("service/api/app.py", "service/routes/"),
+# What each package inside models/ and service/ may import of its own top folder. Of the others: service may import
+# models and index, neither of them anything. Files that stand beside the packages are packages of their own.
+EVERYTHING = {"*"}
+ROOMS: dict[str, set[str]] = {
+    "models.batches": set(),
+    "models.safe_load": set(),
+    "models.text": {"batches"},
+    "models.rerankers": {"batches"},
+    "models.matching": {"batches", "rerankers", "text"},
+    "models.extractors": {"batches", "safe_load"},
+    "models.datasets": {"batches", "extractors"},
+    "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
+    "models.conversion": {"datasets", "matching", "rerankers", "safe_load", "text"},
+    "models.training": {
+        "batches",
+        "datasets",
+        "evaluation",
+        "extractors",
+        "matching",
+        "rerankers",
+        "safe_load",
+        "text",
+    },
+    "models.bench": {"batches", "rerankers", "training"},
+    "service.errors": set(),
+    "service.model_names": {"errors"},
+    "service.settings": {"errors", "model_names"},
+    "service.model_loading": {"errors", "model_names"},
+    "service.media": {"errors", "settings"},
+    "service.storage": {"errors", "media"},
+    "service.search": {"errors", "storage"},
+    "service.ingest": {"errors", "media", "settings", "storage"},
+    "service.worker": {"errors", "media", "settings", "storage"},
+    "service.api": {"errors", "ingest", "media", "model_loading", "model_names", "search", "settings", "storage"},
+    "service.client": {"api", "errors"},
+    "service.serve": {"api", "settings", "worker"},
+    "service.cli": EVERYTHING,
+}
+
+# Each outside thing has one entrance: the module, and the files (or folders) that may import it.
+ENTRANCES = {
+    "fastapi": ("service/api/",),
+    "starlette": ("service/api/",),
     "redis": ("service/api/cache.py", "service/worker/wakeups.py"),
-    "uvicorn": ("service/cli/main.py", "service/serve.py"),
-    "typer": ("service/cli/main.py", "service/commands/", "service/cli/settings_options.py"),
-    "service.api.app": ("service/cli/main.py", "service/serve.py"),
-    "service.api.routes": ("service/api/app.py", "service/routes/"),
-    "service.cli.main": (),
+    "uvicorn": ("service/serve.py",),
+    "typer": ("service/cli/",),
+    "service.api.app": ("service/serve.py",),
+    "service.api.routes": ("service/api/app.py", "service/api/routes/"),
     "detectron2": ("models/extractors/detectron2.py",),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -80,9 +118,27 @@ def imports(source: str, path: str) -> Iterator[Import]:
     yield from walk(ast.parse(source), inside=False)
 
 
-def wrong_arrows(source: str, path: str) -> list[str]:
-    """What is wrong with the imports of the file `path` (relative, with slashes), in words."""
+def room_of(module: str) -> str:
+    """The package inside a top folder that a module belongs to, such as models.text."""
+    return ".".join(module.split(".")[:2])
+
+
+def rooms(top: str) -> set[str]:
+    """Names of the packages and modules right below a top folder."""
+    return {path.stem for path in (ROOT / top).iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+
+
+def allowed(room: str, module: str) -> bool:
+    """Whether the room may import the module, which belongs to the same top folder."""
+    top, _, name = room_of(module).partition(".")
+    mine = room_of(module) == room or name not in rooms(top)  # what is no room is a name of the folder itself
+    return mine or ROOMS[room] is EVERYTHING or name in ROOMS[room]
+
+
+def forbidden_imports(source: str, path: str) -> list[str]:
+    """The imports of the file `path` (relative, with slashes) that it may not have, in words."""
     package = PurePosixPath(path).parts[0]
+    room = room_of(".".join(PurePosixPath(path).with_suffix("").parts))
     complaints = []
     for one in imports(source, path):
         top = one.module.partition(".")[0]
@@ -93,9 +149,11 @@ def wrong_arrows(source: str, path: str) -> list[str]:
                 complaints.append(f"{where}, which {package} may not")
             elif not one.in_function:
                 complaints.append(f"{where}, which {package} may do inside functions only")
-        for module, doors in DOORS.items():
-            if one.reaches(module) and path != module.replace(".", "/") + ".py" and not path.startswith(doors):
-                complaints.append(f"{where}; only {', '.join(doors) or 'the program itself'} may")
+        if top == package and room in ROOMS and not allowed(room, one.module):
+            complaints.append(f"{where}, which is not among what {room} may import")
+        for module, entrances in ENTRANCES.items():
+            if one.reaches(module) and path != module.replace(".", "/") + ".py" and not path.startswith(entrances):
+                complaints.append(f"{where}; only {', '.join(entrances)} may")
         if top in UNPICKLERS and path != READS_INERT:
             complaints.append(f"{where}; weights and records are never unpickled")
     return complaints
@@ -103,48 +161,113 @@ def wrong_arrows(source: str, path: str) -> list[str]:
 
 @pytest.mark.parametrize("path", python_files("models", "index", "service"))
 def test_imports_point_down(path: str) -> None:
-    assert wrong_arrows((ROOT / path).read_text(encoding="utf-8"), path) == []
+    assert forbidden_imports((ROOT / path).read_text(encoding="utf-8"), path) == []
+
+
+def test_every_package_is_in_the_table() -> None:
+    there = {f"{top}.{name}" for top in ("models", "service") for name in rooms(top) - {"__init__"}}
+    assert there == set(ROOMS)
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
         ("models/rerankers/scan.py", "import index"),
-        ("models/rerankers/scan.py", "def f():\n    from service.search.engine import Search"),
+        ("models/rerankers/scan.py", "def f():\n    from service.search.engine import SearchEngine"),
         ("models/rerankers/scan.py", "from fastapi import FastAPI"),
         ("models/rerankers/scan.py", "import rich.progress"),
+        ("models/rerankers/scan.py", "from models.matching import matcher"),
+        ("models/rerankers/scan.py", "from models import matching"),
+        ("models/batches.py", "def f():\n    import models.text.vocabulary"),
+        ("models/text/vocabulary.py", "from ..rerankers.base import Reranker"),
+        ("models/evaluation/evaluate.py", "from models.training.trainer import Trainer"),
+        ("models/training/trainer.py", "from models.bench import data"),
+        ("models/extractors/grid.py", "if TYPE_CHECKING:\n    from models.datasets.captions import CaptionLine"),
         ("index/slab.py", "import torch"),
         ("index/view.py", "if TYPE_CHECKING:\n    from models.batches import Rows"),
         ("index/view.py", "class A:\n    async def f(self):\n        import service"),
-        ("index/view.py", "from ..models import rows"),
+        ("index/view.py", "from ..models import batches"),
         ("service/search/engine.py", "import fastapi.responses"),
         ("service/search/engine.py", "from starlette import status"),
         ("service/search/engine.py", "from redis.asyncio import Redis"),
-        ("service/search/engine.py", "from .routes import search"),
-        ("service/search/engine.py", "from service import app"),
+        ("service/search/engine.py", "from ..api.routes import search"),
+        ("service/search/engine.py", "from service.api import app"),
+        ("service/search/engine.py", "from service.worker.worker import Worker"),
+        ("service/storage/originals.py", "from service.search.results import RankedPicture"),
+        ("service/api/routes/models.py", "from service.worker.wakeups import open_notifier"),
+        ("service/errors.py", "from service.settings import Settings"),
         ("service/worker/worker.py", "import onnxruntime"),
         ("models/extractors/faster_rcnn.py", "def f():\n    import detectron2"),
         ("models/extractors/detectron2.py", "import detectron2"),
         ("service/worker/worker.py", "import pickle"),
     ],
 )
-def test_a_wrong_arrow_is_found(path: str, source: str) -> None:
-    assert len(wrong_arrows(source, path)) >= 1
+def test_a_forbidden_import_is_found(path: str, source: str) -> None:
+    assert len(forbidden_imports(source, path)) >= 1
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
         ("models/training/trainer.py", "import json, torch.nn\ndef f():\n    import rich.progress"),
+        ("models/training/trainer.py", "from models.evaluation.evaluate import evaluate"),
+        ("models/rerankers/scan.py", "from models.rerankers.base import Reranker\nfrom models import batches"),
         ("index/view.py", "import sqlite3\nimport faiss\nfrom index.slab import Slab\nfrom . import slab"),
-        ("service/api/routes/search.py", "from fastapi import APIRouter\nfrom service.search.engine import Search"),
+        (
+            "service/api/routes/search.py",
+            "from fastapi import APIRouter\nfrom service.search.engine import SearchEngine",
+        ),
         ("service/api/app.py", "from service.api.routes import search"),
         ("service/api/cache.py", "import redis.asyncio"),
+        ("service/cli/main.py", "from service.serve import run_api\nfrom models.matching.matcher import Matcher"),
         ("models/extractors/detectron2.py", "def f():\n    import detectron2.config"),
     ],
 )
-def test_a_right_arrow_is_left_alone(path: str, source: str) -> None:
-    assert wrong_arrows(source, path) == []
+def test_a_permitted_import_is_left_alone(path: str, source: str) -> None:
+    assert forbidden_imports(source, path) == []
+
+
+def files_imported_by(path: str) -> set[str]:
+    """The files of models, index and service that a file imports, at any place in it."""
+    found = set()
+    for one in imports((ROOT / path).read_text(encoding="utf-8"), path):
+        module = one.module
+        while module and not (ROOT / (module.replace(".", "/") + ".py")).is_file():
+            module = module.rpartition(".")[0]
+        if module:
+            found.add(module.replace(".", "/") + ".py")
+    return found - {path}
+
+
+def circles(graph: dict[str, set[str]]) -> list[str]:
+    """The nodes that can be reached from themselves."""
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [*graph[start]]
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += graph.get(node, ())
+        return seen
+
+    return [node for node in graph if node in reachable(node)]
+
+
+def test_no_file_and_no_package_imports_itself_by_way_of_others() -> None:
+    files = {path: files_imported_by(path) for path in python_files("models", "index", "service")}
+    assert circles(files) == []
+    packages: dict[str, set[str]] = {}
+    for path, imported in files.items():
+        room = room_of(path.removesuffix(".py").replace("/", "."))
+        others = {room_of(other.removesuffix(".py").replace("/", ".")) for other in imported}
+        packages.setdefault(room, set()).update(others - {room})
+    assert circles(packages) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("path", python_files("models", "index", "service", "benchmarks"))

@@ -6,8 +6,9 @@ import pytest
 
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
-from service.model_loading import Misconfigured, load_model, load_models
-from service.model_names import served_name
+from service.errors import Misconfigured
+from service.model_loading import load_model, load_models
+from service.model_names import model_name
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import encoded
@@ -39,7 +40,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_model_is_served_under_its_folders_name_or_the_one_given(entry: str, name: str, folders: Path) -> None:
-    assert served_name(entry) == name
+    assert model_name(entry) == name
 
 
 def test_a_folder_whose_name_has_a_plus_or_an_equals_sign_is_one_model(folders: Path) -> None:
@@ -104,5 +105,13 @@ def test_an_ensemble_is_served_by_its_name(folders: Path) -> None:
     problem(web.text("red", model="i2t"), 409, "view-not-built")
     assert problem(web.text("red", model="i2t+scan-t2i-avg"), 404, "unknown-model")["known"] == [PLAIN, "i2t", TOGETHER]
     assert web.request("POST", f"/models/{TOGETHER}/build").json()["state"] == "ready"
-    problem(web.request("POST", "/models/i2t/build"), 409, "view-not-built")
+    assert web.request("POST", "/models/i2t/build").status_code == 202
+    store = Store(store.folder)
+    for _ in range(2):  # asked for once, it is kept up by every later worker
+        kept_up = [loaded.matchers[name] for name in loaded.views]
+        store.drain(matchers=kept_up, on_request=[loaded.matchers["i2t"]])  # type: ignore[arg-type,list-item]
+        i2t = checked(web.text("red green", model="i2t"), 200, TextAnswer)
+        assert len(i2t["results"]) == store.catalog.num_slots()
+        store.accept(encoded(noise(9), "PNG"))
+    store.catalog.close()
     web.close()

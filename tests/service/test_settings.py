@@ -1,11 +1,12 @@
-"""Settings come from REGARD_ variables, refuse what they do not know, and explain themselves."""
+"""Settings come from REGARD_ variables, refuse misspelt ones, and explain themselves."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Settings
+from service.settings import PREFIX, Settings
 
 
 def test_variables_are_read_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,10 +22,75 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -
     assert Settings().redis_url is None
 
 
-def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REGARD_PROT", "9000")
-    with pytest.raises(ValidationError, match="no setting is called REGARD_PROT"):
+@pytest.mark.parametrize(
+    ("misspelt", "right"),
+    [
+        ("REGARD_PROT", "REGARD_PORT"),
+        ("REGARD_HOSTS", "REGARD_HOST"),
+        ("REGARD_MODEL", "REGARD_MODELS"),
+        ("REGARD_DATADIR", "REGARD_DATA_DIR"),
+        ("REGARD_DECODE_TIMEOUT", "REGARD_DECODE_TIMEOUT_S"),
+    ],
+)
+def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch, misspelt: str, right: str) -> None:
+    monkeypatch.setenv(misspelt, "9000")
+    with pytest.raises(ValidationError, match=f"no setting is called {misspelt}; did you mean {right}"):
         Settings()
+
+
+def one_letter_off(name: str) -> Iterator[str]:
+    """Each name with a letter left out, put in, changed, or changed for its neighbour."""
+    letters = name.removeprefix(PREFIX)
+    for place in range(len(letters)):
+        before, letter, after = letters[:place], letters[place], letters[place + 1 :]
+        yield from (PREFIX + before + after, PREFIX + before + "X" + letter + after, PREFIX + before + "X" + after)
+        yield PREFIX + before + after[:1] + letter + after[1:]
+
+
+@pytest.mark.parametrize("setting", Settings.model_fields)
+def test_a_name_one_letter_off_a_setting_is_always_refused(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for misspelt in set(one_letter_off(PREFIX + setting.upper())) - known:
+        with monkeypatch.context() as environment:
+            environment.setenv(misspelt, "1")
+            with pytest.raises(ValidationError, match=f"no setting is called {misspelt}; did you mean"):
+                Settings()
+
+
+def test_what_kubernetes_sets_for_a_service_called_regard_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    links = {
+        "REGARD_SERVICE_HOST": "10.0.0.1",
+        "REGARD_SERVICE_PORT": "8000",
+        "REGARD_SERVICE_PORT_HTTP": "8000",
+        "REGARD_PORT": "tcp://10.0.0.1:8000",
+        "REGARD_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+        "REGARD_PORT_8000_TCP_PROTO": "tcp",
+        "REGARD_PORT_8000_TCP_PORT": "8000",
+        "REGARD_PORT_8000_TCP_ADDR": "10.0.0.1",
+        "REGARD_API_SERVICE_HOST": "10.0.0.2",
+        "REGARD_API_PORT": "tcp://10.0.0.2:8000",
+    }
+    for name, value in links.items():
+        monkeypatch.setenv(name, value)
+    assert Settings().port == 8000
+    assert Settings(port=9000).port == 9000
+    assert not [record for record in caplog.records if "REGARD_TEST" not in record.getMessage()]
+
+
+def test_any_other_unknown_variable_is_ignored_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("REGARD_OF_ANOTHER_PROGRAM", "REGARD_REDIS_PORT"):
+        monkeypatch.setenv(name, "6379")
+    Settings()
+    Settings()
+    told = [record.getMessage() for record in caplog.records if "REGARD_TEST" not in record.getMessage()]
+    assert told == [
+        "the environment variable REGARD_OF_ANOTHER_PROGRAM is no setting of Regard and is ignored",
+        "the environment variable REGARD_REDIS_PORT is no setting of Regard and is ignored",
+    ]
 
 
 def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:

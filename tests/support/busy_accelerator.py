@@ -1,16 +1,16 @@
-"""A batcher whose thread is kept busy for as long as a test wants."""
+"""An accelerator that is kept busy for as long as a test wants."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.api.accelerator import Batcher
+from service.api.accelerator import AcceleratorQueue
 
 PATIENCE_S = 30.0
 
 
 @contextmanager
-def held(batcher: Batcher) -> Iterator[threading.Event]:
+def busy(queue: AcceleratorQueue) -> Iterator[threading.Event]:
     """While inside, the accelerator's thread does nothing; setting the event lets it go on earlier."""
     begun, go = threading.Event(), threading.Event()
 
@@ -18,7 +18,7 @@ def held(batcher: Batcher) -> Iterator[threading.Event]:
         begun.set()
         assert go.wait(PATIENCE_S)
 
-    future = batcher.enqueue(0, wait)
+    future = queue.enqueue(0, wait)
     assert begun.wait(PATIENCE_S)
     try:
         yield go

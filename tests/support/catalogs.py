@@ -3,7 +3,7 @@
 from typing import Any
 
 from index.catalog import Catalog
-from index.records import NewPicture, Ready
+from index.records import DetectedPicture, NewPicture
 
 
 def picture(image_id: str, **said: Any) -> NewPicture:
@@ -18,7 +18,7 @@ def make_ready(catalog: Catalog, *image_ids: str) -> None:
     first = catalog.num_slots()
     catalog.commit(
         [
-            Ready(image_id=image_id, slot=first + place, width=640, height=480, extractor="d1")
+            DetectedPicture(image_id=image_id, slot=first + place, width=640, height=480, extractor="d1")
             for place, image_id in enumerate(image_ids)
         ]
     )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from index.catalog import Catalog
-from models.datasets.feature_collection import Collection, open_collection
+from models.datasets.feature_collection import FeatureCollection, open_collection
 from service.api.services import Loaded, extractor_of
-from service.ingest.import_features import Taken, ingest_features
+from service.ingest.import_features import ImportedBatch, import_features
 from service.settings import Settings
 from service.worker.process import open_worker
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -43,12 +43,12 @@ def jsonl(path: Path, captions: dict[str, list[str]]) -> Path:
     return path
 
 
-def take_in(collection: Collection, data: Path, batch: int = 2) -> list[Taken]:
+def take_in(collection: FeatureCollection, data: Path, batch: int = 2) -> list[ImportedBatch]:
     """What became of each batch."""
-    return list(ingest_features(collection, data, FakeExtractor, batch))
+    return list(import_features(collection, data, FakeExtractor, batch))
 
 
-def totals(taken: list[Taken]) -> tuple[int, int, int]:
+def totals(taken: list[ImportedBatch]) -> tuple[int, int, int]:
     """Accepted, there already, rejected."""
     return (
         sum(one.accepted for one in taken),
@@ -57,7 +57,7 @@ def totals(taken: list[Taken]) -> tuple[int, int, int]:
     )
 
 
-def theirs(folder: Path) -> Collection:
+def theirs(folder: Path) -> FeatureCollection:
     """The pictures of PAIRS in SCAN's layout."""
     return open_collection([scan_layout(folder / "precomp", arrays())], extractor=THEIRS)
 

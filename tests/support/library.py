@@ -4,20 +4,23 @@ import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
 
 from index.catalog import Catalog
-from index.records import NewPicture, Ready, TagValue
-from index.slab import Slab
+from index.records import DetectedPicture, NewPicture, TagValue
 from index.view import ViewWriter
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodeFailed, DecodePool
-from service.search.engine import Search
-from service.search.model_views import Models, Served
+from service.search.engine import SearchEngine
+from service.search.model_views import ModelView, ModelViews
+from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.results import ImageSearchResult, TextSearchResult
+from service.storage.data_dir import DataDir
 from service.storage.originals import Originals
-from service.storage.region_records import StoredRegions, region_layout
+from service.storage.region_records import PictureFeatures, RecordLayout, RegionStore
 from tests.support.fakes import COLOURS, FakeExtractor, FakeMatcher
 
 NOW = 1_700_000_000.0
@@ -40,16 +43,16 @@ NAMES = [f"{left} and {right}" for left, right in itertools.product(COLOURS, rep
 
 
 class Library:
-    """Catalog, region slab and one view in `folder`, with a Search over them."""
+    """Catalog, region slab and one view in `folder`, with a SearchEngine over them."""
 
     def __init__(self, folder: Path, others: Sequence[FakeMatcher] = ()) -> None:
         """`others` are models that are known but have no view."""
         self.folder = folder
         self.extractor, self.matcher = FakeExtractor(), FakeMatcher()
-        self.catalog = Catalog(folder / "catalog.sqlite")
-        layout = region_layout(self.extractor.num_regions, self.extractor.feature_dim)
-        self._slab = Slab.open(folder / "regions", layout, write=True)
-        view = folder / "views" / self.matcher.digest
+        data = DataDir(folder)
+        self.catalog = Catalog(data.catalog)
+        self._slab = RecordLayout.of(self.extractor).open(data.regions, write=True)
+        view = data.view(self.matcher.digest)
         self.writer = ViewWriter(
             view,
             layout=self.matcher.image_layout(self.extractor.num_regions, self.extractor.feature_dim),
@@ -58,11 +61,12 @@ class Library:
             digest=self.matcher.digest,
             extractor=self.extractor.digest,
         )
-        served = [Served(self.matcher.name, self.matcher, view, built=True)]
-        served += [Served(one.name, one, folder / "views" / one.digest, built=False) for one in others]
-        self.models = Models(served)
-        self.regions = StoredRegions(folder / "regions", self.extractor)
-        self.search = Search(self.catalog, self.regions, self.models, self.extractor)
+        views = [ModelView(self.matcher.name, self.matcher, view, maintained=True)]
+        views += [ModelView(one.name, one, data.view(one.digest), maintained=False) for one in others]
+        self.models = ModelViews(views, self.catalog)
+        self.models.refresh()
+        self.regions = RegionStore(data.regions, self.extractor)
+        self.search = SearchEngine(self.catalog, self.regions, self.models, self.extractor)
 
     def add(
         self,
@@ -95,7 +99,7 @@ class Library:
         """Give a queued picture its regions."""
         slot = self.catalog.num_slots()
         self._slab.append(slot, records(self.extractor.extract([picture])))
-        ready = Ready(
+        ready = DetectedPicture(
             image_id=image_id,
             slot=slot,
             width=picture.width,
@@ -117,9 +121,14 @@ class Library:
         self.catch_up()
 
     def catch_up(self) -> None:
+        """Bring the view to what is committed, and what is searched to the view."""
+        self.extend_view()
+        self.models.refresh()
+
+    def extend_view(self) -> None:
         """Bring the view to what is committed."""
         for slot in range(self.writer.counts().images, self.catalog.num_slots()):
-            images, embeddings = self.matcher.encode_regions(self.regions.found(slot).as_batch())
+            images, embeddings = self.matcher.encode_regions(self.regions.features(slot).as_batch())
             arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
             self.writer.add_images(slot, arrays, embeddings.numpy())
         for slot in range(self.writer.counts().captions, self.catalog.num_caption_slots()):
@@ -127,9 +136,26 @@ class Library:
             words, embeddings = self.matcher.encode_sentences([caption.text])
             self.writer.add_captions(slot, [words.vectors[0].numpy()], embeddings.numpy())
 
+    def text(self, query: str, **fields: Any) -> TextSearchResult:
+        """Pictures for a sentence; `fields` are those of a request."""
+        return self.search.text(self.search.begin(self.request(query, **fields)))
+
+    def request(self, query: str, **fields: Any) -> TextSearchRequest:
+        """The request of such a search."""
+        return TextSearchRequest(query=query, **fields)
+
+    def image(self, picture: PictureFeatures, slot: int | None = None, **fields: Any) -> ImageSearchResult[Any]:
+        """Captions for a picture, or pictures like it; `fields` are those of a request."""
+        return self.search.image(self.search.begin(ImageSearchRequest(**fields)), picture, slot)
+
+    @property
+    def version(self) -> str:
+        """The index version that an answer would have now."""
+        return self.search.begin(TextSearchRequest(query="red")).index_version
+
     def close(self) -> None:
         """Close every file."""
-        for part in (*self.models, self.regions, self.writer, self._slab, self.catalog):
+        for part in (self.models, self.regions, self.writer, self._slab, self.catalog):
             part.close()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from index.view import Counts, View, ViewWriter
+from index.view import Counts, Snapshot, ViewWriter
 
 EMBED, WORD = 4, 3
 ABOUT: dict[str, Any] = {
@@ -32,7 +32,7 @@ def images(start: int, stop: int) -> tuple[Records, Floats]:
 
 
 def captions(start: int, stop: int) -> tuple[list[npt.NDArray[np.float16]], Floats]:
-    """Likewise for captions."""
+    """The words and embeddings that caption rows start .. stop have in every test."""
     words = [np.full((1 + row % 5, WORD), row, np.float16) for row in range(start, stop)]
     return words, np.array([[row, 1, 0, 0] for row in range(start, stop)], np.float32).reshape(-1, EMBED)
 
@@ -46,8 +46,8 @@ def build(folder: Path, num_images: int, num_captions: int) -> ViewWriter:
     return writer
 
 
-def check(view: View, num_images: int, num_captions: int) -> None:
-    """The view shows exactly these rows, each as it was written."""
+def check(view: Snapshot, num_images: int, num_captions: int) -> None:
+    """The snapshot has exactly these rows, each as it was written."""
     assert view.counts == Counts(num_images, num_captions) == (len(view.images), len(view.captions))
     records, embeddings = images(0, num_images)
     found = view.read_images(range(num_images))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from index.catalog import Catalog
 from index.lock import WriterLock
-from index.records import NewPicture, Ready
+from index.records import DetectedPicture, NewPicture
 from index.slab import Slab
 from index.view import ViewWriter
 from tests.support import small_views as views
@@ -63,7 +63,7 @@ def work(catalog: Catalog, regions: Slab) -> None:
     at = catalog.num_slots()
     regions.append(at, regions_of([int(picture.image_id) for picture in batch]))
     ready = [
-        Ready(image_id=picture.image_id, slot=at + place, width=9, height=9, extractor="detector-1")
+        DetectedPicture(image_id=picture.image_id, slot=at + place, width=9, height=9, extractor="detector-1")
         for place, picture in enumerate(batch)
     ]
     catalog.commit(ready)

@@ -41,7 +41,8 @@ class Web:
         return self._runner.run(asking())
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """One request's answer."""
+        """One request's answer, by views as fresh as a moment's waiting would make them."""
+        self.services.models.refresh()
         return self.together(lambda client: client.request(method, path, **options))
 
     def get(self, path: str, **query: Any) -> httpx.Response:
@@ -71,7 +72,7 @@ class Api(Web):
         self.library = library
         loaded = Loaded(
             extractor=library.extractor,
-            matchers={served.name: served.matcher for served in library.models},
+            matchers={model.name: model.matcher for model in library.models},
             views=[library.models.default.name],
         )
         super().__init__(Settings(data_dir=library.folder, decode_workers=1, **settings), loaded)

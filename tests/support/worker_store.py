@@ -13,11 +13,11 @@ import torch
 from index.catalog import Catalog
 from index.records import Image, NewPicture
 from index.slab import Slab
-from index.view import View
+from index.view import Snapshot, View
 from models.batches import Regions
 from service.settings import Settings
 from service.storage.originals import Incoming, Originals
-from service.storage.region_records import region_layout
+from service.storage.region_records import RecordLayout
 from service.worker.process import open_worker
 from service.worker.wakeups import Wakeups
 from service.worker.worker import Worker
@@ -73,27 +73,35 @@ class Store:
         extractor: FakeExtractor | None = None,
         matchers: Sequence[FakeMatcher] | None = None,
         batch: int = 3,
+        on_request: Sequence[FakeMatcher] = (),
     ) -> Iterator[tuple[Worker, Wakeups]]:
         matchers = [FakeMatcher()] if matchers is None else matchers
-        with open_worker(self.settings(batch), extractor or FakeExtractor(), matchers) as opened:  # type: ignore[arg-type]
+        settings = self.settings(batch)
+        with open_worker(settings, extractor or FakeExtractor(), matchers, on_request) as opened:  # type: ignore[arg-type]
             yield opened
 
-    def drain(self, extractor: FakeExtractor | None = None, matchers: Sequence[FakeMatcher] | None = None) -> None:
+    def drain(
+        self,
+        extractor: FakeExtractor | None = None,
+        matchers: Sequence[FakeMatcher] | None = None,
+        on_request: Sequence[FakeMatcher] = (),
+    ) -> None:
         """Work until nothing is left to do."""
-        with self.worker(extractor, matchers) as (worker, _):
+        with self.worker(extractor, matchers, on_request=on_request) as (worker, _):
             while worker.run_once():
                 pass
 
     def slab(self) -> Slab:
-        return Slab.open(self.folder / "regions", region_layout(R, D), write=False)
+        return RecordLayout(R, D).open(self.folder / "regions", write=False)
 
     def check(self, pictures: dict[str, PIL.Image.Image], matcher: FakeMatcher | None = None) -> None:
         """Each of these is there once, with the regions and the view rows that it has when made alone."""
         matcher = matcher or FakeMatcher()
         slots = [self.image(image_id).slot for image_id in pictures]
         assert sorted(slots) == list(range(self.catalog.num_slots()))  # type: ignore[type-var]
-        slab, view = self.slab(), View.open(self.folder / "views" / matcher.digest)
-        assert view.counts == (self.catalog.num_slots(), self.catalog.num_caption_slots())
+        slab, view = self.slab(), View(self.folder / "views" / matcher.digest)
+        snapshot = view.snapshot()
+        assert snapshot.counts == (self.catalog.num_slots(), self.catalog.num_caption_slots())
         for slot, picture in zip(slots, pictures.values(), strict=True):
             assert slot is not None
             slab.check(slot)
@@ -104,24 +112,24 @@ class Store:
             encoded_alone, embedding = matcher.encode_regions(
                 Regions(torch.from_numpy(record["features"]).float()[None], alone.mask)
             )
-            kept = view.read_images([slot])
+            kept = snapshot.read_images([slot])
             np.testing.assert_array_equal(kept["vectors"][0], encoded_alone.vectors[0].half().numpy())
-            np.testing.assert_allclose(view.embedding_of(slot), embedding[0].numpy(), atol=1e-6)
-        self._check_captions(view, matcher)
+            np.testing.assert_allclose(snapshot.embedding_of(slot), embedding[0].numpy(), atol=1e-6)
+        self._check_captions(snapshot, matcher)
         slab.close()
         view.close()
 
-    def _check_captions(self, view: View, matcher: FakeMatcher) -> None:
+    def _check_captions(self, snapshot: Snapshot, matcher: FakeMatcher) -> None:
         for caption in self.catalog.captions_at(range(self.catalog.num_caption_slots())):
             assert caption.slot is not None
             words, _ = matcher.encode_sentences([caption.text])
-            kept = view.read_captions([caption.slot])[0]
+            kept = snapshot.read_captions([caption.slot])[0]
             np.testing.assert_array_equal(kept, words.vectors[0].half().numpy())
 
 
 def view_is_whole(store: Store) -> bool:
-    view = View.open(store.folder / "views" / "fake-matcher")
+    view = View(store.folder / "views" / "fake-matcher")
     try:
-        return view.counts == (store.catalog.num_slots(), store.catalog.num_caption_slots())
+        return view.snapshot().counts == (store.catalog.num_slots(), store.catalog.num_caption_slots())
     finally:
         view.close()

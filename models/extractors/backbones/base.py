@@ -1,4 +1,4 @@
-"""Backbones: pixels to maps at strides 8, 16 and 32, from ImageNet weights whose batch norm is folded away."""
+"""Backbones: from pixels to maps at strides 8, 16 and 32, with ImageNet weights whose batch norm is folded away."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ FEATURE_DIM = 1280
 
 
 class Maps(NamedTuple):
-    """Feature maps of a batch of pictures of one size; how many channels each has is the architecture's."""
+    """Feature maps of a batch of pictures of one size; the architecture decides the channels of each."""
 
     stride8: Float[Tensor, "K C8 H W"]
     stride16: Float[Tensor, "K C16 h w"]
@@ -27,22 +27,23 @@ class Maps(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What distinguishes one backbone from another."""
+    """The description of a kind of backbone."""
 
     layers: Callable[[], nn.Sequential]
-    """Untrained, with batch norm; stride-2 convolutions of kernel k padded by (k - 1) // 2 on both sides."""
+    """Builds the untrained layers, with batch norm; convolutions of stride 2 and kernel k are padded by (k - 1) // 2 on
+    both sides."""
     read: Callable[[Path], Mapping[str, Tensor]]
-    """The state of `layers` from a file as it was published."""
+    """Reads the state dict of `layers` from a file as it was published."""
     ends: tuple[int, int]
-    """The layers after which the maps of stride 8 and 16 are taken; that of stride 32 comes before the last layer."""
+    """Numbers of layers up to the maps of stride 8 and 16; that of stride 32 comes before the last layer."""
     channels: tuple[int, int, int]
-    """Of the three maps."""
+    """Channels of the three maps."""
     pixel_scale: float
     """The weights were trained on (value - 127) / pixel_scale."""
 
 
 class Backbone(nn.Module):
-    """Convolutions alone: batch norm, if given, has been folded into them."""
+    """Convolutional layers, and the maps of three strides that they compute."""
 
     def __init__(self, architecture: Architecture, features: nn.Sequential) -> None:
         super().__init__()
@@ -50,8 +51,8 @@ class Backbone(nn.Module):
         self.channels = dict(zip(Maps._fields, architecture.channels, strict=True))
         self.features = features
 
-    def normalised(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K 3 H W"]:
-        """Pixels as the weights were trained on them."""
+    def normalise(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K 3 H W"]:
+        """Pixel values scaled as the weights were trained on them."""
         return (pixels.float() - 127.0) / self.architecture.pixel_scale
 
     def forward(self, pixels: Float[Tensor, "K 3 H W"]) -> Maps:
@@ -62,43 +63,43 @@ class Backbone(nn.Module):
         return Maps(stride8, stride16, self.features[sixteenth:-1](stride16))
 
     def widen(self, stride32: Float[Tensor, "N C H W"]) -> Float[Tensor, "N 1280 H W"]:
-        """The last 1x1 convolution: what ImageNet's classifier averaged."""
+        """The map after the last 1x1 convolution, which ImageNet's classifier averages."""
         wide: Tensor = self.features[-1](stride32)
         return wide
 
     def last_stage(self, stride16: Float[Tensor, "N C H W"]) -> Float[Tensor, "N 1280 h w"]:
-        """From a stride-16 map, or a region cut out of one, to the last map; H and W even."""
+        """The last map, from one of stride 16 or a region cut out of one; H and W are even."""
         wide: Tensor = self.features[self.architecture.ends[1] :](stride16)
         return wide
 
     def save(self, file: Path) -> None:
-        """Writes the weights, fp32, as `read_backbone` reads them."""
+        """Write the weights, as fp32, in a file that `read_backbone` reads."""
         save_file({name: tensor.contiguous().cpu() for name, tensor in self.features.state_dict().items()}, file)
 
 
-def untrained(architecture: Architecture) -> Backbone:
+def untrained_backbone(architecture: Architecture) -> Backbone:
     """A backbone with random weights."""
-    return Backbone(architecture, folded(same_padded(architecture.layers())))
+    return Backbone(architecture, fold_batch_norm(with_same_padding(architecture.layers())))
 
 
 def read_backbone(architecture: Architecture, file: Path) -> Backbone:
-    """A backbone with the weights in `file`: as they were published, or as `Backbone.save` wrote them."""
+    """A backbone with the weights in `file`, as they were published or as `Backbone.save` wrote them."""
     if file.suffix == ".safetensors" and not any(name.endswith("running_mean") for name in load_file(file)):
-        backbone = untrained(architecture)
+        backbone = untrained_backbone(architecture)
         backbone.features.load_state_dict(load_file(file))
         return backbone
-    return Backbone(architecture, folded(read_layers(architecture, file)))
+    return Backbone(architecture, fold_batch_norm(read_layers(architecture, file)))
 
 
 def read_layers(architecture: Architecture, file: Path) -> nn.Sequential:
-    """The layers with batch norm and the published weights in `file`."""
+    """The layers, batch norm included, with the published weights in `file`."""
     layers = architecture.layers()
     layers.load_state_dict(architecture.read(file))
-    return same_padded(layers).eval()
+    return with_same_padding(layers).eval()
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution of stride 2 that pads even sides as TensorFlow does: the odd one of k - 2 cells comes after."""
+    """A convolution of stride 2 that pads even sides as TensorFlow does: of k - 2 cells, the odd one comes after."""
 
     def forward(self, input: Tensor) -> Tensor:
         (height, width) = ((side - 2) // 2 for side in self.kernel_size)
@@ -107,10 +108,10 @@ class SameConv2d(nn.Conv2d):
         return padded
 
 
-def same_padded(layers: nn.Sequential) -> nn.Sequential:
-    """The same layers with TensorFlow's padding at stride 2, as the published weights were trained with."""
+def with_same_padding(layers: nn.Sequential) -> nn.Sequential:
+    """The layers, changed in place: convolutions of stride 2 pad as TensorFlow does, as for the published weights."""
     for parent in [module for module in layers.modules() if isinstance(module, nn.Sequential)]:
-        for place, layer in enumerate(parent):
+        for index, layer in enumerate(parent):
             if isinstance(layer, nn.Conv2d) and layer.stride == (2, 2):
                 kernel = layer.kernel_size[0]
                 same = SameConv2d(
@@ -123,16 +124,16 @@ def same_padded(layers: nn.Sequential) -> nn.Sequential:
                     bias=layer.bias is not None,
                 )
                 same.load_state_dict(layer.state_dict())
-                parent[place] = same
+                parent[index] = same
     return layers
 
 
-def folded(layers: nn.Sequential) -> nn.Sequential:
-    """A copy of the layers with batch norm, as it is in evaluation, folded into the convolutions before it."""
+def fold_batch_norm(layers: nn.Sequential) -> nn.Sequential:
+    """A copy of the layers in which batch norm, as in evaluation, is folded into the convolutions before it."""
     layers = copy.deepcopy(layers).eval()
     for parent in [module for module in layers.modules() if isinstance(module, nn.Sequential)]:
-        for place, (layer, following) in enumerate(zip(list(parent), list(parent)[1:], strict=False)):
+        for index, (layer, following) in enumerate(zip(list(parent), list(parent)[1:], strict=False)):
             if isinstance(layer, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):
-                parent[place] = fuse_conv_bn_eval(layer, following)
-                parent[place + 1] = nn.Identity()
+                parent[index] = fuse_conv_bn_eval(layer, following)
+                parent[index + 1] = nn.Identity()
     return layers

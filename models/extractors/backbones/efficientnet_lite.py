@@ -15,7 +15,7 @@ from torchvision.ops.misc import Conv2dNormActivation
 
 from models.extractors.backbones.base import FEATURE_DIM, Architecture
 
-# Of lite0: blocks, kernel, stride, expansion, channels.
+# Blocks, kernel, stride, expansion and channels of the stages of lite0.
 STAGES = (
     (1, 3, 1, 1, 16),
     (2, 3, 2, 6, 24),
@@ -27,11 +27,11 @@ STAGES = (
 )
 STEM = 32
 CHANNELS_MULTIPLE = 8
-CLASSIFIER = "_fc."  # of the published file
+CLASSIFIER = "_fc."  # in names of the published file
 
 
-class Block(nn.Module):
-    """Widen, convolve each channel alone, narrow; added to what came in where the shapes agree."""
+class InvertedResidual(nn.Module):
+    """Widens, convolves each channel alone and narrows; the input is added where the shapes agree."""
 
     def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -49,29 +49,33 @@ class Block(nn.Module):
 _convolution = partial(Conv2dNormActivation, norm_layer=partial(nn.BatchNorm2d, eps=1e-3), activation_layer=nn.ReLU6)
 
 
-def layers(width: float, depth: float) -> nn.Sequential:
-    """Stem, blocks and the last convolution, one after another."""
+def efficientnet_layers(width: float, depth: float) -> nn.Sequential:
+    """The stem, all blocks and the last convolution, untrained."""
     parts: list[nn.Module] = [_convolution(3, STEM, 3, 2)]
     channels = STEM
-    for place, (repeats, kernel, stride, expansion, out) in enumerate(STAGES):
-        fixed = place in (0, len(STAGES) - 1)
-        for turn in range(repeats if fixed else math.ceil(depth * repeats)):
-            parts.append(Block(channels, scaled(out, width), kernel, 1 if turn else stride, expansion))
-            channels = scaled(out, width)
+    for index, (repeats, kernel, stride, expansion, out) in enumerate(STAGES):
+        is_fixed = index in (0, len(STAGES) - 1)
+        for turn in range(repeats if is_fixed else math.ceil(depth * repeats)):
+            out_channels = scale_channels(out, width)
+            parts.append(InvertedResidual(channels, out_channels, kernel, 1 if turn else stride, expansion))
+            channels = out_channels
     return nn.Sequential(*parts, _convolution(channels, FEATURE_DIM, 1))
 
 
-def scaled(channels: int, width: float) -> int:
+def scale_channels(channels: int, width: float) -> int:
     """The multiple of 8 next to `channels` times `width`, never below nine tenths of it."""
     wanted = channels * width
     near = max(CHANNELS_MULTIPLE, int(wanted + CHANNELS_MULTIPLE / 2) // CHANNELS_MULTIPLE * CHANNELS_MULTIPLE)
     return near if near >= 0.9 * wanted else near + CHANNELS_MULTIPLE
 
 
-def read(empty: nn.Sequential, file: Path) -> Mapping[str, Tensor]:
-    """The published state dict, whose entries come in the order of the layers; ValueError where it is another's."""
+def read_efficientnet(untrained: nn.Sequential, file: Path) -> Mapping[str, Tensor]:
+    """The state dict for `untrained` from a published file, whose entries come in the order of the layers.
+
+    ValueError where they are those of another network.
+    """
     theirs = {name: value for name, value in torch.load(file, weights_only=True).items() if CLASSIFIER not in name}
-    ours = empty.state_dict()
+    ours = untrained.state_dict()
     fits = len(theirs) == len(ours) and all(
         mine.shape == value.shape and name.rpartition(".")[2] == their.rpartition(".")[2]
         for (name, mine), (their, value) in zip(ours.items(), theirs.items(), strict=True)
@@ -81,20 +85,24 @@ def read(empty: nn.Sequential, file: Path) -> Mapping[str, Tensor]:
     return dict(zip(ours, theirs.values(), strict=True))
 
 
-def architecture(width: float, depth: float) -> Architecture:
-    """EfficientNet-Lite of a width and a depth, both as multiples of lite0's."""
+def efficientnet_lite(width: float, depth: float) -> Architecture:
+    """The EfficientNet-Lite of a width and a depth, both as multiples of lite0's."""
     blocks = [
-        repeats if place in (0, len(STAGES) - 1) else math.ceil(depth * repeats)
-        for place, (repeats, *_) in enumerate(STAGES)
+        repeats if index in (0, len(STAGES) - 1) else math.ceil(depth * repeats)
+        for index, (repeats, *_) in enumerate(STAGES)
     ]
     return Architecture(
-        layers=partial(layers, width, depth),
-        read=lambda file: read(layers(width, depth), file),
+        layers=partial(efficientnet_layers, width, depth),
+        read=lambda file: read_efficientnet(efficientnet_layers(width, depth), file),
         ends=(1 + sum(blocks[:3]), 1 + sum(blocks[:5])),
-        channels=(scaled(STAGES[2][4], width), scaled(STAGES[4][4], width), scaled(STAGES[6][4], width)),
+        channels=(
+            scale_channels(STAGES[2][4], width),
+            scale_channels(STAGES[4][4], width),
+            scale_channels(STAGES[6][4], width),
+        ),
         pixel_scale=128.0,
     )
 
 
-EFFICIENTNET_LITE0 = architecture(1.0, 1.0)
-EFFICIENTNET_LITE2 = architecture(1.1, 1.2)
+EFFICIENTNET_LITE0 = efficientnet_lite(1.0, 1.0)
+EFFICIENTNET_LITE2 = efficientnet_lite(1.1, 1.2)

@@ -12,15 +12,17 @@ from models.extractors.backbones.base import Architecture
 PREFIX = "features."
 
 
-def layers() -> nn.Sequential:
-    """torchvision's `features`."""
+def mobilenet_layers() -> nn.Sequential:
+    """The layers under `features` of torchvision's MobileNetV2, untrained."""
     features: nn.Sequential = mobilenet_v2().features
     return features
 
 
-def read(file: Path) -> Mapping[str, Tensor]:
-    """The state of `layers` from a safetensors file with the keys of torchvision's `mobilenet_v2`."""
+def read_mobilenet(file: Path) -> Mapping[str, Tensor]:
+    """The state dict of the layers from a safetensors file with the keys of torchvision's `mobilenet_v2`."""
     return {name.removeprefix(PREFIX): value for name, value in load_file(file).items() if name.startswith(PREFIX)}
 
 
-MOBILENET_V2 = Architecture(layers=layers, read=read, ends=(7, 14), channels=(32, 96, 320), pixel_scale=127.5)
+MOBILENET_V2 = Architecture(
+    layers=mobilenet_layers, read=read_mobilenet, ends=(7, 14), channels=(32, 96, 320), pixel_scale=127.5
+)

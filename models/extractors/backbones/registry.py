@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from models.extractors.backbones.base import Architecture, Backbone, read_backbone, untrained
+from models.extractors.backbones.base import Architecture, Backbone, read_backbone, untrained_backbone
 from models.extractors.backbones.efficientnet_lite import EFFICIENTNET_LITE0, EFFICIENTNET_LITE2
 from models.extractors.backbones.mobilenet import MOBILENET_V2
 
@@ -13,13 +13,13 @@ BACKBONES = {
 }
 
 
-def architecture(name: str) -> Architecture:
-    """ValueError lists the names there are."""
+def find_architecture(name: str) -> Architecture:
+    """The architecture of that name; ValueError lists the names there are."""
     if name not in BACKBONES:
         raise ValueError(f"no backbone is called {name!r}; there are {', '.join(BACKBONES)}")
     return BACKBONES[name]
 
 
 def build_backbone(name: str, file: Path | None = None) -> Backbone:
-    """The backbone of that name, with the weights in `file` or random ones."""
-    return read_backbone(architecture(name), file) if file else untrained(architecture(name))
+    """The backbone of that name, with the weights in `file` or else random ones."""
+    return read_backbone(find_architecture(name), file) if file else untrained_backbone(find_architecture(name))

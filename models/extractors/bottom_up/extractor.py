@@ -1,7 +1,7 @@
-"""Bottom-up attention's extractor (Anderson et al., CVPR 2018), whose features the papers of matching were trained on.
+"""Bottom-up attention's extractor (Anderson et al., CVPR 2018), on whose features the published matchers were trained.
 
-Equal to the authors' Caffe code in what it computes: sizes, colours, anchors, proposals, pooling and the choice of
-regions. Its weights are the public PyTorch conversions of theirs; a folder holds such a file, the two lists of names
+It computes what the authors' Caffe code does: sizes, colours, anchors, proposals, pooling and the choice of regions.
+Its weights are the public PyTorch conversions of theirs; a folder holds such a file, the two lists of names
 that came with the Caffe code, and config.json: {"kind": "bottom-up", "weights": "NAME OF THE FILE"}.
 """
 
@@ -19,27 +19,28 @@ from torch.nn.functional import pad
 
 from models.batches import Rows
 from models.extractors.base import Detections, Extractor
-from models.extractors.bottom_up.caffe_resnet import SMALLEST
-from models.extractors.bottom_up.network import Network
-from models.extractors.bottom_up.proposals import closed, proposals
-from models.extractors.bottom_up.weights import fill
-from models.extractors.config import fingerprint, read_config
-from models.extractors.region_selection import between, confidences
+from models.extractors.bottom_up.caffe_resnet import MIN_INPUT_SIDE
+from models.extractors.bottom_up.network import BottomUpNetwork
+from models.extractors.bottom_up.proposals import include_last_pixel, propose_boxes
+from models.extractors.bottom_up.weights import load_bottom_up_weights
+from models.extractors.config import digest_of_extractor, read_config
+from models.extractors.region_selection import box_confidences, select_by_threshold
 from models.safe_load.weight_files import read_weights
 
-MEAN = (102.9801, 115.9465, 122.7717)  # blue, green and red of ImageNet's pictures
-SHORT_SIDE, LONG_SIDE = 600, 1000  # pixels looked at
-OVERLAP = 0.3
-THRESHOLD = 0.2
+MEAN_PIXEL = (102.9801, 115.9465, 122.7717)  # blue, green and red of ImageNet's pictures
+SHORT_SIDE, LONG_SIDE = 600, 1000  # pixels of the resized picture
+CLASS_OVERLAP = 0.3
+CONFIDENCE_THRESHOLD = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
 class BottomUpConfig:
-    """What an extractor is besides its weights and names; the published features have 36 boxes, or 10 to 100."""
+    """The configuration of an extractor; the published features have 36 boxes a picture, or 10 to 100."""
 
     weights: str
-    """A file in the folder: .pkl or what torch.save wrote."""
+    """A file in the folder, .pkl or written by torch.save."""
     objects: str = "objects_vocab.txt"
+    """A file in the folder with the names of the object classes, a line each."""
     attributes: str = "attributes_vocab.txt"
     min_boxes: int = 36
     max_boxes: int = 36
@@ -51,15 +52,15 @@ class BottomUpConfig:
 
 @dataclass(frozen=True)
 class Attributes(Rows):
-    """The likeliest attribute of each region; zeros where a region is masked."""
+    """The most probable attribute of each region; zeros where a region is masked."""
 
     labels: Int64[Tensor, "K R"]
     """Indices into the extractor's `attributes`."""
     confidence: Float[Tensor, "K R"]
-    """Between 0 and 1; the rest of 1 is other attributes, or none."""
+    """Between 0 and 1; the rest of 1 belongs to other attributes and to "none"."""
 
 
-class BottomUp(Extractor):
+class BottomUpExtractor(Extractor):
     """ResNet-C4 Faster R-CNN with an attribute head; `num_regions` is the largest number of boxes."""
 
     attributes: tuple[str, ...]
@@ -67,34 +68,37 @@ class BottomUp(Extractor):
     def __init__(self, config: BottomUpConfig, objects: tuple[str, ...], attributes: tuple[str, ...]) -> None:
         super().__init__()
         self.config = config
-        self.network = Network(config.width, config.blocks, len(objects), len(attributes))
+        self.network = BottomUpNetwork(config.width, config.blocks, len(objects), len(attributes))
         self.feature_dim = self.network.feature_dim
         self.num_regions = config.max_boxes
         self.labels, self.attributes = objects, attributes
         self.digest = "untrained"
 
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of upright RGB pictures, the surest first (the authors leave 10 to 100 as they were proposed)."""
-        return self.describe(pictures)[0]
+        """Regions of upright RGB pictures, by confidence (the authors leave 10 to 100 in the order of proposals)."""
+        return self.extract_with_attributes(pictures)[0]
 
     @torch.no_grad()
-    def describe(self, pictures: Sequence[PIL.Image.Image]) -> tuple[Detections, Attributes]:
-        """Regions and their attributes, one picture at a time as the authors' code."""
-        found = [self._describe(picture) for picture in pictures]
-        return Detections.cat([regions for regions, _ in found]), Attributes.cat([said for _, said in found])
+    def extract_with_attributes(self, pictures: Sequence[PIL.Image.Image]) -> tuple[Detections, Attributes]:
+        """Regions and their attributes, one picture at a time as in the authors' code."""
+        parts = [self._extract(picture) for picture in pictures]
+        return Detections.cat([regions for regions, _ in parts]), Attributes.cat(
+            [attributes for _, attributes in parts]
+        )
 
-    def _describe(self, picture: PIL.Image.Image) -> tuple[Detections, Attributes]:
-        pixels, scale, zoom = prepared(picture, next(self.parameters()))
+    def _extract(self, picture: PIL.Image.Image) -> tuple[Detections, Attributes]:
+        pixels, scale, zoom = prepare_pixels(picture, next(self.parameters()))
         map_ = self.network.backbone(pixels)
         height, width = pixels.shape[2:]
-        rois = proposals(*self.network.propose(map_), (height, width), scale)
-        features = self.network.describe(map_, rois)
+        rois = propose_boxes(*self.network.propose(map_), (height, width), scale)
+        features = self.network.box_features(map_, rois)
         objects = self.network.objects(features).softmax(1)
         boxes = rois / zoom
-        confidence = confidences(closed(boxes), objects[:, 1:], OVERLAP)
-        chosen = between(confidence, THRESHOLD, self.config.min_boxes, self.config.max_boxes)
-        chosen = chosen[confidence[chosen].argsort(descending=True, stable=True)]
-        return self._padded(features[chosen], boxes[chosen], objects[chosen], confidence[chosen])
+        confidence = box_confidences(include_last_pixel(boxes), objects[:, 1:], CLASS_OVERLAP)
+        limits = self.config.min_boxes, self.config.max_boxes
+        selected = select_by_threshold(confidence, CONFIDENCE_THRESHOLD, *limits)
+        selected = selected[confidence[selected].argsort(descending=True, stable=True)]
+        return self._padded(features[selected], boxes[selected], objects[selected], confidence[selected])
 
     def _padded(
         self,
@@ -103,59 +107,60 @@ class BottomUp(Extractor):
         objects: Float[Tensor, "N C"],
         confidence: Float[Tensor, " N"],
     ) -> tuple[Detections, Attributes]:
-        """One picture's regions and attributes, to `num_regions` rows."""
-        said = self.network.attribute_logits(features, objects.argmax(1)).softmax(1)[:, 1:].max(1)
+        """One picture's regions and attributes, padded to `num_regions` rows."""
+        best = self.network.attribute_logits(features, objects.argmax(1)).softmax(1)[:, 1:].max(1)
         mask = torch.ones_like(confidence, dtype=torch.bool)
         regions = (features, boxes, objects[:, 1:].argmax(1), confidence, mask)
-        return Detections(*map(self._full, regions)), Attributes(*map(self._full, (said.indices, said.values)))
+        attributes = (best.indices, best.values)
+        return Detections(*map(self._pad_rows, regions)), Attributes(*map(self._pad_rows, attributes))
 
-    def _full(self, rows: Tensor) -> Tensor:
-        """Zeros after the rows, and a first axis for the picture."""
+    def _pad_rows(self, rows: Tensor) -> Tensor:
+        """The rows with zeros after them, and a first axis for the picture."""
         return pad(rows, (0, 0) * (rows.dim() - 1) + (0, self.num_regions - len(rows)))[None]
 
 
-def prepared(
+def prepare_pixels(
     picture: PIL.Image.Image, like: Float[Tensor, "..."]
 ) -> tuple[Float[Tensor, "1 3 H W"], float, Float[Tensor, "4"]]:
-    """Centred BGR pixels as they are looked at, by how much they were enlarged, and the same for x y x y.
+    """Resized, centred BGR pixels, the factor of their enlargement, and the factors of a box's x y x y.
 
-    All of the type and on the device of `like`. The short side becomes 600 pixels, or less where the long one would
-    pass 1000. A side that would be under three pixels becomes three; only then do the two enlargements differ.
+    Tensors have the type and device of `like`. The short side becomes 600 pixels, or less where the long one would
+    pass 1000. A side that would be under three pixels becomes three; only then do the factors differ.
     """
     short, long = sorted(picture.size)
     scale = SHORT_SIDE / short
     if round(scale * long) > LONG_SIDE:
         scale = LONG_SIDE / long
-    across, down = (max(scale, SMALLEST / side) for side in picture.size)
+    across, down = (max(scale, MIN_INPUT_SIDE / side) for side in picture.size)
     blue_green_red = torch.from_numpy(np.array(picture)).to(like.device).flip(2).permute(2, 0, 1)
-    centred = blue_green_red[None].to(like.dtype) - like.new_tensor(MEAN)[:, None, None]
-    return resized(centred, down, across), scale, like.new_tensor([across, down] * 2)
+    centred = blue_green_red[None].to(like.dtype) - like.new_tensor(MEAN_PIXEL)[:, None, None]
+    return resize_bilinear(centred, down, across), scale, like.new_tensor([across, down] * 2)
 
 
-def resized(pixels: Float[Tensor, "1 3 H W"], down: float, across: float) -> Float[Tensor, "1 3 h w"]:
-    """Bilinear, as OpenCV's resize with two factors: halves of pixels rounded to even, the factors as given.
+def resize_bilinear(pixels: Float[Tensor, "1 3 H W"], down: float, across: float) -> Float[Tensor, "1 3 h w"]:
+    """Pixels resized as by OpenCV with two factors: sides rounded half to even, the factors kept as given.
 
     Pixel i of the result is at (i + 1/2) / factor - 1/2 of the source; nothing is averaged when it shrinks.
     """
     size = [round(pixels.shape[2] * down), round(pixels.shape[3] * across)]
-    looked_at: Tensor = torch.ops.aten.upsample_bilinear2d.default(pixels, size, False, down, across)
-    return looked_at
+    resized: Tensor = torch.ops.aten.upsample_bilinear2d.default(pixels, size, False, down, across)
+    return resized
 
 
-def read_names(file: Path) -> tuple[str, ...]:
-    """Names, one a line; of synonyms the part before the first comma."""
+def read_class_names(file: Path) -> tuple[str, ...]:
+    """The class names in a file, one a line; of synonyms with commas between the first."""
     return tuple(line.partition(",")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
 
 
-def load_bottom_up(folder: Path, device: str = "cpu", **settings: Any) -> BottomUp:
+def load_bottom_up(folder: Path, device: str = "cpu", **settings: Any) -> BottomUpExtractor:
     """The extractor in `folder`; `settings` replace fields of its configuration, and change its digest."""
     fields = {**read_config(folder), **settings}
     if "blocks" in fields:
         fields["blocks"] = tuple(fields["blocks"])
     config = BottomUpConfig(**fields)
-    objects, attributes = (read_names(folder / name) for name in (config.objects, config.attributes))
-    extractor = BottomUp(config, objects, attributes)
-    fill(extractor.network, read_weights(folder / config.weights))
+    objects, attributes = (read_class_names(folder / name) for name in (config.objects, config.attributes))
+    extractor = BottomUpExtractor(config, objects, attributes)
+    load_bottom_up_weights(extractor.network, read_weights(folder / config.weights))
     identity = {**asdict(config), "weights": None, "objects": objects, "attributes": attributes}
-    extractor.digest = fingerprint("bottom-up", identity, extractor.network)
+    extractor.digest = digest_of_extractor("bottom-up", identity, extractor.network)
     return extractor.eval().requires_grad_(False).to(device)

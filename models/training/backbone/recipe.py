@@ -1,4 +1,4 @@
-"""How a backbone is tuned on captioned photographs: the recipe, and the views that follow from it step by step."""
+"""The recipe of a backbone's fine-tuning on captioned photographs, and the batch of each step that follows from it."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,83 +12,92 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
-from models.training.detector.augment import random_view
-from models.training.detector.pseudo_labels import Lesson
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import CaptionLine
+from models.training.detector.augment import augment
+from models.training.detector.pseudo_labels import PseudoLabels
 
-NO_BOXES = Lesson(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
+NO_BOXES = PseudoLabels(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningRecipe:
-    """How to tune; the same recipe, photographs and seed give the same backbone."""
+class BackboneRecipe:
+    """The hyper-parameters of a fine-tuning; with the same photographs they give the same backbone."""
 
     matching: str = "scan-t2i-avg-flickr8k"
-    """The recipe of the matching model whose losses the backbone learns from; its sizes and drop-outs."""
+    """The recipe of the matcher from whose losses the backbone learns: its sizes and drop-outs."""
     backbone: str = "mobilenet-v2"
     side: int = 224
-    """Pixels a side that every view is stretched to."""
+    """Pixels a side to which every picture is stretched."""
     batch: int = 64
     lead_steps: int = 500
-    """The encoders alone first, on whole pictures as they are: a backbone learns nothing good from random ones."""
+    """Steps of the encoders alone, on unchanged pictures, before the backbone learns from them."""
     lead_rate: float = 1e-3
     epochs: int = 4
-    """Each shows every photograph once, with one of its captions."""
+    """Passes over the photographs, each with one of its captions."""
     rate: float = 3e-4
-    """Of the backbone and of the encoders; up in a seventh of the steps, then down."""
+    """Learning rate of backbone and encoders; up in a seventh of the steps, then down."""
     weight_decay: float = 1e-3
     clip: float = 2.0
     frozen_layers: int = 5
-    """The first ones, whose maps are large and whose edges and colours need no tuning."""
+    """The first layers, which stay as they are: their maps are large, and edges and colours need no tuning."""
     least_crop: float = 0.65
-    """Of a photograph's sides, that a view shows."""
+    """Share of a photograph's sides that a crop has at least."""
     save_every: int = 25
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What one step learns from."""
+class PhotographBatch:
+    """K augmented photographs and a caption of each."""
 
-    rows: np.ndarray
-    """[K] numbers of the photographs."""
+    numbers: np.ndarray
+    """[K], of the photographs."""
     pixels: UInt8[Tensor, "K 3 H W"]
     sentences: list[str]
 
 
-def batches(recipe: TuningRecipe, folder: Path, lines: Sequence[CaptionLine], first: int) -> Iterator[Batch]:
-    """The batches from step `first` on, the next one made while one is learnt."""
+def iter_photograph_batches(
+    recipe: BackboneRecipe, folder: Path, lines: Sequence[CaptionLine], first: int
+) -> Iterator[PhotographBatch]:
+    """Batches from step `first` on; the next one is made in a thread meanwhile."""
     plan = list(islice(_plan(recipe, lines), first, None))
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(_batch, recipe, folder, lines, first, *plan[0]) if plan else None
+        coming = pool.submit(_make_batch, recipe, folder, lines, first, *plan[0]) if plan else None
         for ahead in range(1, len(plan) + 1):
             assert coming is not None
             batch = coming.result()
             if ahead < len(plan):
-                coming = pool.submit(_batch, recipe, folder, lines, first + ahead, *plan[ahead])
+                coming = pool.submit(_make_batch, recipe, folder, lines, first + ahead, *plan[ahead])
             yield batch
 
 
-def steps_an_epoch(recipe: TuningRecipe, lines: Sequence[CaptionLine]) -> int:
-    """How many batches show every photograph once."""
+def steps_per_epoch(recipe: BackboneRecipe, lines: Sequence[CaptionLine]) -> int:
+    """The number of batches that show every photograph once."""
     return max(1, len(lines) // recipe.batch)
 
 
-def _plan(recipe: TuningRecipe, lines: Sequence[CaptionLine]) -> Iterator[tuple[np.ndarray, list[str]]]:
+def _plan(recipe: BackboneRecipe, lines: Sequence[CaptionLine]) -> Iterator[tuple[np.ndarray, list[str]]]:
     """Photographs and sentences of every step: another caption of each photograph in each epoch, while they last."""
     nothing = np.zeros((len(lines), 1, 1), np.float32)
-    captioned = CaptionedFeatures.whole(nothing, nothing[:, :, 0] == 0, [line.captions for line in lines], "")
+    captioned = CaptionedFeatures.from_arrays(nothing, nothing[:, :, 0] == 0, [line.captions for line in lines], "")
     passes = (captioned.batches(recipe.batch, recipe.seed + turn) for turn in count())
-    return islice(chain.from_iterable(passes), recipe.epochs * steps_an_epoch(recipe, lines))
+    return islice(chain.from_iterable(passes), recipe.epochs * steps_per_epoch(recipe, lines))
 
 
-def _batch(
-    recipe: TuningRecipe, folder: Path, lines: Sequence[CaptionLine], step: int, rows: np.ndarray, sentences: list[str]
-) -> Batch:
+def _make_batch(
+    recipe: BackboneRecipe,
+    folder: Path,
+    lines: Sequence[CaptionLine],
+    step: int,
+    numbers: np.ndarray,
+    sentences: list[str],
+) -> PhotographBatch:
     random = np.random.default_rng((recipe.seed, step))
-    views = []
-    for row in rows:
-        with PIL.Image.open(folder / lines[row].image) as photograph:
-            size = (recipe.side, recipe.side)
-            views.append(random_view(photograph.convert("RGB"), NO_BOXES, size, recipe.least_crop, random).pixels)
-    return Batch(rows, torch.stack(views), sentences)
+    size = (recipe.side, recipe.side)
+    pixels = []
+    for number in numbers:
+        with PIL.Image.open(folder / lines[number].image) as photograph:
+            augmented = augment(photograph.convert("RGB"), NO_BOXES, size, recipe.least_crop, random)
+        pixels.append(augmented.pixels)
+    return PhotographBatch(numbers, torch.stack(pixels), sentences)

@@ -1,7 +1,7 @@
-"""Tunes a backbone on captioned photographs with the matching loss itself (Faghri et al. 2018, VSE++: "fine-tuned").
+"""Fine-tuning of a backbone on captioned photographs with the matching loss (Faghri et al. 2018, VSE++).
 
 A picture is described by its whole and by overlapping tiles of it, cut from the last map as a detector cuts its
-regions. Only statistics of batch norm stay as they are; at the end it is folded away.
+regions. Batch norm keeps its statistics; at the end it is folded into the convolutions.
 """
 
 from collections.abc import Sequence
@@ -9,32 +9,34 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torchvision.ops import roi_align
 
 from models.batches import Regions, tiles
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import CaptionLine
 from models.evaluation.evaluate import evaluate
-from models.extractors.backbones.base import Backbone, folded, read_layers
-from models.extractors.backbones.registry import architecture
-from models.extractors.config import fingerprint
-from models.extractors.resize import stacked
+from models.extractors.backbones.base import Backbone, fold_batch_norm, read_layers
+from models.extractors.backbones.registry import find_architecture
+from models.extractors.config import digest_of_extractor
+from models.extractors.resize import stack_resized
 from models.matching.matcher import SingleMatcher
-from models.training.backbone.recipe import Batch, TuningRecipe, batches, steps_an_epoch
+from models.training.backbone.recipe import BackboneRecipe, PhotographBatch, iter_photograph_batches, steps_per_epoch
+from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
-from models.training.objective import batch_losses
+from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
-from models.training.trainer import fresh_matcher
+from models.training.trainer import untrained_matcher
 
-CELLS = 4  # of a region's feature, as the detector has them
+TILE_CELLS = 4  # a side to which a tile is sampled, as the detector samples its regions
 TILINGS = (1, 2, 3)  # tiles a side
 TILE_OVERLAP = 0.3
-CHECKPOINT_FILE = "checkpoint.pt"
 BACKBONE_FILE = "backbone.safetensors"
-VALIDATED = 500  # photographs
-AT_ONCE = 32  # photographs described in one pass without gradients
+NUM_VALIDATED = 500  # photographs
+PHOTOGRAPHS_AT_ONCE = 32  # in one pass without gradients
 
 
 def tile_boxes() -> Float[Tensor, "R 4"]:
@@ -42,25 +44,25 @@ def tile_boxes() -> Float[Tensor, "R 4"]:
     boxes = []
     for count in TILINGS:
         width = 1 / (count - (count - 1) * TILE_OVERLAP)
-        starts = [place * width * (1 - TILE_OVERLAP) for place in range(count)]
+        starts = [number * width * (1 - TILE_OVERLAP) for number in range(count)]
         boxes += [[x, y, x + width, y + width] for y in starts for x in starts]
     return torch.tensor(boxes)
 
 
 def tile_regions(maps: Float[Tensor, "K F h h"]) -> Regions:
-    """Mean features of the tiles of square pictures, of which `maps` are the last maps."""
+    """Mean features of the tiles of square pictures, from their last maps."""
     boxes = tile_boxes().to(maps.device) * maps.shape[-1]
-    cuts: Tensor = roi_align(maps, [boxes] * len(maps), CELLS, 1.0, 2, True)
+    cuts: Tensor = roi_align(maps, [boxes] * len(maps), TILE_CELLS, 1.0, 2, True)
     vectors = cuts.mean((2, 3)).view(len(maps), len(boxes), -1)
     return Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool, device=maps.device))
 
 
-class Tuning:
-    """A backbone, the matching model that it is tuned with, and how far they are."""
+class BackboneTraining:
+    """One fine-tuning in one folder: a backbone, the matcher it learns with, optimizer, schedule and steps done."""
 
     def __init__(
         self,
-        recipe: TuningRecipe,
+        recipe: BackboneRecipe,
         folder: Path,
         train: Sequence[CaptionLine],
         dev: Sequence[CaptionLine],
@@ -69,147 +71,133 @@ class Tuning:
         device: str = "cpu",
         initial: Path | None = None,
     ) -> None:
-        """`initial` is the folder of an earlier tuning, from whose end this one begins."""
-        self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:VALIDATED], out
+        """`folder` holds the photographs of `train` and `dev`; `initial` is the folder of an earlier fine-tuning, from
+        whose end this one starts."""
+        self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:NUM_VALIDATED], out
         self.initial = initial
         torch.manual_seed(recipe.seed)
-        self.architecture = architecture(recipe.backbone)
+        self.architecture = find_architecture(recipe.backbone)
         layers = read_layers(self.architecture, backbone_file).to(device)
         self.backbone = Backbone(self.architecture, layers.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
         self.matching = replace(RECIPES[recipe.matching], batch=recipe.batch)
-        captioned = self._described(train[:1])
-        self.matcher: SingleMatcher = fresh_matcher(
+        captioned = self._tile_features(train[:1])
+        self.matcher: SingleMatcher = untrained_matcher(
             self.matching, replace(captioned, captions=[line.captions for line in train])
         ).to(device)
         parameters = [*self.matcher.parameters(), *self.backbone.parameters()]
         self.optimizer = torch.optim.AdamW(parameters, recipe.rate, weight_decay=recipe.weight_decay)
-        self.total = recipe.epochs * steps_an_epoch(recipe, train)
+        self.total_steps = recipe.epochs * steps_per_epoch(recipe, train)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimizer, recipe.rate, total_steps=self.total + 1, pct_start=max(1 / 7, 2 / (self.total + 1))
+            self.optimizer,
+            recipe.rate,
+            total_steps=self.total_steps + 1,
+            pct_start=max(1 / 7, 2 / (self.total_steps + 1)),
         )
         self.step = 0
+        self.checkpoint = TrainingCheckpoint(
+            out / CHECKPOINT_FILE,
+            recipe,
+            parts={
+                "backbone": self.backbone,
+                "matcher": self.matcher,
+                "optimizer": self.optimizer,
+                "schedule": self.schedule,
+            },
+        )
 
     def run(self, log: Log) -> Backbone:
-        """Tune to the end of the recipe; the backbone, folded, also as a file in `out`."""
+        """Train to the end of the recipe, going on where an earlier run stopped.
+
+        Returns the backbone with batch norm folded, which is also saved in `out`. ValueError where `out` was begun
+        with another recipe.
+        """
         self.out.mkdir(parents=True, exist_ok=True)
-        if not self.resume():
-            self._begin(log)
-            self.save()
-        for batch in batches(self.recipe, self.folder, self.train, self.step):
-            log({"step": self.step + 1, "steps": self.total, **self._learn(batch)})
+        done = self.checkpoint.resume()
+        if done is None:
+            self._start(log)
+            self.checkpoint.save(0)
+        self.step = done or 0
+        for batch in iter_photograph_batches(self.recipe, self.folder, self.train, self.step):
+            log({"step": self.step + 1, "steps": self.total_steps, **self._train_step(batch)})
             self.step += 1
-            if self.step % steps_an_epoch(self.recipe, self.train) == 0:
-                log({"step": self.step, "steps": self.total, "validation": self.validate()})
-            if self.step % self.recipe.save_every == 0 or self.step == self.total:
-                self.save()
-        tuned = Backbone(self.architecture, folded(self.backbone.features))
+            if self.step % steps_per_epoch(self.recipe, self.train) == 0:
+                log({"step": self.step, "steps": self.total_steps, "validation": self.validate()})
+            if self.step % self.recipe.save_every == 0 or self.step == self.total_steps:
+                self.checkpoint.save(self.step)
+        tuned = Backbone(self.architecture, fold_batch_norm(self.backbone.features))
         tuned.save(self.out / BACKBONE_FILE)
         return tuned
 
     def validate(self) -> dict[str, Any]:
-        """Recalls of the matching model on the first photographs of dev, as tiles."""
-        return evaluate(self.matcher, self._described(self.dev), shortlists=())
+        """The report of `evaluate` on the first photographs of dev, whose regions are tiles."""
+        return evaluate(self.matcher, self._tile_features(self.dev), shortlists=())
 
-    def _learn(self, batch: Batch) -> dict[str, float]:
+    def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
+        """One step; the losses before it."""
         self.matcher.train()
         device = self.matcher.device
-        pixels = self.backbone.normalised(batch.pixels.to(device)).contiguous(memory_format=torch.channels_last)
+        pixels = self.backbone.normalise(batch.pixels.to(device)).contiguous(memory_format=torch.channels_last)
         with torch.no_grad():
             early = self.backbone.features[: self.recipe.frozen_layers](pixels)
         regions = tile_regions(self.backbone.features[self.recipe.frozen_layers :](early))
         tokens = self.matcher.tokenize(batch.sentences).to(device)
-        losses = batch_losses(self.matcher, regions, tokens, batch.rows, self.matching, warming=False)
-        self._descend(losses)
-        self.schedule.step()
-        return {name: float(loss.detach()) for name, loss in losses.items()}
-
-    def _descend(self, losses: dict[str, Tensor]) -> None:
+        losses = batch_losses(self.matcher, regions, tokens, batch.numbers, self.matching, is_warmup=False)
         self.optimizer.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
         for part in (self.matcher, self.backbone):
             nn.utils.clip_grad_norm_(part.parameters(), self.recipe.clip)
         self.optimizer.step()
+        self.schedule.step()
+        return {name: float(loss.detach()) for name, loss in losses.items()}
 
-    def _begin(self, log: Log) -> None:
+    def _start(self, log: Log) -> None:
+        """Prepare the weights before the first step: of an earlier fine-tuning, or of encoders trained alone."""
         if self.initial is None:
-            self._lead()
+            self._train_encoders()
         else:
-            state = _checkpoint(self.initial)
-            self.backbone.load_state_dict(state["backbone"])
-            self.matcher.load_state_dict(state["matcher"])
-        log({"step": 0, "steps": self.total, "validation": self.validate()})
+            parts = read_checkpoint(self.initial / CHECKPOINT_FILE)["parts"]
+            self.backbone.load_state_dict(parts["backbone"])
+            self.matcher.load_state_dict(parts["matcher"])
+        log({"step": 0, "steps": self.total_steps, "validation": self.validate()})
 
-    def _lead(self) -> None:
-        """The encoders learn from the backbone as it is, of whose features there is need of one copy only."""
-        data = self._described(self.train)
+    def _train_encoders(self) -> None:
+        """Train the encoders alone on features of the unchanged backbone, which are computed once.
+
+        A backbone learns nothing good from random encoders.
+        """
+        data = self._tile_features(self.train)
         optimizer = torch.optim.AdamW(self.matcher.parameters(), weight_decay=self.recipe.weight_decay)
-        steps = self.recipe.lead_steps
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.recipe.lead_rate, total_steps=steps + 1)
+        num_steps = self.recipe.lead_steps
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.recipe.lead_rate, total_steps=num_steps + 1)
         done = 0
-        while done < steps:
-            for rows, sentences in data.batches(self.matching.batch, done):
+        while done < num_steps:
+            for pictures, sentences in data.batches(self.matching.batch, done):
                 self.matcher.train()
-                regions = data.regions(rows).to(self.matcher.device)
+                regions = data.regions(pictures).to(self.matcher.device)
                 tokens = self.matcher.tokenize(sentences).to(self.matcher.device)
-                losses = batch_losses(self.matcher, regions, tokens, rows, self.matching, warming=True)
+                losses = batch_losses(self.matcher, regions, tokens, pictures, self.matching, is_warmup=True)
                 optimizer.zero_grad()
                 losses["pooled"].backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.clip)
                 optimizer.step()
                 schedule.step()
                 done += 1
-                if done >= steps:
+                if done >= num_steps:
                     break
 
     @torch.no_grad()
-    def _described(self, lines: Sequence[CaptionLine]) -> CaptionedFeatures:
-        """Features of whole photographs, as the backbone is now."""
+    def _tile_features(self, lines: Sequence[CaptionLine]) -> CaptionedFeatures:
+        """Tile features of whole photographs, by the backbone as it is now."""
         parts = []
-        for tile in tiles(len(lines), AT_ONCE):
+        for tile in tiles(len(lines), PHOTOGRAPHS_AT_ONCE):
             pixels = self._pixels(lines[tile]).to(next(self.backbone.parameters()).device)
-            ready = self.backbone.normalised(pixels).contiguous(memory_format=torch.channels_last)
-            parts.append(tile_regions(self.backbone.features(ready)).to("cpu"))
+            normalised = self.backbone.normalise(pixels).contiguous(memory_format=torch.channels_last)
+            parts.append(tile_regions(self.backbone.features(normalised)).to("cpu"))
         regions = Regions.cat(parts)
-        digest = fingerprint("tuning", asdict(self.recipe), self.backbone)
+        digest = digest_of_extractor("tuning", asdict(self.recipe), self.backbone)
         captions = [line.captions for line in lines]
-        return CaptionedFeatures.whole(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
+        return CaptionedFeatures.from_arrays(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
 
     def _pixels(self, lines: Sequence[CaptionLine]) -> UInt8[Tensor, "K 3 H W"]:
-        import PIL.Image  # noqa: PLC0415
-
         pictures = [PIL.Image.open(self.folder / line.image).convert("RGB") for line in lines]
-        return stacked(pictures, (self.recipe.side, self.recipe.side))
-
-    def save(self) -> None:
-        """Replaces the checkpoint whole: a kill leaves the old one or the new one."""
-        state = {name: part.state_dict() for name, part in self._parts().items()}
-        state |= {"recipe": asdict(self.recipe), "step": self.step, "random": torch.get_rng_state()}
-        partial = (self.out / CHECKPOINT_FILE).with_suffix(".partial")
-        torch.save(state, partial)
-        partial.replace(self.out / CHECKPOINT_FILE)
-
-    def resume(self) -> bool:
-        """Go on from the checkpoint in `out`, if there is one; ValueError if another recipe made it."""
-        if not (self.out / CHECKPOINT_FILE).is_file():
-            return False
-        state = _checkpoint(self.out)
-        if state["recipe"] != asdict(self.recipe):
-            raise ValueError(f"{self.out} holds a tuning by another recipe; choose another folder")
-        for name, part in self._parts().items():
-            part.load_state_dict(state[name])
-        self.step = state["step"]
-        torch.set_rng_state(state["random"])
-        return True
-
-    def _parts(self) -> dict[str, Any]:
-        return {
-            "backbone": self.backbone,
-            "matcher": self.matcher,
-            "optimizer": self.optimizer,
-            "schedule": self.schedule,
-        }
-
-
-def _checkpoint(folder: Path) -> dict[str, Any]:
-    state: dict[str, Any] = torch.load(folder / CHECKPOINT_FILE, weights_only=True, map_location="cpu")
-    return state
+        return stack_resized(pictures, (self.recipe.side, self.recipe.side))

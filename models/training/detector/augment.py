@@ -1,4 +1,4 @@
-"""Random views of photographs with the boxes that belong to them, for training a detector."""
+"""Random augmentation of photographs, with the boxes in them, for the training of detectors and backbones."""
 
 from typing import NamedTuple
 
@@ -8,51 +8,54 @@ import PIL.ImageEnhance
 import torch
 from torch import Tensor
 
-from models.training.detector.pseudo_labels import Lesson
+from models.training.detector.pseudo_labels import PseudoLabels
 
-LEAST_VISIBLE = 0.4  # of a box's area, or the view no longer shows the thing
+MIN_VISIBLE = 0.4  # share of a box's area inside the crop, or the box is left out
 ENHANCERS = (PIL.ImageEnhance.Brightness, PIL.ImageEnhance.Contrast, PIL.ImageEnhance.Color)
-COLOUR = (0.7, 1.3)
+ENHANCEMENT = (0.7, 1.3)
 
 
-class View(NamedTuple):
-    """One picture to train on."""
+class TrainingPicture(NamedTuple):
+    """An augmented photograph and its boxes."""
 
     pixels: Tensor
     """[3 H W] uint8."""
     target: dict[str, Tensor]
-    """torchvision's: boxes [N 4] in pixels, labels [N] of which 0 would be background."""
+    """As torchvision reads it: "boxes" [N 4] in pixels and "labels" [N], of which 0 would be background."""
 
 
-def random_view(
+def augment(
     photograph: PIL.Image.Image,
-    lesson: Lesson,
+    labels: PseudoLabels,
     size: tuple[int, int],
     least_crop: float,
     random: np.random.Generator,
-) -> View:
-    """A crop with sides of at least `least_crop`, stretched to `size` (width, height), maybe mirrored, recoloured."""
+) -> TrainingPicture:
+    """A random crop stretched to `size` (width, height), mirrored or not, with its colours changed.
+
+    Its sides are at least `least_crop` of the photograph's.
+    """
     share = random.uniform(least_crop, 1, 2)
     corner = random.uniform(0, 1 - share)
-    boxes, seen = _cropped(lesson.boxes, corner, share)
+    boxes, visible = _crop_boxes(labels.boxes, corner, share)
     window = np.concatenate([corner, corner + share]) * np.tile(photograph.size, 2)
     picture = photograph.resize(size, PIL.Image.Resampling.BILINEAR, box=tuple(window))
     for enhancer in ENHANCERS:
-        picture = enhancer(picture).enhance(random.uniform(*COLOUR))
+        picture = enhancer(picture).enhance(random.uniform(*ENHANCEMENT))
     if random.random() < 0.5:
         picture = picture.transpose(PIL.Image.Transpose.FLIP_LEFT_RIGHT)
         boxes = np.stack([1 - boxes[:, 2], boxes[:, 1], 1 - boxes[:, 0], boxes[:, 3]], 1)
-    in_pixels = (boxes[seen] * np.tile(size, 2)).astype(np.float32)
-    target = {"boxes": torch.from_numpy(in_pixels), "labels": torch.from_numpy(lesson.labels[seen] + 1)}
-    return View(torch.from_numpy(np.array(picture)).permute(2, 0, 1), target)
+    in_pixels = (boxes[visible] * np.tile(size, 2)).astype(np.float32)
+    target = {"boxes": torch.from_numpy(in_pixels), "labels": torch.from_numpy(labels.labels[visible] + 1)}
+    return TrainingPicture(torch.from_numpy(np.array(picture)).permute(2, 0, 1), target)
 
 
-def _cropped(boxes: np.ndarray, corner: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes as fractions of the crop, and which of them are still seen well enough."""
+def _crop_boxes(boxes: np.ndarray, corner: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes as fractions of the crop, and which of them are visible enough in it."""
     moved = (boxes - np.tile(corner, 2)) / np.tile(share, 2)
     inside = moved.clip(0, 1)
-    seen = _area(inside) >= LEAST_VISIBLE * _area(moved)
-    return inside, seen & (_area(inside) > 0)
+    visible = _area(inside) >= MIN_VISIBLE * _area(moved)
+    return inside, visible & (_area(inside) > 0)
 
 
 def _area(boxes: np.ndarray) -> np.ndarray:

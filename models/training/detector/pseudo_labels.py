@@ -1,11 +1,11 @@
-"""A trained YOLOX detector (ONNX) as a teacher: boxes and COCO classes of photographs that have none.
+"""Pseudo-labels: boxes and COCO classes that a trained YOLOX detector (ONNX) gives to photographs without labels.
 
-Layout of the file: input [1, 3, 416, 416] in BGR, 0 to 255, letterboxed at the top left on grey 114;
+Layout of the ONNX file: input [1, 3, 416, 416] in BGR, 0 to 255, letterboxed at the top left on grey 114;
 output [1, 3549, 85], for each cell of strides 8, 16 and 32: centre and log size in cells, objectness, classes.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,104 +14,109 @@ import PIL.Image
 import torch
 from torchvision.ops import batched_nms
 
-SIDE = 416
+INPUT_SIDE = 416
 GREY = (114, 114, 114)
-LEAST_SCORE = 0.1  # kept in the cache; a training chooses a higher bar of its own
-OVERLAP = 0.5
-ASPECTS = (4 / 3, 3 / 4)  # a photograph squashed to a square was most likely one of these
+MIN_SCORE = 0.1  # of boxes that are kept in the cache; a training takes those from a higher score on
+NMS_OVERLAP = 0.5
+PHOTOGRAPH_ASPECTS = (4 / 3, 3 / 4)  # a photograph squashed to a square most likely had one of these
 
 
-class Lesson(NamedTuple):
-    """What the teacher sees in one photograph."""
+class PseudoLabels(NamedTuple):
+    """The N boxes that the labelling detector finds in one photograph."""
 
     boxes: np.ndarray
     """[N 4] x1 y1 x2 y2 as fractions of width and height, float32."""
     labels: np.ndarray
     """[N] indices into COCO_CLASSES, int64."""
     scores: np.ndarray
-    """[N] float32."""
+    """[N] float32, between 0 and 1."""
 
-    def above(self, score: float) -> "Lesson":
-        """The boxes that the teacher is at least so sure of."""
-        sure = self.scores >= score
-        return Lesson(self.boxes[sure], self.labels[sure], self.scores[sure])
+    def with_min_score(self, score: float) -> "PseudoLabels":
+        """The boxes of at least this score."""
+        kept = self.scores >= score
+        return PseudoLabels(self.boxes[kept], self.labels[kept], self.scores[kept])
 
 
-class Teacher:
-    """Looks at a photograph in several aspects and merges what it saw."""
+class PseudoLabeler:
+    """A YOLOX detector that labels a photograph, stretched to several aspects."""
 
     def __init__(self, file: Path, threads: int) -> None:
-        import onnxruntime  # noqa: PLC0415  # only who trains a detector needs it
+        import onnxruntime  # noqa: PLC0415  # needed for training a detector alone
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        self._cells, self._strides = _grid()
+        self._cells, self._strides = _output_grid()
 
-    def look(self, photograph: PIL.Image.Image, aspects: Sequence[float] = ASPECTS) -> Lesson:
-        """Boxes found when the photograph is stretched to each of `aspects` (width / height)."""
-        seen = [self._look_once(photograph, aspect) for aspect in aspects]
-        return _distinct(Lesson(*(np.concatenate(parts) for parts in zip(*seen, strict=True))))
+    def label(self, photograph: PIL.Image.Image, aspects: Sequence[float] = PHOTOGRAPH_ASPECTS) -> PseudoLabels:
+        """The boxes found with the photograph stretched to each of `aspects` (width / height), each thing once."""
+        parts = [self._label_once(photograph, aspect) for aspect in aspects]
+        return _class_wise_nms(PseudoLabels(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))))
 
-    def _look_once(self, photograph: PIL.Image.Image, aspect: float) -> Lesson:
-        width, height = (SIDE, round(SIDE / aspect)) if aspect >= 1 else (round(SIDE * aspect), SIDE)
-        canvas = PIL.Image.new("RGB", (SIDE, SIDE), GREY)
+    def _label_once(self, photograph: PIL.Image.Image, aspect: float) -> PseudoLabels:
+        width, height = (
+            (INPUT_SIDE, round(INPUT_SIDE / aspect)) if aspect >= 1 else (round(INPUT_SIDE * aspect), INPUT_SIDE)
+        )
+        canvas = PIL.Image.new("RGB", (INPUT_SIDE, INPUT_SIDE), GREY)
         canvas.paste(photograph.resize((width, height), PIL.Image.Resampling.BILINEAR), (0, 0))
         pixels = np.asarray(canvas, dtype=np.float32)[:, :, ::-1].transpose(2, 0, 1)
-        raw = self._session.run(None, {"images": np.ascontiguousarray(pixels)[None]})[0][0]
-        scores = raw[:, 4:5] * raw[:, 5:]
+        output = self._session.run(None, {"images": np.ascontiguousarray(pixels)[None]})[0][0]
+        scores = output[:, 4:5] * output[:, 5:]
         labels = scores.argmax(1)
         best = scores.max(1)
-        sure = best >= LEAST_SCORE
-        centre = (raw[sure, :2] + self._cells[sure]) * self._strides[sure]
-        half = np.exp(raw[sure, 2:4]) * self._strides[sure] / 2
+        kept = best >= MIN_SCORE
+        centre = (output[kept, :2] + self._cells[kept]) * self._strides[kept]
+        half = np.exp(output[kept, 2:4]) * self._strides[kept] / 2
         boxes = np.concatenate([centre - half, centre + half], 1) / [width, height, width, height]
-        return Lesson(boxes.clip(0, 1).astype(np.float32), labels[sure], best[sure])
+        return PseudoLabels(boxes.clip(0, 1).astype(np.float32), labels[kept], best[kept])
 
 
-def _grid() -> tuple[np.ndarray, np.ndarray]:
+def _output_grid() -> tuple[np.ndarray, np.ndarray]:
     """Column and row [3549 2] and stride [3549 1] of every cell."""
     cells, strides = [], []
     for stride in (8, 16, 32):
-        side = SIDE // stride
+        side = INPUT_SIDE // stride
         rows, columns = np.divmod(np.arange(side * side), side)
         cells.append(np.stack([columns, rows], 1))
         strides.append(np.full((side * side, 1), stride))
     return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
 
 
-def _distinct(lesson: Lesson) -> Lesson:
-    """One box for each thing: non-maximum suppression within a class."""
-    boxes, labels, scores = (torch.from_numpy(np.ascontiguousarray(part)) for part in lesson)
-    kept = batched_nms(boxes, scores, labels, OVERLAP).numpy()
-    return Lesson(lesson.boxes[kept], lesson.labels[kept], lesson.scores[kept])
+def _class_wise_nms(found: PseudoLabels) -> PseudoLabels:
+    """The boxes left after non-maximum suppression within each class."""
+    boxes, labels, scores = (torch.from_numpy(np.ascontiguousarray(part)) for part in found)
+    kept = batched_nms(boxes, scores, labels, NMS_OVERLAP).numpy()
+    return PseudoLabels(found.boxes[kept], found.labels[kept], found.scores[kept])
 
 
-def look_at_all(teacher: Teacher, photographs: Mapping[str, Path], cache: Path) -> Iterable[str]:
-    """Writes one JSON line a photograph to `cache`, goes on where an earlier run ended; yields names done."""
-    done = set(read_lessons(cache)) if cache.exists() else set()
+def label_photographs(labeler: PseudoLabeler, photographs: Mapping[str, Path], cache: Path) -> Iterator[str]:
+    """Write one JSON line for each photograph (name -> file) to `cache`, going on where an earlier run ended.
+
+    Yields the name of each photograph once its labels are in the cache.
+    """
+    done = set(read_pseudo_labels(cache)) if cache.exists() else set()
     with cache.open("a", encoding="utf-8") as lines:
         for name, path in photographs.items():
             if name not in done:
                 with PIL.Image.open(path) as photograph:
-                    lesson = teacher.look(photograph.convert("RGB"))
-                parts = zip(lesson._fields, (part.astype(float).round(4).tolist() for part in lesson), strict=True)
+                    found = labeler.label(photograph.convert("RGB"))
+                parts = zip(found._fields, (part.astype(float).round(4).tolist() for part in found), strict=True)
                 lines.write(json.dumps({"name": name, **dict(parts)}) + "\n")
             yield name
 
 
-def read_lessons(cache: Path) -> dict[str, Lesson]:
-    """Photograph name -> what the teacher saw; a last line cut short by a kill is left out and removed."""
+def read_pseudo_labels(cache: Path) -> dict[str, PseudoLabels]:
+    """The labels in a cache by the names of photographs; a last line cut short by a kill is removed from the file."""
     text = cache.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         cache.write_text(whole, encoding="utf-8")
-    lessons = {}
+    labels = {}
     for line in whole.splitlines():
         row = json.loads(line)
-        lessons[row["name"]] = Lesson(
+        labels[row["name"]] = PseudoLabels(
             np.array(row["boxes"], np.float32).reshape(-1, 4),
             np.array(row["labels"], np.int64),
             np.array(row["scores"], np.float32),
         )
-    return lessons
+    return labels

@@ -1,4 +1,4 @@
-"""How the detector is trained: the recipe, and the views that follow from it step by step."""
+"""The recipe of the detector's training, and the batch of every step, which follows from it."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -10,14 +10,14 @@ import numpy as np
 import PIL.Image
 
 from models.extractors.backbones.base import STRIDE
-from models.extractors.resize import fitted
-from models.training.detector.augment import View, random_view
-from models.training.detector.pseudo_labels import Lesson
+from models.extractors.resize import fit_size
+from models.training.detector.augment import TrainingPicture, augment
+from models.training.detector.pseudo_labels import PseudoLabels
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorRecipe:
-    """How to train; the same recipe, photographs and seed give the same detector."""
+    """The hyper-parameters of a training; with the same photographs they give the same detector."""
 
     backbone: str = "mobilenet-v2"
     """One of `models.extractors.backbones.registry`."""
@@ -28,55 +28,57 @@ class DetectorRecipe:
     weight_decay: float = 1e-4
     clip: float = 5.0
     least_score: float = 0.25
-    """Teacher's boxes below it are not taught."""
+    """The lowest score of a pseudo-label that is learnt from."""
     sides: tuple[float, float] = (256.0, 448.0)
-    """Root of the number of pixels of a batch, drawn anew for each."""
+    """Bounds of the root of the number of pixels of a picture, drawn at random for each batch."""
     aspects: tuple[float, float] = (0.5, 2.0)
-    """Width / height of a batch, likewise."""
+    """Bounds of width / height, drawn at random for each batch."""
     least_crop: float = 0.6
+    """Share of a photograph's sides that a crop has at least."""
     save_every: int = 100
     seed: int = 0
     side: float = 448.0
-    """Of the pictures that it will look at: `DetectorConfig.side`."""
+    """`DetectorConfig.side` of the detector."""
     surroundings: float = 1.0
-    """Of what its regions will be made: `DetectorConfig.surroundings`."""
+    """`DetectorConfig.surroundings` of the detector."""
 
 
-def learning_rate(recipe: DetectorRecipe, step: int) -> float:
-    """Linear warm-up, then half a cosine down to zero."""
+def learning_rate_at(recipe: DetectorRecipe, step: int) -> float:
+    """The learning rate of a step: linear warm-up, then half a cosine down to zero."""
     if step < recipe.warmup:
         return recipe.learning_rate * (step + 1) / recipe.warmup
     share = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
     return recipe.learning_rate * (1 + math.cos(math.pi * share)) / 2
 
 
-def batch_views(
-    recipe: DetectorRecipe, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson], step: int
-) -> list[View]:
-    """The views of one step, which follow from the recipe and the step alone."""
+def training_batch(
+    recipe: DetectorRecipe, photographs: Mapping[str, Path], labels: Mapping[str, PseudoLabels], step: int
+) -> list[TrainingPicture]:
+    """The augmented pictures of one step, which follow from the recipe and the step alone."""
     random = np.random.default_rng((recipe.seed, step))
     aspect = math.exp(random.uniform(*np.log(recipe.aspects)))
-    size = fitted(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
-    names = sorted(lessons)
+    size = fit_size(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
+    names = sorted(labels)
     first = step * recipe.batch
-    views = []
-    for place in range(first, first + recipe.batch):
-        epoch, within = divmod(place, len(names))
+    pictures = []
+    for number in range(first, first + recipe.batch):
+        epoch, within = divmod(number, len(names))
         order = np.random.default_rng((recipe.seed, epoch, 1)).permutation(len(names))
         name = names[order[within]]
-        with PIL.Image.open(photographs[name]) as photograph:
-            picture = photograph.convert("RGB")
-        views.append(random_view(picture, lessons[name].above(recipe.least_score), size, recipe.least_crop, random))
-    return views
+        with PIL.Image.open(photographs[name]) as opened:
+            photograph = opened.convert("RGB")
+        confident = labels[name].with_min_score(recipe.least_score)
+        pictures.append(augment(photograph, confident, size, recipe.least_crop, random))
+    return pictures
 
 
-def prefetched(
-    recipe: DetectorRecipe, photographs: Mapping[str, Path], lessons: Mapping[str, Lesson], first: int
-) -> Iterator[list[View]]:
-    """Batches from step `first` on, the next one made while one is learnt."""
+def iter_training_batches(
+    recipe: DetectorRecipe, photographs: Mapping[str, Path], labels: Mapping[str, PseudoLabels], first: int
+) -> Iterator[list[TrainingPicture]]:
+    """Batches from step `first` on; the next one is made in a thread meanwhile."""
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(batch_views, recipe, photographs, lessons, first)
+        coming = pool.submit(training_batch, recipe, photographs, labels, first)
         for step in range(first, recipe.steps):
-            views = coming.result()
-            coming = pool.submit(batch_views, recipe, photographs, lessons, step + 1)
-            yield views
+            batch = coming.result()
+            coming = pool.submit(training_batch, recipe, photographs, labels, step + 1)
+            yield batch

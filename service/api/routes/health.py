@@ -1,4 +1,4 @@
-"""Is the process alive, can it answer, and how is it doing?"""
+"""Health: whether the process is alive, whether it can answer, and its metrics."""
 
 import asyncio
 import logging
@@ -6,9 +6,9 @@ import logging
 from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
 
-from service.api.dependencies import Using
+from service.api.dependencies import ServicesDep
 from service.api.metrics import Metrics
-from service.api.problems import problems
+from service.api.problems import problem_responses
 from service.api.schemas.resources import LiveAnswer, ReadyAnswer
 from service.api.services import Services
 from service.errors import NotReady, Overloaded, Problem
@@ -16,26 +16,30 @@ from service.errors import NotReady, Overloaded, Problem
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
-FORWARD_PASS_S = 4.0
+FORWARD_PASS_TIMEOUT_S = 4.0
 
 
 @router.get("/", include_in_schema=False)
-async def front() -> RedirectResponse:
-    """Until there is a page: the description of the routes."""
+async def redirect_to_docs() -> RedirectResponse:
+    """The description of the routes, as long as there is no page."""
     return RedirectResponse("/docs")
 
 
-@router.get("/livez", operation_id="alive", summary="Does the process answer?", responses=problems(Problem))
+@router.get("/livez", operation_id="alive", summary="Does the process answer?", responses=problem_responses(Problem))
 async def alive() -> LiveAnswer:
     """Nothing but the web side itself is asked."""
     return LiveAnswer(status="alive")
 
 
-@router.get("/readyz", operation_id="ready", summary="Can it search and ingest?", responses=problems(NotReady, Problem))
-async def ready(services: Using) -> ReadyAnswer:
+@router.get(
+    "/readyz", operation_id="ready", summary="Can it search and ingest?", responses=problem_responses(NotReady, Problem)
+)
+async def ready(services: ServicesDep) -> ReadyAnswer:
     """A real forward pass, an open view and a worker heard from lately; also true of an empty store."""
-    view, worker = await asyncio.gather(asyncio.to_thread(_view, services), asyncio.to_thread(_worker, services))
-    checks = {"model": await _model(services), "view": view, "worker": worker}
+    view, worker = await asyncio.gather(
+        asyncio.to_thread(_view_state, services), asyncio.to_thread(_worker_state, services)
+    )
+    checks = {"model": await _model_state(services), "view": view, "worker": worker}
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:
         detail = "; ".join(f"{part}: {state}" for part, state in failing.items())
@@ -48,21 +52,21 @@ async def ready(services: Using) -> ReadyAnswer:
     operation_id="metrics",
     summary="Prometheus metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **problems(Problem)},
+    responses={200: {"content": {"text/plain": {}}}, **problem_responses(Problem)},
 )
-def metrics(services: Using) -> Response:
+def metrics(services: ServicesDep) -> Response:
     """Counters, gauges and histograms in Prometheus' text format."""
-    return Response(services.metrics.page(), media_type=Metrics.content_type)
+    return Response(services.metrics.exposition(), media_type=Metrics.content_type)
 
 
-async def _model(services: Services) -> str:
-    if not services.batcher.alive:
+async def _model_state(services: Services) -> str:
+    if not services.accelerator.alive:
         return "the thread that runs the models has ended"
     try:
-        work = services.batcher.submit(1, services.search.forward_pass)
-        await asyncio.wait_for(work, FORWARD_PASS_S)
+        work = services.accelerator.submit(1, services.search.forward_pass)
+        await asyncio.wait_for(work, FORWARD_PASS_TIMEOUT_S)
     except TimeoutError:
-        return f"no forward pass within {FORWARD_PASS_S:g} s"
+        return f"no forward pass within {FORWARD_PASS_TIMEOUT_S:g} s"
     except Overloaded as fault:
         return fault.detail
     except Exception as fault:  # a check reports whatever is wrong; the log has the rest
@@ -71,16 +75,17 @@ async def _model(services: Services) -> str:
     return "ok"
 
 
-def _view(services: Services) -> str:
-    served = services.models.default
-    if served.view() is None:
+def _view_state(services: Services) -> str:
+    if not services.refresher.alive:
+        return "the thread that follows the views has ended"
+    if services.models.default.snapshot() is None:
         if services.catalog.num_slots():
-            return f"the view of {served.name} is not built yet"
+            return f"the view of {services.models.default.name} is not built yet"
         return "ok: the store is empty"
     return "ok"
 
 
-def _worker(services: Services) -> str:
+def _worker_state(services: Services) -> str:
     heard = services.catalog.last_heartbeat("worker")
     if heard is None:
         return "no worker was ever heard from; start `regard worker` on this data directory"

@@ -1,12 +1,12 @@
-"""Pictures in, and what became of them."""
+"""Ingestion: uploads, the progress of their jobs, and pictures that were set aside."""
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.dependencies import Using, content_length
+from service.api.dependencies import ServicesDep, content_length
 from service.api.openapi import INGEST_FORM
-from service.api.problems import problems
+from service.api.problems import problem_responses
 from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
-from service.api.serializers import failure, job_answer
+from service.api.serializers import failure_answer, job_answer
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -27,9 +27,9 @@ PATH = "/ingest"
     summary="Take pictures in",
     status_code=202,
     openapi_extra=INGEST_FORM,
-    responses=problems(NothingAccepted, InvalidRequest, FeaturesOnly, TooLarge, Problem),
+    responses=problem_responses(NothingAccepted, InvalidRequest, FeaturesOnly, TooLarge, Problem),
 )
-async def ingest(request: Request, response: Response, services: Using) -> IngestAnswer:
+async def ingest(request: Request, response: Response, services: ServicesDep) -> IngestAnswer:
     """202 means the accepted files are safe: they will be searchable whatever is killed from here on."""
     receipt = await services.intake.receive(
         request.headers.get("content-type", ""), content_length(request), request.stream()
@@ -50,9 +50,9 @@ async def ingest(request: Request, response: Response, services: Using) -> Inges
     "/jobs/{job_id}",
     operation_id="get_job",
     summary="How far an ingestion is",
-    responses=problems(NotFound, Problem),
+    responses=problem_responses(NotFound, Problem),
 )
-def get_job(job_id: str, services: Using) -> JobAnswer:
+def get_job(job_id: str, services: ServicesDep) -> JobAnswer:
     """`done` once every picture of the job can be found, or was set aside with its reason."""
     job = services.progress.job(job_id)
     if job is None:
@@ -60,7 +60,9 @@ def get_job(job_id: str, services: Using) -> JobAnswer:
     return job_answer(job)
 
 
-@router.get("/failures", operation_id="list_failures", summary="Pictures set aside", responses=problems(Problem))
-def list_failures(services: Using) -> FailuresAnswer:
+@router.get(
+    "/failures", operation_id="list_failures", summary="Pictures set aside", responses=problem_responses(Problem)
+)
+def list_failures(services: ServicesDep) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
-    return FailuresAnswer(failures=[failure(one) for one in services.catalog.failures()])
+    return FailuresAnswer(failures=[failure_answer(one) for one in services.catalog.failures()])

@@ -1,21 +1,23 @@
 """The models of this server."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
-from service.api.dependencies import Using
-from service.api.problems import problems
+from service.api.dependencies import ServicesDep
+from service.api.problems import problem_responses
 from service.api.schemas.resources import ModelListed, ModelsAnswer
 from service.api.services import Services
-from service.errors import Problem, UnknownModel, ViewNotBuilt
-from service.search.model_views import Served, not_built
+from service.errors import Problem, UnknownModel
+from service.search.model_views import ModelView
 
 router = APIRouter(tags=["models"])
 
 
-@router.get("/models", operation_id="list_models", summary="Which models can be asked", responses=problems(Problem))
-def list_models(services: Using) -> ModelsAnswer:
+@router.get(
+    "/models", operation_id="list_models", summary="Which models can be asked", responses=problem_responses(Problem)
+)
+def list_models(services: ServicesDep) -> ModelsAnswer:
     """Names, digests, and how much of the store each can search."""
-    return ModelsAnswer(models=[listed(services, served) for served in services.models])
+    return ModelsAnswer(models=[model_listed(services, model) for model in services.models])
 
 
 @router.post(
@@ -23,24 +25,25 @@ def list_models(services: Using) -> ModelsAnswer:
     operation_id="build_view",
     summary="Have a model's view built",
     status_code=202,
-    responses=problems(UnknownModel, ViewNotBuilt, Problem),
+    responses=problem_responses(UnknownModel, Problem),
 )
-def build_view(name: str, services: Using) -> ModelListed:
-    """202 where a worker builds this view anyway; 409 says what to do where the settings leave it out."""
-    served = services.models.named(name)
-    if not served.built:
-        raise not_built(served, served.state(services.catalog))
-    return listed(services, served)
+def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
+    """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""
+    model = services.models.named(name)
+    services.models.request_build(model, services.clock())
+    services.wake("")
+    response.headers["Location"] = "/models"
+    return model_listed(services, model)
 
 
-def listed(services: Services, served: Served) -> ModelListed:
+def model_listed(services: Services, model: ModelView) -> ModelListed:
     """A model with the state of its view."""
-    state = served.state(services.catalog)
+    state = model.state(services.catalog)
     return ModelListed(
-        name=served.name,
-        digest=served.matcher.digest,
-        default=served is services.models.default,
-        calibrated=served.matcher.calibration is not None,
+        name=model.name,
+        digest=model.matcher.digest,
+        default=model is services.models.default,
+        calibrated=model.matcher.calibration is not None,
         state=state.state,
         pictures=state.pictures,
         captions=state.captions,

@@ -1,22 +1,24 @@
-"""Search with words or with a picture."""
+"""Search with words or with a picture.
+
+Every search takes three steps: an answer that was kept is given again; otherwise the query is run, in a thread of its
+own that borrows the accelerator; the result is written and kept.
+"""
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from service.api.cache import cache_key
-from service.api.dependencies import Using, uploaded, while_connected
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, uploaded_form
 from service.api.openapi import IMAGE_FORM
-from service.api.problems import invalid, problems
-from service.api.schemas.requests import ImageAsked, SearchAsked, TextAsked
-from service.api.schemas.results import ImageAnswer, ImageTimings, TextAnswer, Timings
-from service.api.serializers import caption_hits, filter_of, picture_hits
+from service.api.problems import invalid_request, problem_responses
+from service.api.schemas.requests import ImageSearchForm
+from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
 from service.api.services import Services
 from service.errors import (
     FeaturesOnly,
@@ -29,9 +31,11 @@ from service.errors import (
     UnreadablePicture,
     ViewNotBuilt,
 )
-from service.ingest.multipart import Form, FormLimits, SpooledFile
+from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
-from service.search.types import ImageQuestion, Outcome, TextQuestion
+from service.search.engine import Accelerate, Query
+from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.results import ImageSearchResult, SearchResult
 
 router = APIRouter(tags=["search"])
 
@@ -44,38 +48,18 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     operation_id="search_text",
     summary="Pictures for a sentence",
     response_model=TextAnswer,
-    responses=problems(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
+    responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
 )
-async def search_text(asked: TextAsked, request: Request, services: Using) -> Response:
+async def search_text(asked: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
-    refuse_improbable(asked, services)
-    question = TextQuestion(
-        text=asked.query,
-        k=asked.k,
-        shortlist=asked.shortlist,
-        model=asked.model,
-        explain=asked.explain,
-        min_score=asked.min_score,
-        min_probability=asked.min_probability,
-        sort=asked.sort,
-        filter=filter_of(asked.filter),
-    )
-
-    async def work() -> Outcome:
-        cost = services.search.cost(asked.shortlist, len(asked.query.split()) + 2)
-        return await services.batcher.submit(cost, partial(services.search.text, question))
-
-    def body(outcome: Outcome, common: dict[str, Any], total: float) -> TextAnswer:
-        return TextAnswer(
-            **common,
-            query=asked.query,
-            unknown_words=list(outcome.unknown_words),
-            results=picture_hits(outcome),
-            timings_ms=Timings(**outcome.milliseconds, total=total),
-        )
-
-    determines = {"search": "text", **asked.model_dump(mode="json")}
-    return await answered(request, services, question, determines, work, body)
+    started = time.perf_counter()
+    query = await asyncio.to_thread(services.search.begin, asked)
+    key = cache_key({"search": "text", **determining(query)})
+    if (kept := await kept_answer(services, key, started)) is not None:
+        return kept
+    cost = services.search.cost(asked.shortlist, len(asked.query.split()) + 2)
+    result = await run(services, request, cost, partial(services.search.text, query))
+    return await respond(services, key, TextAnswer, result, started)
 
 
 @router.post(
@@ -84,7 +68,7 @@ async def search_text(asked: TextAsked, request: Request, services: Using) -> Re
     summary="Captions for a picture, or pictures like it",
     response_model=ImageAnswer,
     openapi_extra=IMAGE_FORM,
-    responses=problems(
+    responses=problem_responses(
         InvalidRequest,
         UnreadablePicture,
         NotFound,
@@ -96,66 +80,33 @@ async def search_text(asked: TextAsked, request: Request, services: Using) -> Re
         Problem,
     ),
 )
-async def search_image(request: Request, services: Using) -> Response:
+async def search_image(request: Request, services: ServicesDep) -> Response:
     """Ask with an uploaded picture or a stored one; captions are reranked, pictures go by cosine."""
+    started = time.perf_counter()
     limits = FormLimits(
         max_file_bytes=services.settings.max_file_bytes,
         max_body_bytes=services.settings.max_file_bytes + FORM_BYTES,
         max_files=1,
         max_field_bytes=FORM_BYTES,
     )
-    async with uploaded(request, services, limits) as form:
-        asked, picture = image_asked(form)
-        refuse_improbable(asked, services)
-        question = ImageQuestion(
-            target=asked.target,
-            k=asked.k,
-            shortlist=asked.shortlist,
-            model=asked.model,
-            explain=asked.explain,
-            min_score=asked.min_score,
-            min_probability=asked.min_probability,
-            filter=filter_of(asked.filter),
-        )
-
-        async def work() -> Outcome:
-            if picture is None:
-                assert asked.image_id is not None
-                ask = partial(services.search.like_stored, question, asked.image_id)
-            else:
-                try:
-                    decoded = await asyncio.wrap_future(services.pool.submit(picture.path))
-                except DecodeFailed as fault:
-                    raise UnreadablePicture(fault.reason) from fault
-                ask = partial(services.search.uploaded, question, decoded.picture, decoded.width, decoded.height)
-            cost = services.search.cost(asked.shortlist, detect=picture is not None)
-            return await services.batcher.submit(cost, ask)
-
-        def body(outcome: Outcome, common: dict[str, Any], total: float) -> ImageAnswer:
-            captions = asked.target == "captions"
-            return ImageAnswer(
-                **common,
-                target=asked.target,
-                results=caption_hits(outcome) if captions else picture_hits(outcome),
-                timings_ms=ImageTimings(**{"detect": 0.0, **outcome.milliseconds}, total=total),
-            )
-
-        determines = {"search": "image", "sha256": picture and picture.sha256, **asked.model_dump(mode="json")}
-        return await answered(request, services, question, determines, work, body)
+    async with uploaded_form(request, services, limits) as form:
+        asked, picture = image_request(form)
+        query = await asyncio.to_thread(services.search.begin, asked)
+        key = cache_key({"search": "image", "sha256": picture and picture.sha256, **determining(query)})
+        if (kept := await kept_answer(services, key, started)) is not None:
+            return kept
+        work = await cancel_on_disconnect(request, image_work(services, query, picture))
+        cost = services.search.cost(asked.shortlist, detect=picture is not None)
+        result = await run(services, request, cost, work)
+        return await respond(services, key, ImageAnswer, result, started)
 
 
-def image_asked(form: Form) -> tuple[ImageAsked, SpooledFile | None]:
-    """The fields, and the picture unless a stored one is asked with."""
+def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
+    """The fields, and the picture unless a stored one is asked with. InvalidRequest, TooLarge."""
     try:
-        asked = ImageAsked.model_validate(form.fields)
+        asked = ImageSearchForm.model_validate(form.fields)
     except ValidationError as fault:
-        raise invalid(fault.errors()) from fault
-    if asked.explain and asked.target == "images":
-        raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
-    if asked.min_probability is not None and asked.target == "images":
-        raise InvalidRequest.field(
-            "min_probability", "pictures like a picture go by cosine, which is no probability; use min_score"
-        )
+        raise invalid_request(fault.errors()) from fault
     wrong = [file.field for file in form.files if file.field != "image"]
     if wrong:
         raise InvalidRequest.field(wrong[0], "is not a field of this request; the picture goes into `image`")
@@ -169,57 +120,69 @@ def image_asked(form: Form) -> tuple[ImageAsked, SpooledFile | None]:
     return asked, picture
 
 
-def refuse_improbable(asked: SearchAsked, services: Services) -> None:
-    """InvalidRequest where probabilities are asked of a model that has none."""
-    if asked.min_probability is not None and services.models.named(asked.model).matcher.calibration is None:
-        raise InvalidRequest.field(
-            "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
-        )
+async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
+    """What is to be run for a picture: a stored one, or an upload, which is decoded here. UnreadablePicture."""
+    if picture is None:
+        assert query.request.image_id is not None
+        return partial(services.search.like_stored, query, query.request.image_id)
+    try:
+        decoded = await asyncio.wrap_future(services.pool.submit(picture.path))
+    except DecodeFailed as fault:
+        raise UnreadablePicture(fault.reason) from fault
+    return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
 
 
-async def answered(
-    request: Request,
-    services: Services,
-    question: TextQuestion | ImageQuestion,
-    determines: Mapping[str, Any],
-    work: Callable[[], Awaitable[Outcome]],
-    body: Callable[[Outcome, dict[str, Any], float], BaseModel],
-) -> Response:
-    """The answer from the cache, or worked out and kept there. `determines` is what it depends on in the request."""
-    started = time.perf_counter()
-    served = services.models.named(question.model)
-    about = {**determines, "model": served.name, "digest": served.matcher.digest}
-    version = await asyncio.to_thread(services.search.index_version, served.name)
-    kept = await services.cache.get(cache_key({**about, "index_version": version}))
-    services.metrics.cache.labels("miss" if kept is None else "hit").inc()
-    if kept is not None:
-        return Response(again(kept, started), media_type="application/json")
-    outcome = await while_connected(request, work())
-    services.metrics.stage_times(outcome.milliseconds)
-    common = {
-        "model": outcome.model,
-        "model_digest": outcome.digest,
-        "k": question.k,
-        "shortlist": question.shortlist,
-        "index_version": outcome.index_version,
-        "cached": False,
-        "left_out": outcome.left_out,
+def determining(query: Query[Any]) -> dict[str, Any]:
+    """Everything an answer depends on."""
+    return {
+        **query.request.model_dump(mode="json"),
+        "model": query.model.name,
+        "digest": query.matcher.digest,
+        "index_version": query.index_version,
     }
 
+
+async def kept_answer(services: Services, key: str, started: float) -> Response | None:
+    """The answer that was kept under the key, marked so, with the time that finding it took."""
+    kept = await services.cache.get(key)
+    services.metrics.cache.labels("miss" if kept is None else "hit").inc()
+    if kept is None:
+        return None
+    answer = json.loads(kept)
+    answer["cached"] = True
+    answer["timings_ms"] = {**dict.fromkeys(answer["timings_ms"], 0.0), "total": milliseconds_since(started)}
+    return Response(json.dumps(answer).encode(), media_type="application/json")
+
+
+async def run(services: Services, request: Request, cost: int, work: Any) -> Any:
+    """The result of `work(accelerate=..)`, as long as the caller waits for it. Overloaded."""
+    with services.accelerator.admit(cost) as admission:
+        accelerate: Accelerate = admission.run
+        running = services.search_threads.submit(work, accelerate=accelerate)
+        result = await cancel_on_disconnect(request, asyncio.wrap_future(running))
+    services.metrics.stage_times(result.timings_ms)
+    return result
+
+
+async def respond(
+    services: Services,
+    key: str,
+    schema: type[SearchAnswer],
+    result: SearchResult[Any] | ImageSearchResult[Any],
+    started: float,
+) -> Response:
+    """The result as JSON, kept for the next who asks the same."""
+
     def written() -> bytes:
-        total = (time.perf_counter() - started) * 1000
-        # What nobody asked for was never set, and stays out of the answer.
-        return body(outcome, common, total).model_dump_json(exclude_unset=True).encode()
+        timings = {**result.timings_ms, "total": milliseconds_since(started)}
+        answer = schema.model_validate({**vars(result), "timings_ms": timings}, from_attributes=True)
+        return answer.model_dump_json().encode()
 
     content = await asyncio.to_thread(written)
-    await services.cache.put(cache_key({**about, "index_version": outcome.index_version}), content)
+    await services.cache.put(key, content)
     return Response(content, media_type="application/json")
 
 
-def again(kept: bytes, started: float) -> bytes:
-    """A kept answer, marked as such, with the time that finding it took."""
-    answer = json.loads(kept)
-    total = (time.perf_counter() - started) * 1000
-    answer["cached"] = True
-    answer["timings_ms"] = {**dict.fromkeys(answer["timings_ms"], 0.0), "total": total}
-    return json.dumps(answer).encode()
+def milliseconds_since(started: float) -> float:
+    """Since a reading of time.perf_counter."""
+    return (time.perf_counter() - started) * 1000

@@ -1,14 +1,29 @@
-"""What is answered over HTTP about pictures, jobs and models; answers to searches are in found.py."""
+"""Bodies of responses about pictures, jobs and models; those of searches are in results.py."""
 
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+# The first and last second of the years 1 to 9999: a date near either end, in a zone of its own, may lie outside.
+FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
+
+
+def _from_unix(value: Any) -> Any:
+    """Unix seconds as a time in UTC; anything else as it is."""
+    if isinstance(value, float):
+        return datetime.fromtimestamp(min(max(value, FIRST), LAST), UTC)
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_from_unix)]
+"""A time with an offset, also made from the catalog's unix seconds."""
 
 
 class Answer(BaseModel):
-    """An answer: what it says it holds is what it holds."""
+    """A JSON object of an answer, made from keywords or from the attributes of another object."""
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), from_attributes=True)
 
 
 class Box(Answer):
@@ -93,8 +108,8 @@ class ImageListed(Answer):
     width: int | None = Field(description="Null until the picture has been decoded.")
     height: int | None
     state: Literal["queued", "ready", "failed", "deleted"]
-    taken_at: AwareDatetime | None
-    added_at: AwareDatetime
+    taken_at: Moment | None
+    added_at: Moment
     captions: list[str]
     tags: dict[str, str | int | float]
 

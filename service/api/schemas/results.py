@@ -1,10 +1,14 @@
-"""What a search answers over HTTP."""
+"""Answers to searches over HTTP, built from the attributes of service/search/results.py."""
 
 from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from service.api.schemas.resources import Answer, Box
+from service.api.schemas.resources import Answer, Box, Moment
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class Token(Answer):
@@ -42,10 +46,10 @@ class PictureHit(Answer):
     width: int | None = Field(description="Null where features came without it.")
     height: int | None
     filename: str
-    taken_at: AwareDatetime | None
+    taken_at: Moment | None
     captions: list[str]
     tags: dict[str, str | int | float]
-    explanation: ExplanationAnswer | None = Field(None, description="Only when asked for.")
+    explanation: ExplanationAnswer | None = Field(None, exclude_if=_is_none, description="Only when asked for.")
 
 
 class CaptionHit(Answer):
@@ -60,7 +64,7 @@ class CaptionHit(Answer):
         description="That this caption was given with the picture, given that some were; null without a calibration."
     )
     shortlist_rank: int
-    explanation: ExplanationAnswer | None = Field(None, description="Only when asked for.")
+    explanation: ExplanationAnswer | None = Field(None, exclude_if=_is_none, description="Only when asked for.")
 
 
 class Timings(Answer):
@@ -73,13 +77,13 @@ class Timings(Answer):
 
 
 class ImageTimings(Timings):
-    """The same, with finding the regions of the picture asked with."""
+    """Milliseconds of each stage, with that of finding the regions of an uploaded picture."""
 
     detect: float
 
 
 class SearchAnswer(Answer):
-    """What every search answers beside its results."""
+    """The part of an answer that all searches share."""
 
     model: str
     model_digest: str

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.commands.shared import note, print_table
+from service.cli.output import note, print_table
 
 app = typer.Typer()
 
@@ -25,14 +25,17 @@ def words(
     ask: Annotated[list[str] | None, typer.Option(help="Show what is near this word, repeatable.")] = None,
 ) -> None:
     """Learn word vectors from captions alone. Beside OUT, OUT.parts gives vectors to words that do not occur."""
-    from models.training.word_init import captions_in, learn, nearest  # noqa: PLC0415 - PyTorch comes with it
+    from models.datasets.captions import read_sentences  # noqa: PLC0415
+    from models.training.caption_word_vectors import learn_word_vectors, nearest_words  # noqa: PLC0415 - imports torch
 
-    vectors, parts = learn([text for path in captions for text in captions_in(path, split)], dim, least)
+    sentences = [text for path in captions for text in read_sentences(path, split)]
+    vectors, parts = learn_word_vectors(sentences, dim, least)
     vectors.save(out)
     parts.save(out.with_name(out.name + ".parts"))
     note(f"{out}: vectors of {len(vectors.words)} words")
     if ask:
         rows = [
-            [word, " ".join(f"{near} {cosine:.2f}" for near, cosine in nearest(vectors, parts, word))] for word in ask
+            [word, " ".join(f"{near} {cosine:.2f}" for near, cosine in nearest_words(vectors, parts, word))]
+            for word in ask
         ]
         print_table("word", "nearest", rows=rows)

@@ -12,14 +12,14 @@ import torch
 from safetensors.torch import load_file
 
 from models.batches import Regions, Words
-from models.conversion.authors_options import Kind, Unconvertible
-from models.conversion.convert import convert
+from models.conversion.authors_options import CheckpointKind, ConversionError
+from models.conversion.convert import convert_checkpoint
 from models.evaluation.score_matrix import score_all
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
 from models.rerankers.camp_released import CampReleased
 from models.rerankers.scan import ScanConfig
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 from tests.support import authors_checkpoints as authors
 
 PARITY = ["scan_t2i_lse", "scan_i2t_avg", "bfan_equal", "bfan_prob"]
@@ -33,7 +33,7 @@ def vocab(tmp_path: Path) -> Path:
 def converted_scan(folder: Path, model: Any, **changes: Any) -> Matcher:
     """A SCAN checkpoint with some options changed, converted and loaded."""
     file = authors.write(folder / "scan.pth.tar", model, authors.SCAN | changes)
-    convert("scan", file, authors.write_vocabulary(folder / "vocab.json"), folder / "out")
+    convert_checkpoint("scan", file, authors.write_vocabulary(folder / "vocab.json"), folder / "out")
     return load_matcher(folder / "out")
 
 
@@ -43,8 +43,8 @@ def test_a_converted_checkpoint_scores_as_the_authors_program(
     name: str, parity_dir: Path, data_dir: Path, tmp_path: Path
 ) -> None:
     vocab = data_dir / "scan-precomp-text" / "vocab" / "f30k_precomp_vocab.json"
-    kind: Kind = "scan" if name.startswith("scan") else "bfan"
-    convert(kind, parity_dir / f"{name}.pth.tar", vocab, tmp_path / "out")
+    kind: CheckpointKind = "scan" if name.startswith("scan") else "bfan"
+    convert_checkpoint(kind, parity_dir / f"{name}.pth.tar", vocab, tmp_path / "out")
     scores = score_all(tmp_path / "out", parity_dir / "features.npy", parity_dir / "captions.txt")
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, np.load(parity_dir / f"{name}_scores.npy"), rtol=0, atol=1e-5)
@@ -87,7 +87,9 @@ def test_an_old_file_from_a_gpu_converts_to_the_same_digest(vocab: Path, tmp_pat
     now = authors.write(tmp_path / "now.pth.tar", authors.encoders(), authors.SCAN)
     then = tmp_path / "then.pth.tar"
     then.write_bytes(authors.from_python_2_and_a_gpu(now.read_bytes()))
-    assert convert("scan", now, vocab, tmp_path / "a") == convert("scan", then, vocab, tmp_path / "b")
+    assert convert_checkpoint("scan", now, vocab, tmp_path / "a") == convert_checkpoint(
+        "scan", then, vocab, tmp_path / "b"
+    )
 
 
 def test_camp_converts_with_its_prefixes_options_and_pickled_words(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_camp_converts_with_its_prefixes_options_and_pickled_words(tmp_path: Pat
     file = authors.write_camp(
         tmp_path / "camp.pth.tar", authors.from_gpus([*authors.encoders(), weights]), authors.CAMP
     )
-    convert("camp", file, authors.write_camp_vocabulary(tmp_path / "vocab.pkl"), tmp_path / "out")
+    convert_checkpoint("camp", file, authors.write_camp_vocabulary(tmp_path / "vocab.pkl"), tmp_path / "out")
     loaded = load_matcher(tmp_path / "out")
     assert isinstance(loaded.reranker, CampReleased)
     assert loaded.vocabulary.words == authors.WORDS
@@ -116,7 +118,7 @@ def test_camps_fusion_scores_as_the_authors_does_after_conversion(
     model = authors.from_gpus([*authors.encoders(width=64), state])
     options = authors.CAMP | {"measure": network, "embed_size": 64}
     file = authors.write_camp(tmp_path / "camp.pth.tar", model, options)
-    convert("camp", file, authors.write_camp_vocabulary(tmp_path / "vocab.pkl"), tmp_path / "out")
+    convert_checkpoint("camp", file, authors.write_camp_vocabulary(tmp_path / "vocab.pkl"), tmp_path / "out")
     reranker = load_matcher(tmp_path / "out").reranker.double()
     images = Regions(stored["images"], torch.ones(stored["images"].shape[:2], dtype=torch.bool))
     words = Words(stored["captions"], torch.arange(stored["captions"].shape[1]) < stored["lengths"][:, None])
@@ -129,7 +131,7 @@ def test_camps_first_stage_converts(tmp_path: Path) -> None:
     attention = {name: weight for name, weight in authors.fusion().items() if name.endswith("_fc.weight")}
     options = authors.CAMP | {"measure": "cross_attention_new"}
     file = authors.write_camp(tmp_path / "camp.pth.tar", authors.from_gpus([*authors.encoders(), attention]), options)
-    convert("camp", file, authors.write_vocabulary(tmp_path / "vocab.json"), tmp_path / "out")
+    convert_checkpoint("camp", file, authors.write_vocabulary(tmp_path / "vocab.json"), tmp_path / "out")
     assert load_matcher(tmp_path / "out").name == "camp-released-attention"
 
 
@@ -169,8 +171,8 @@ def test_a_refusal_names_what_is_not_known_and_leaves_nothing(
     model, options = authors.encoders(), dict(authors.SCAN)
     damage(model, options)
     file = authors.write(tmp_path / "scan.pth.tar", model, options)
-    with pytest.raises(Unconvertible, match=message):
-        convert("scan", file, vocab, tmp_path / "out")
+    with pytest.raises(ConversionError, match=message):
+        convert_checkpoint("scan", file, vocab, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -180,22 +182,22 @@ def test_a_payload_beside_the_weights_does_not_run(vocab: Path, tmp_path: Path) 
             return os.mkdir, (str(tmp_path / "owned"),)
 
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), Namespace(**authors.SCAN, hook=Payload()))
-    with pytest.raises(Refused, match=f"names {os.name}.mkdir"):
-        convert("scan", file, vocab, tmp_path / "out")
+    with pytest.raises(RefusedFile, match=f"names {os.name}.mkdir"):
+        convert_checkpoint("scan", file, vocab, tmp_path / "out")
     assert not (tmp_path / "owned").exists()
 
 
 def test_a_vocabulary_of_another_kind_is_refused(tmp_path: Path) -> None:
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN)
-    with pytest.raises(Unconvertible, match="holds idx, idx2word, stems, word2idx"):
-        convert("scan", file, authors.write_camp_vocabulary(tmp_path / "v.pkl", stems={}), tmp_path / "out")
+    with pytest.raises(ConversionError, match="holds idx, idx2word, stems, word2idx"):
+        convert_checkpoint("scan", file, authors.write_camp_vocabulary(tmp_path / "v.pkl", stems={}), tmp_path / "out")
     (tmp_path / "v.pkl").write_bytes(pickle.dumps({"dog": 4}, protocol=2))
-    with pytest.raises(Unconvertible, match="holds a dict, not word2idx"):
-        convert("scan", file, tmp_path / "v.pkl", tmp_path / "out")
+    with pytest.raises(ConversionError, match="holds a dict, not word2idx"):
+        convert_checkpoint("scan", file, tmp_path / "v.pkl", tmp_path / "out")
 
 
 def test_a_checkpoint_is_not_written_over(vocab: Path, tmp_path: Path) -> None:
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN)
-    convert("scan", file, vocab, tmp_path / "out")
+    convert_checkpoint("scan", file, vocab, tmp_path / "out")
     with pytest.raises(FileExistsError, match="holds a checkpoint already"):
-        convert("scan", file, vocab, tmp_path / "out")
+        convert_checkpoint("scan", file, vocab, tmp_path / "out")

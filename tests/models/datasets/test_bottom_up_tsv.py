@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from models.datasets.bottom_up_tsv import convert_tsv
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import CaptionLine
 from models.datasets.feature_store import open_features
 
 

@@ -1,17 +1,16 @@
 """Captioned pictures as arrays."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from models.datasets.captioned_features import CaptionedFeatures, CaptionLine, read_captions
-from models.datasets.feature_store import Features
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import CaptionLine
+from models.datasets.feature_store import ExtractedFeatures
 
 
 def pictures(counts: list[int]) -> CaptionedFeatures:
     captions = [[f"picture {row} caption {turn}" for turn in range(count)] for row, count in enumerate(counts)]
-    return CaptionedFeatures.whole(
+    return CaptionedFeatures.from_arrays(
         np.zeros((len(counts), 2, 3), np.float16), np.ones((len(counts), 2), bool), captions, "d"
     )
 
@@ -45,43 +44,31 @@ def test_sentences_know_their_picture() -> None:
 
 def test_the_first_captions_are_those_of_the_first_pictures() -> None:
     data = pictures([2, 0, 3, 1])
-    assert data.asking(3).sentences()[0] == data.sentences()[0][:3]
-    assert (len(data.asking(3)), data.asking(9)) == (4, data)
+    assert data.first_captions(3).sentences()[0] == data.sentences()[0][:3]
+    assert (len(data.first_captions(3)), data.first_captions(9)) == (4, data)
 
 
 def test_the_first_regions_are_kept_under_another_name() -> None:
     features = np.arange(24, dtype=np.float16).reshape(2, 4, 3)
     mask = np.array([[True, True, False, False], [True] * 4])
-    data = CaptionedFeatures.whole(features, mask, [["a"], ["b"]], "d")
-    fewer = data.fewer(3)
+    data = CaptionedFeatures.from_arrays(features, mask, [["a"], ["b"]], "d")
+    fewer = data.first_regions(3)
     assert np.array_equal(fewer.regions([1]).vectors, features[1:, :3])
     assert fewer.regions([0]).mask.tolist() == [[True, True, False]]
     assert fewer.extractor_digest == "d-first-3"
     for count in (0, 5):
         with pytest.raises(ValueError, match=f"have 4 regions, of which {count} cannot"):
-            data.fewer(count)
+            data.first_regions(count)
 
 
 def test_arrays_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="differ in number"):
-        CaptionedFeatures.whole(np.zeros((2, 1, 1)), np.ones((2, 1), bool), [["a"]], "d")
-
-
-def test_captions_are_read_by_split_and_a_bad_line_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "captions.jsonl"
-    file.write_text('{"image": "a.jpg", "captions": ["one"], "split": "dev"}\n{"image": "b.jpg", "captions": []}\n')
-    assert [line.image for line in read_captions(file, "dev")] == ["a.jpg"]
-    assert len(read_captions(file)) == 2
-    with pytest.raises(ValueError, match="no picture in split 'test'"):
-        read_captions(file, "test")
-    file.write_text('{"image": "a.jpg", "captions": ["one"]}\n{"picture": 3}\n')
-    with pytest.raises(ValueError, match=r"captions\.jsonl:2"):
-        read_captions(file)
+        CaptionedFeatures.from_arrays(np.zeros((2, 1, 1)), np.ones((2, 1), bool), [["a"]], "d")
 
 
 def test_lines_find_their_rows_among_extracted_pictures() -> None:
     arrays = np.arange(24, dtype=np.float16).reshape(4, 2, 3)
-    extracted = Features(
+    extracted = ExtractedFeatures(
         arrays,
         np.zeros((4, 2, 4), np.float32),
         np.zeros((4, 2), np.int16),

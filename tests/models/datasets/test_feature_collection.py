@@ -7,9 +7,9 @@ import PIL.Image
 import pytest
 
 from models.datasets.bottom_up_tsv import convert_tsv
-from models.datasets.feature_collection import Featured, open_collection
-from models.datasets.feature_store import extract
-from models.extractors.precomputed import MadeElsewhere, NoDetector, Precomputed
+from models.datasets.feature_collection import FeatureRecord, open_collection
+from models.datasets.feature_store import extract_features
+from models.extractors.precomputed import NoDetector, PrecomputedConfig, PrecomputedExtractor
 from models.extractors.registry import load_extractor
 from tests.models.datasets.test_bottom_up_tsv import regions, six, ten
 from tests.support.fakes import FakeExtractor
@@ -40,7 +40,7 @@ def test_an_extraction_keeps_its_boxes_names_and_the_pictures_size(tmp_path: Pat
     two_coloured("red", "blue", 40, 20).save(tmp_path / "wide.png")
     PIL.Image.new("RGB", (5, 9)).save(tmp_path / "thin.png")  # has one region alone
     files = {name: tmp_path / name for name in ("wide.png", "thin.png")}
-    list(extract(FakeExtractor(), files, tmp_path / "out"))
+    list(extract_features(FakeExtractor(), files, tmp_path / "out"))
     collection = open_collection([tmp_path / "out"], captions={"thin.png": ["black"]})
     wide, thin = collection.pictures()
     assert collection.extractor == "fake-extractor"
@@ -79,7 +79,7 @@ def test_a_tsv_and_the_folder_made_of_it_are_the_same_pictures(tmp_path: Path) -
     assert len(set(ids[0])) == 2
 
 
-def featured(**changes: object) -> Featured:
+def featured(**changes: object) -> FeatureRecord:
     fields = {
         "name": "a",
         "features": np.arange(8, dtype=np.float16).reshape(2, 4),
@@ -87,7 +87,7 @@ def featured(**changes: object) -> Featured:
         "labels": ("dog", "cat"),
         "confidence": np.ones(2, np.float32),
     }
-    return Featured(**{**fields, **changes})  # type: ignore[arg-type]
+    return FeatureRecord(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def test_an_id_is_of_the_regions_and_what_made_them() -> None:
@@ -122,10 +122,10 @@ def test_what_is_none_of_the_layouts_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_made_features_elsewhere_is_written_down_and_looks_at_no_picture(tmp_path: Path) -> None:
-    made = MadeElsewhere(digest=THEIRS, num_regions=4, feature_dim=16, labels=("dog", "cat"))
-    (tmp_path / "config.json").write_bytes(made.content())
+    made = PrecomputedConfig(digest=THEIRS, num_regions=4, feature_dim=16, labels=("dog", "cat"))
+    (tmp_path / "config.json").write_bytes(made.to_json())
     extractor = load_extractor(tmp_path)
-    assert isinstance(extractor, Precomputed)
-    assert (extractor.made, extractor.digest, extractor.labels) == (made, THEIRS, ("dog", "cat"))
+    assert isinstance(extractor, PrecomputedExtractor)
+    assert (extractor.config, extractor.digest, extractor.labels) == (made, THEIRS, ("dog", "cat"))
     with pytest.raises(NoDetector, match="their-features is known by its features alone"):
         extractor.extract([PIL.Image.new("RGB", (4, 4))])

@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.datasets.feature_store import extract, open_features
+from models.datasets.feature_store import extract_features, open_features
 from tests.support.fakes import COLOURS, FakeExtractor
 
 
@@ -21,7 +21,7 @@ def photographs(tmp_path: Path) -> dict[str, Path]:
 
 def test_arrays_hold_what_the_extractor_said(photographs: dict[str, Path], tmp_path: Path) -> None:
     extractor = FakeExtractor()
-    assert list(extract(extractor, photographs, tmp_path / "out", batch=3)) == [3, 6, 8]
+    assert list(extract_features(extractor, photographs, tmp_path / "out", batch=3)) == [3, 6, 8]
     features = open_features(tmp_path / "out")
     expected = extractor.extract([PIL.Image.open(path).convert("RGB") for path in photographs.values()])
     assert features.ids == tuple(photographs)
@@ -34,12 +34,12 @@ def test_arrays_hold_what_the_extractor_said(photographs: dict[str, Path], tmp_p
 
 
 def test_a_killed_extraction_goes_on_and_repeats_nothing(photographs: dict[str, Path], tmp_path: Path) -> None:
-    for _ in extract(FakeExtractor(), photographs, tmp_path / "cut", batch=3):
+    for _ in extract_features(FakeExtractor(), photographs, tmp_path / "cut", batch=3):
         break  # as a kill after the first batch leaves it
     with pytest.raises(ValueError, match="3 of 8"):
         open_features(tmp_path / "cut")
-    assert list(extract(FakeExtractor(), photographs, tmp_path / "cut", batch=3)) == [6, 8]
-    for _ in extract(FakeExtractor(), photographs, tmp_path / "whole", batch=3):
+    assert list(extract_features(FakeExtractor(), photographs, tmp_path / "cut", batch=3)) == [6, 8]
+    for _ in extract_features(FakeExtractor(), photographs, tmp_path / "whole", batch=3):
         pass
     cut, whole = open_features(tmp_path / "cut"), open_features(tmp_path / "whole")
     assert np.array_equal(cut.features, whole.features)
@@ -48,9 +48,9 @@ def test_a_killed_extraction_goes_on_and_repeats_nothing(photographs: dict[str, 
 
 def test_another_extractor_or_other_photographs_are_refused(photographs: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    list(extract(FakeExtractor(), photographs, out))
+    list(extract_features(FakeExtractor(), photographs, out))
     with pytest.raises(ValueError, match="made by extractor fake-extractor, not another"):
-        next(extract(FakeExtractor("another"), photographs, out))
+        next(extract_features(FakeExtractor("another"), photographs, out))
     del photographs["red"]
     with pytest.raises(ValueError, match="other photographs"):
-        next(extract(FakeExtractor(), photographs, out))
+        next(extract_features(FakeExtractor(), photographs, out))

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets.captioned_features import CaptionLine
-from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_lines, read_pictures, read_precomp, read_precomp_ids
+from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_precomp, read_precomp_ids
 
 
 def precomp(folder: Path, split: str, features: np.ndarray, num_captions: int) -> Path:
@@ -69,28 +68,3 @@ def test_ids_that_are_too_few_are_refused(tmp_path: Path) -> None:
     (tmp_path / "test_ids.txt").write_text("1\n2\n")
     with pytest.raises(ValueError, match="2 ids for 3 rows"):
         read_precomp_ids(tmp_path, "test")
-
-
-def test_a_caption_is_a_line_whatever_else_ends_lines_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "caps.txt").write_bytes("a \u2028b\x0bc\r\n  d  \nno line feed at the end".encode())
-    assert read_lines(tmp_path / "caps.txt") == ["a \u2028b\x0bc", "d", "no line feed at the end"]
-    (tmp_path / "caps.txt").write_text("a\n \nb\n")
-    with pytest.raises(ValueError, match=r"caps\.txt:2: an empty line"):
-        read_lines(tmp_path / "caps.txt")
-
-
-@pytest.mark.realdata
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [("coco_precomp/testall", 25000), ("f30k_precomp/test", 5000), ("f30k_precomp/dev", 5070)],
-)
-def test_the_authors_caption_files_have_their_number_of_captions(name: str, count: int, data_dir: Path) -> None:
-    assert len(read_lines(data_dir / "scan-precomp-text" / "data" / f"{name}_caps.txt")) == count
-
-
-def test_a_folder_of_pictures_is_checked_before_anything_is_made_of_it(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").touch()
-    lines = [CaptionLine("a.jpg", ("one",)), CaptionLine("a.jpg", ("two",))]
-    assert read_pictures(tmp_path, lines) == {"a.jpg": tmp_path / "a.jpg"}
-    with pytest.raises(ValueError, match=r"lacks 1 of 2 captioned pictures, as b\.jpg"):
-        read_pictures(tmp_path, [*lines, CaptionLine("b.jpg", ("three",))])

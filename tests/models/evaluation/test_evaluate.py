@@ -37,7 +37,7 @@ def pictures(num: int) -> CaptionedFeatures:
     random = np.random.default_rng(5)
     features = random.normal(size=(num, 3, 6)).astype(np.float16)
     captions = [[" ".join(random.choice(WORDS, 4)) for _ in range(2)] for _ in range(num)]
-    return CaptionedFeatures.whole(features, np.ones((num, 3), bool), captions, "x")
+    return CaptionedFeatures.from_arrays(features, np.ones((num, 3), bool), captions, "x")
 
 
 def test_a_shortlist_keeps_the_best_of_stage_one_alone() -> None:
@@ -108,7 +108,7 @@ def test_pictures_without_captions_are_searched_too() -> None:
     assert list(report["two_stage"]["5"]) == ["text_to_image", "interval"]
     kept = shortlist_recalls(scores[:8], stage_one[:8], image_of, (5, 12), ("text_to_image",))
     assert {name: report[name] for name in kept} == kept
-    assert evaluate_gallery(matcher, some_captioned.asking(3), shortlists=())["captions"] == 3
+    assert evaluate_gallery(matcher, some_captioned.first_captions(3), shortlists=())["captions"] == 3
 
 
 def test_an_ensemble_scores_the_mean_of_its_members() -> None:
@@ -145,7 +145,7 @@ def test_five_folds_are_reported_beside_the_whole() -> None:
 def test_features_of_another_width_and_pictures_without_captions_are_refused() -> None:
     wide = np.ones((2, 3, 7), np.float16)
     with pytest.raises(ValueError, match="reads features of 6 numbers, these have 7"):
-        evaluate(small_matcher(), CaptionedFeatures.whole(wide, np.ones((2, 3), bool), [["a dog"]] * 2, "x"))
+        evaluate(small_matcher(), CaptionedFeatures.from_arrays(wide, np.ones((2, 3), bool), [["a dog"]] * 2, "x"))
     without_caption = replace(pictures(2), captions=[["a dog"], []])
     with pytest.raises(ValueError, match="needs a caption"):
         evaluate(small_matcher(), without_caption)

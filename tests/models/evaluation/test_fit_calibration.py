@@ -36,7 +36,9 @@ def captioned_features(matcher: SingleMatcher, count: int = 120, noise: float = 
     words = torch.cat([matcher.encode_sentences(pair)[0].vectors.reshape(1, 12, 8) for pair in captions])
     vectors = words + noise * torch.randn(words.shape, generator=torch.Generator().manual_seed(1))
     features = (vectors - layer.bias.detach()) @ torch.linalg.pinv(layer.weight.detach()).T
-    return CaptionedFeatures.whole(features.half().numpy(), np.ones((count, 12), bool), captions, "fake-extractor")
+    return CaptionedFeatures.from_arrays(
+        features.half().numpy(), np.ones((count, 12), bool), captions, "fake-extractor"
+    )
 
 
 def test_answers_are_the_best_of_each_question_in_a_gallery() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.quality_table import line
+from benchmarks.quality_table import summary_line
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
@@ -54,7 +54,7 @@ def test_the_shipped_weights_reach_the_documented_recalls(regard: Regard, data_d
     given = ["--images", folder, "--captions", folder / "captions.jsonl", "--split", "dev", "--first", 200]
     status, output, errors = regard("evaluate", "--model", Settings().models[0], *given, "--device", "cpu", "--json")
     assert status == 0, errors
-    found = line(json.loads(output))
+    found = summary_line(json.loads(output))
     assert found.partition(":")[0] == documented_line().partition(":")[0]
     for got, written, tolerance in zip(recalls_in(found), recalls_in(documented_line()), TOLERANCES, strict=True):
         assert got == pytest.approx(written, abs=tolerance), f"{found}\n{documented_line()}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from models.extractors.config import fingerprint, read_config, read_kind
+from models.extractors.config import digest_of_extractor, read_config, read_kind
 
 
 def test_the_kind_is_no_field(tmp_path: Path) -> None:
@@ -21,11 +21,20 @@ def test_the_kind_is_no_field(tmp_path: Path) -> None:
 def test_a_fingerprint_changes_with_whatever_changes_features() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-    first = fingerprint("kind", {"side": 3}, network)
-    assert first == fingerprint("kind", {"side": 3}, network)
-    assert len({first, fingerprint("other", {"side": 3}, network), fingerprint("kind", {"side": 4}, network)}) == 3
+    first = digest_of_extractor("kind", {"side": 3}, network)
+    assert first == digest_of_extractor("kind", {"side": 3}, network)
+    assert (
+        len(
+            {
+                first,
+                digest_of_extractor("other", {"side": 3}, network),
+                digest_of_extractor("kind", {"side": 4}, network),
+            }
+        )
+        == 3
+    )
     before = network.state_dict()["1.running_mean"].clone()
     network.state_dict()["1.running_mean"][0] += 1e-6
-    assert fingerprint("kind", {"side": 3}, network) != first
+    assert digest_of_extractor("kind", {"side": 3}, network) != first
     network.state_dict()["1.running_mean"].copy_(before)
-    assert fingerprint("kind", {"side": 3}, network) == first
+    assert digest_of_extractor("kind", {"side": 3}, network) == first

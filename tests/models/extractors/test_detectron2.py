@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import nn
 
-from models.extractors.config import Unavailable
-from models.extractors.detectron2 import fill, load_detectron2
+from models.extractors.config import ExtractorUnavailable
+from models.extractors.detectron2 import load_detectron2, load_detectron2_weights
 from models.extractors.registry import load_extractor
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 
 
 def test_without_detectron2_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_without_detectron2_the_message_says_how_to_get_it(tmp_path: Path, monke
     monkeypatch.delitem(sys.modules, "detectron2.config", raising=False)
     fields = {"kind": "detectron2", "config": "c.yaml", "weights": "w.pkl"}
     (tmp_path / "config.json").write_text(json.dumps(fields), encoding="utf-8")
-    with pytest.raises(Unavailable, match=r"detectron2 is not installed.*pip install --no-build-isolation"):
+    with pytest.raises(ExtractorUnavailable, match=r"detectron2 is not installed.*pip install --no-build-isolation"):
         load_detectron2(tmp_path)
 
 
@@ -38,12 +38,12 @@ class Network(nn.Module):
 
 def test_constants_may_be_missing_or_too_many_but_nothing_else() -> None:
     network, weights = Network(), {"layer.weight": torch.ones(2, 2), "layer.bias": torch.zeros(2)}
-    fill(network, {**weights, "anchor_generator.cell_anchors.0": torch.zeros(3, 4)})
+    load_detectron2_weights(network, {**weights, "anchor_generator.cell_anchors.0": torch.zeros(3, 4)})
     assert torch.equal(network.layer.weight, weights["layer.weight"])
-    fill(network, {**weights, "pixel_mean": torch.full((3,), 7.0)})
+    load_detectron2_weights(network, {**weights, "pixel_mean": torch.full((3,), 7.0)})
     assert network.state_dict()["pixel_mean"].tolist() == [7, 7, 7]
-    with pytest.raises(Refused, match=r"extra is not known; layer\.bias is missing"):
-        fill(network, {"layer.weight": torch.ones(2, 2), "extra": torch.zeros(1)})
+    with pytest.raises(RefusedFile, match=r"extra is not known; layer\.bias is missing"):
+        load_detectron2_weights(network, {"layer.weight": torch.ones(2, 2), "extra": torch.zeros(1)})
 
 
 C4 = """
@@ -111,17 +111,17 @@ def test_its_detections_are_among_ours(config: str, settings: dict[str, Any], wi
     assert detector.labels[:1] == tuple(settings.get("classes", ["person"]))[:1]
     model = detector.network.model
     model.roi_heads.box_predictor.test_score_thresh = 0.0
-    seen = detector.network.look(picture)
-    judged = detector.network.judge(seen, detector.network.describe(seen, seen.proposals))
+    first = detector.network.propose(picture)
+    second = detector.network.classify(first, detector.network.box_features(first, first.proposals))
     pixels = np.array(picture)[:, :, detector.network.colours]
     resized = detector.network.resize.get_transform(pixels).apply_image(pixels).astype(np.float32)
     said = model.inference([{"image": torch.from_numpy(resized).permute(2, 0, 1)}], do_postprocess=False)[0]
     best = said.scores.argmax()
-    row, label = divmod(int(judged.probabilities.argmax()), judged.probabilities.shape[1])
+    row, label = divmod(int(second.probabilities.argmax()), second.probabilities.shape[1])
     assert int(said.pred_classes[best]) == label
-    torch.testing.assert_close(judged.probabilities[row, label], said.scores[best])
-    edges = torch.tensor([seen.size[1], seen.size[0]] * 2)
-    clipped = judged.refined[row, label].clamp(min=0).minimum(edges)
+    torch.testing.assert_close(second.probabilities[row, label], said.scores[best])
+    edges = torch.tensor([first.size[1], first.size[0]] * 2)
+    clipped = second.refined[row, label].clamp(min=0).minimum(edges)
     torch.testing.assert_close(clipped, said.pred_boxes.tensor[best], rtol=1e-4, atol=1e-3)
 
 
@@ -138,7 +138,7 @@ def test_a_config_that_would_run_something_is_refused(tmp_path: Path) -> None:
 @pytest.mark.detectron2
 @pytest.mark.filterwarnings("ignore")
 def test_classes_without_names_must_be_named(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r'2 classes; name each in config\.json under "classes"'):
+    with pytest.raises(RefusedFile, match=r'2 classes; name each in config\.json under "classes"'):
         load_detectron2(folder(tmp_path, FPN))
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torchvision.ops import box_iou
 
 import models
-from models.datasets.captioned_features import read_captions
+from models.datasets.captions import read_captions
 from models.extractors.base import PICTURE, Detections
 from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
 

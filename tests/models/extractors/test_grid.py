@@ -13,19 +13,19 @@ from torchvision.models import mobilenet_v2
 from models.batches import Words
 from models.extractors.backbones.base import FEATURE_DIM
 from models.extractors.backbones.registry import build_backbone
-from models.extractors.grid import CELL, Grid, GridConfig, load_grid
+from models.extractors.grid import CELL, GridConfig, GridExtractor, load_grid
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 
 
 @pytest.fixture(scope="module")
-def grid() -> Grid:
+def grid() -> GridExtractor:
     torch.manual_seed(1)
     backbone = build_backbone("mobilenet-v2").eval()
     for layer in backbone.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight)  # its fresh weights count on batch norm and let all signal die
-    return Grid(GridConfig(batch=2), backbone)
+    return GridExtractor(GridConfig(batch=2), backbone)
 
 
 def picture(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
@@ -33,7 +33,7 @@ def picture(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
     return PIL.Image.fromarray(noise)
 
 
-def test_cells_cover_each_picture_once_row_by_row(grid: Grid) -> None:
+def test_cells_cover_each_picture_once_row_by_row(grid: GridExtractor) -> None:
     found = grid.extract([picture(70, 140), picture(224, 224), picture(33, 9)])
     assert found.features.shape == (3, 49, FEATURE_DIM)
     assert found.mask.all()
@@ -47,11 +47,11 @@ def test_cells_cover_each_picture_once_row_by_row(grid: Grid) -> None:
     torch.testing.assert_close(sides.prod(-1).sum(1), torch.tensor([70.0 * 140, 224.0**2, 33.0 * 9]))
 
 
-def test_a_cell_holds_the_map_at_its_place(grid: Grid) -> None:
+def test_a_cell_holds_the_map_at_its_place(grid: GridExtractor) -> None:
     square = picture(224, 224)
     pixels = torch.from_numpy(np.array(square)).permute(2, 0, 1)[None]
     with torch.no_grad():
-        stage = grid.backbone.widen(grid.backbone(grid.backbone.normalised(pixels)).stride32)
+        stage = grid.backbone.widen(grid.backbone(grid.backbone.normalise(pixels)).stride32)
     features = grid.extract([square]).features
     assert features[0].unique(dim=0).shape[0] == 49  # no two cells look alike
     for row in range(7):
@@ -59,7 +59,7 @@ def test_a_cell_holds_the_map_at_its_place(grid: Grid) -> None:
             torch.testing.assert_close(features[0, row * 7 + column], stage[0, :, row, column])
 
 
-def test_what_a_picture_gets_does_not_depend_on_its_batch(grid: Grid) -> None:
+def test_what_a_picture_gets_does_not_depend_on_its_batch(grid: GridExtractor) -> None:
     pictures = [picture(50 + 40 * seed, 60, seed) for seed in range(5)]
     together = grid.extract(pictures).features
     for alone, found in zip(pictures, together, strict=True):
@@ -68,7 +68,7 @@ def test_what_a_picture_gets_does_not_depend_on_its_batch(grid: Grid) -> None:
 
 def test_a_side_that_cells_do_not_fill_is_refused() -> None:
     with pytest.raises(ValueError, match="multiple of 32"):
-        Grid(GridConfig(side=230), build_backbone("mobilenet-v2"))
+        GridExtractor(GridConfig(side=230), build_backbone("mobilenet-v2"))
 
 
 def test_loading_names_weights_and_configuration(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_loading_names_weights_and_configuration(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-def test_sman_reads_the_grid(grid: Grid) -> None:
+def test_sman_reads_the_grid(grid: GridExtractor) -> None:
     encoders = EncoderConfig(num_words=9, feature_dim=grid.feature_dim, word_dim=4, width=8)
     sman = build("sman", encoders).eval()
     images = sman.encode_images(grid.extract([picture(64, 64, seed) for seed in range(3)]).regions)

@@ -6,7 +6,7 @@ from torchvision.ops import roi_align
 
 from models.extractors.backbones.base import Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
-from models.extractors.region_features import FeatureKind, grown, region_features
+from models.extractors.region_features import FeatureKind, grow_boxes, region_features
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_surroundings_are_the_grown_box_in_equal_parts(backbone: Backbone) -> No
     scales = two_scales(backbone)
     grown_boxes = torch.tensor([[[0.0, 0, 448, 448], [0, 0, 210, 160], [0, 0, 0, 0]]]).expand(2, 3, 4)
     boxes = torch.tensor([[[0.0, 0, 448, 448], [10, 20, 110, 90], [0, 0, 0, 0]]]).expand(2, 3, 4)
-    torch.testing.assert_close(grown(boxes, 3.0, scales[0])[:, :2], grown_boxes[:, :2])
+    torch.testing.assert_close(grow_boxes(boxes, 3.0, scales[0])[:, :2], grown_boxes[:, :2])
     mask = MASK[:1].expand(2, 3)
     alone, around = (region_features(backbone, "map", 4, scales, each, mask) for each in (boxes, grown_boxes))
     both = region_features(backbone, "map", 4, scales, boxes, mask, surroundings=3.0)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.extractors.bottom_up.extractor import BottomUp
+from models.extractors.bottom_up.extractor import BottomUpExtractor
 from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, save_detector
-from models.extractors.grid import Grid
-from models.extractors.registry import KINDS, UnknownExtractor, load_extractor
+from models.extractors.grid import GridExtractor
+from models.extractors.registry import LOADERS, UnknownExtractor, load_extractor
 from tests.models.extractors.bottom_up.test_extractor import folder
 from tests.support import caffe_weights
 
@@ -32,17 +32,17 @@ def test_a_folder_that_names_no_kind_holds_the_projects_own_detector(detector_fo
 
 def test_the_named_kind_is_loaded(detector_folder: Path, tmp_path: Path) -> None:
     assert isinstance(
-        load_extractor(folder(tmp_path / "b", caffe_weights.random_weights(caffe_weights.Size()))), BottomUp
+        load_extractor(folder(tmp_path / "b", caffe_weights.random_weights(caffe_weights.Size()))), BottomUpExtractor
     )
     (tmp_path / "config.json").write_text(
         json.dumps({"kind": "grid", "backbone": str(detector_folder), "side": 64}), encoding="utf-8"
     )
     grid = load_extractor(tmp_path)
-    assert isinstance(grid, Grid)
+    assert isinstance(grid, GridExtractor)
     assert grid.num_regions == 4
 
 
 def test_an_unknown_kind_is_told_with_those_known(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"kind": "yolo"}', encoding="utf-8")
-    with pytest.raises(UnknownExtractor, match=f"'yolo'; known: {', '.join(KINDS)}"):
+    with pytest.raises(UnknownExtractor, match=f"'yolo'; known: {', '.join(LOADERS)}"):
         load_extractor(tmp_path)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torchvision.models.detection import fasterrcnn_resnet50_fpn_v2
 
-from models.extractors.config import Unavailable
+from models.extractors.config import ExtractorUnavailable
 from models.extractors.torchvision import load_torchvision
 from models.extractors.two_stage import TwoStageDetector
-from models.safe_load.restricted_pickle import Refused
+from models.safe_load.restricted_pickle import RefusedFile
 
 SMALL = {"short_side": 64, "long_side": 96}
 
@@ -60,18 +60,18 @@ def test_pictures_get_their_regions_with_the_box_heads_features(detector: TwoSta
 
 def test_what_it_says_of_proposals_is_what_torchvision_says(detector: TwoStageDetector) -> None:
     model = detector.network.model
-    seen = detector.network.look(noise(120, 90))
-    judged = detector.network.judge(seen, detector.network.describe(seen, seen.proposals))
+    first = detector.network.propose(noise(120, 90))
+    second = detector.network.classify(first, detector.network.box_features(first, first.proposals))
     pixels = torch.from_numpy(np.array(noise(120, 90))).permute(2, 0, 1) / 255
     model.roi_heads.score_thresh, model.roi_heads.nms_thresh = 0.0, 1.0
     said = model([pixels])[0]
     best = said["scores"].argmax()
-    row, label = divmod(int(judged.probabilities.argmax()), judged.probabilities.shape[1])
+    row, label = divmod(int(second.probabilities.argmax()), second.probabilities.shape[1])
     assert int(said["labels"][best]) == label + 1
-    torch.testing.assert_close(judged.probabilities[row, label], said["scores"][best])
-    zoom = torch.tensor([120 / seen.size[1], 90 / seen.size[0]] * 2)
+    torch.testing.assert_close(second.probabilities[row, label], said["scores"][best])
+    zoom = torch.tensor([120 / first.size[1], 90 / first.size[0]] * 2)
     edges = torch.tensor([120.0, 90, 120, 90])
-    clipped = (judged.refined[row, label] * zoom).clamp(min=0).minimum(edges)
+    clipped = (second.refined[row, label] * zoom).clamp(min=0).minimum(edges)
     torch.testing.assert_close(clipped, said["boxes"][best], rtol=1e-4, atol=1e-2)
 
 
@@ -82,7 +82,7 @@ def test_a_local_file_is_taken_instead_of_the_network(
     torch.save(weights, at / "w.pth")
     assert load_torchvision(at, download=no_network).digest == detector.digest
     torch.save({name: tensor for name, tensor in weights.items() if name != "rpn.head.bbox_pred.bias"}, at / "w.pth")
-    with pytest.raises(Refused, match=r"fasterrcnn_resnet50_fpn_v2: rpn\.head\.bbox_pred\.bias is missing"):
+    with pytest.raises(RefusedFile, match=r"fasterrcnn_resnet50_fpn_v2: rpn\.head\.bbox_pred\.bias is missing"):
         load_torchvision(at)
 
 
@@ -91,5 +91,5 @@ def no_network() -> dict[str, Tensor]:
 
 
 def test_without_a_network_the_message_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r'(?s)no route to host.*fetch http.*"weights": "FILE"'):
+    with pytest.raises(ExtractorUnavailable, match=r'(?s)no route to host.*fetch http.*"weights": "FILE"'):
         load_torchvision(folder(tmp_path / "e"), download=no_network)

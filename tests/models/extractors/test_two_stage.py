@@ -1,28 +1,28 @@
-"""The flow around other people's detectors, with one that is easily followed."""
+"""What all two-stage detectors have in common, with one that is easily followed."""
 
 import PIL.Image
 import torch
 from torch import Tensor
 
-from models.extractors.two_stage import Judged, Seen, TwoStage, TwoStageConfig, TwoStageDetector
+from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
 
 
-class Quarters(TwoStage):
-    """Looks at pictures in 40x40 pixels; proposes the left and the right half, and moves what is of class 1."""
+class Quarters(TwoStageNetwork):
+    """Resizes pictures to 40x40 pixels; proposes the left and the right half, and moves what is of class 1."""
 
     feature_dim = 5
 
-    def look(self, picture: PIL.Image.Image) -> Seen:
+    def propose(self, picture: PIL.Image.Image) -> FirstStage:
         halves = torch.tensor([[0.0, 0, 20, 40], [20, 0, 40, 40]])
-        return Seen(float(picture.width), (40, 40), halves)
+        return FirstStage(float(picture.width), (40, 40), halves)
 
-    def describe(self, seen: Seen, boxes: Tensor) -> Tensor:
-        return torch.cat([boxes, torch.full((len(boxes), 1), seen.maps)], 1)
+    def box_features(self, first: FirstStage, boxes: Tensor) -> Tensor:
+        return torch.cat([boxes, torch.full((len(boxes), 1), first.maps)], 1)
 
-    def judge(self, seen: Seen, features: Tensor) -> Judged:
+    def classify(self, first: FirstStage, features: Tensor) -> SecondStage:
         probabilities = torch.tensor([[0.2, 0.7], [0.6, 0.1]])
         moved = features[:, :4] + torch.tensor([0.0, 10, 0, 0])
-        return Judged(probabilities, torch.stack([features[:, :4], moved], 1))
+        return SecondStage(probabilities, torch.stack([features[:, :4], moved], 1))
 
 
 def test_regions_are_the_boxes_of_their_likeliest_class_described_where_they_are() -> None:

@@ -1,4 +1,4 @@
-"""Named tensors out of files of several makes."""
+"""Named tensors read from pickles of arrays and files of torch.save, and how they are compared."""
 
 import pickle
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from models.safe_load.restricted_pickle import Refused
-from models.safe_load.weight_files import misfits, read_weights
+from models.safe_load.restricted_pickle import RefusedFile
+from models.safe_load.weight_files import read_weights, weight_mismatches
 
 WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.count": torch.tensor(7)}
 
@@ -34,12 +34,12 @@ def test_weights_are_read_wrapped_or_bare(name: str, prefix: str, wrapped: bool,
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     torch.save([1, 2], tmp_path / "list.pth")
     torch.save({"lr": 0.1}, tmp_path / "options.pth")
-    with pytest.raises(Refused, match="a list, not weights by name"):
+    with pytest.raises(RefusedFile, match="a list, not weights by name"):
         read_weights(tmp_path / "list.pth")
-    with pytest.raises(Refused, match=r"lr is 0\.1, not a tensor"):
+    with pytest.raises(RefusedFile, match=r"lr is 0\.1, not a tensor"):
         read_weights(tmp_path / "options.pth")
 
 
 def test_every_misfit_is_said() -> None:
-    said = misfits({"a": (1,), "b": (2, 3), "c": ()}, {"b": (3, 2), "c": (), "d": (4,)})
+    said = weight_mismatches({"a": (1,), "b": (2, 3), "c": ()}, {"b": (3, 2), "c": (), "d": (4,)})
     assert said == ["a is not known", "d is missing", "b is (2, 3), not (3, 2)"]

@@ -24,11 +24,11 @@ def test_ids_stand_between_start_and_end_and_padding_is_masked() -> None:
 
 
 def test_unknown_words_are_named_once() -> None:
-    assert SMALL.unknown("purple dog purple cat") == ["purple", "cat"]
+    assert SMALL.unknown_words("purple dog purple cat") == ["purple", "cat"]
 
 
 def test_rare_words_are_left_out_and_ids_go_by_frequency() -> None:
-    counted = Vocabulary.from_captions(["a dog a dog a", "a cat"], least=2)
+    counted = Vocabulary.from_captions(["a dog a dog a", "a cat"], min_count=2)
     assert counted.words == (*SPECIALS, "a", "dog")
 
 
@@ -84,7 +84,7 @@ def test_near_words_stand_for_unknown_ones_and_misspelt_ones_for_either() -> Non
     ):
         assert vocabulary.read_as(written) == read
         assert vocabulary.encode([written]).ids[0, 1] == vocabulary.ids[read]
-    assert vocabulary.unknown("stallion zebra stalliion") == ["stallion", "stalliion"]
+    assert vocabulary.unknown_words("stallion zebra stalliion") == ["stallion", "stalliion"]
 
 
 def test_without_near_words_what_is_unknown_stays_so() -> None:
@@ -101,4 +101,4 @@ def test_near_words_come_back_and_must_have_an_id(tmp_path: Path) -> None:
 
 def test_ids_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="must be 0, 1, 2"):
-        Vocabulary.of_ids({"a": 0, "b": "1"}, "here")  # type: ignore[dict-item]
+        Vocabulary.from_ids({"a": 0, "b": "1"}, "here")  # type: ignore[dict-item]

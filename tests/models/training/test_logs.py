@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from models.training.logs import written
+from models.training.logs import open_log
 
 
 def test_entries_become_json_lines_and_curves(tmp_path: Path) -> None:
     for step in (1, 2):
-        with written(tmp_path) as log:
+        with open_log(tmp_path) as log:
             log({"step": step, "steps": 2, "ranking": 0.5 * step, "validation": {"model": "x", "rsum": 10.0}})
     entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [entry["ranking"] for entry in entries] == [0.5, 1.0]

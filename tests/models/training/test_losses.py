@@ -1,29 +1,46 @@
-"""Losses against their definitions in loops; two passes against one."""
+"""Losses against their definitions in loops, two passes against one, and which weights learn from which loss."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from models.batches import Regions, Tokens
+from models.matching.checkpoint import new_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
-from models.training.losses import Pairs, binary, hardest_negatives, hardest_pairs, hinge, info_nce, uniform_hinge
+from models.text.vocabulary import SPECIALS, Vocabulary
+from models.training.losses import (
+    TripletScores,
+    batch_losses,
+    binary_loss,
+    hardest_negatives,
+    hardest_triplets,
+    hinge_loss,
+    info_nce_loss,
+    uniform_hinge_loss,
+)
+from models.training.recipes import Recipe
 
 SAME = torch.eye(4, dtype=torch.bool)
+SENTENCES = ["a dog", "grass runs", "a a dog"]
 
 
 def test_hinge_counts_each_kind_of_negative() -> None:
     positive, wrong_image, wrong_text = torch.tensor([1.0, 0.5]), torch.tensor([0.9, 0.0]), torch.tensor([2.0, 0.4])
     # 0.2 + 0.9 - 1 = 0.1; 0; 0.2 + 2 - 1 = 1.2; 0.2 + 0.4 - 0.5 = 0.1
-    assert hinge(Pairs(positive, wrong_image, wrong_text), margin=0.2).item() == pytest.approx(1.4)
+    assert hinge_loss(TripletScores(positive, wrong_image, wrong_text), margin=0.2).item() == pytest.approx(1.4)
 
 
 def test_binary_loss_by_hand_and_finite_at_the_ends() -> None:
-    pairs = Pairs(torch.tensor([0.8]), torch.tensor([0.3]), torch.tensor([0.1]))
-    assert binary(pairs).item() == pytest.approx(-2 * math.log(0.8) - math.log(0.7) - math.log(0.9))
-    ends = Pairs(torch.zeros(1, requires_grad=True), torch.ones(1), torch.ones(1))
-    assert binary(ends).isfinite()
+    pairs = TripletScores(torch.tensor([0.8]), torch.tensor([0.3]), torch.tensor([0.1]))
+    assert binary_loss(pairs).item() == pytest.approx(-2 * math.log(0.8) - math.log(0.7) - math.log(0.9))
+    ends = TripletScores(torch.zeros(1, requires_grad=True), torch.ones(1), torch.ones(1))
+    assert binary_loss(ends).isfinite()
 
 
 def test_the_hardest_negative_is_never_of_the_same_picture() -> None:
@@ -43,7 +60,7 @@ def test_uniform_hinge_counts_every_negative_of_another_picture() -> None:
         for k in range(4):
             if not same[q, k]:
                 expected += max(0, 0.2 + scores[q, k] - scores[q, q]) + max(0, 0.2 + scores[q, k] - scores[k, k])
-    assert uniform_hinge(scores, same, 0.2).item() == pytest.approx(float(expected), rel=1e-5)
+    assert uniform_hinge_loss(scores, same, 0.2).item() == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_two_passes_give_the_loss_and_gradients_of_one() -> None:
@@ -56,7 +73,7 @@ def test_two_passes_give_the_loss_and_gradients_of_one() -> None:
         reranker.zero_grad()
         images, words = reranker.encode_images(regions), reranker.encode_texts(tokens)
         if two_passes:
-            loss = hinge(hardest_pairs(reranker, images, words, SAME), margin=0.5)
+            loss = hinge_loss(hardest_triplets(reranker, images, words, SAME), margin=0.5)
         else:
             scores = reranker.score(images, words)
             own = scores.diagonal()
@@ -81,4 +98,61 @@ def test_info_nce_leaves_out_other_captions_of_the_same_picture() -> None:
         for row in range(4):
             kept = [k for k in range(4) if k == row or not same[row, k]]
             expected -= torch.log_softmax(matrix[row, kept] / 0.1, 0)[kept.index(row)].item() / 8
-    assert info_nce(scores, same, 0.1).item() == pytest.approx(expected, rel=1e-5)
+    assert info_nce_loss(scores, same, 0.1).item() == pytest.approx(expected, rel=1e-5)
+
+
+def matcher() -> Matcher:
+    torch.manual_seed(0)
+    encoders = EncoderConfig(num_words=8, feature_dim=3, word_dim=2, width=4)
+    vocabulary = Vocabulary((*SPECIALS, "a", "dog", "grass", "runs"))
+    return new_matcher("scan-t2i-avg", encoders, StageOneConfig(width=4, embed_dim=2), vocabulary, "x")
+
+
+def losses(model: Matcher, is_warmup: bool = False, **changes: Any) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool)).to(model.device)
+    recipe = Recipe(model="scan-t2i-avg", **changes)
+    return batch_losses(model, regions, model.tokenize(SENTENCES).to(model.device), np.arange(3), recipe, is_warmup)
+
+
+def test_stage_one_apart_teaches_its_own_layers_alone() -> None:
+    for stage_one, encoders_learn in (("together", True), ("apart", False)):
+        model = matcher()
+        losses(model, stage_one=stage_one)["pooled"].backward()
+        assert all(weight.grad is not None and weight.grad.any() for weight in model.pooled.parameters())
+        assert any(weight.grad is not None for weight in model.reranker.parameters()) is encoders_learn
+
+
+def test_stage_one_apart_has_the_same_loss() -> None:
+    model = matcher()
+    assert losses(model, stage_one="apart")["pooled"] == losses(model, stage_one="together")["pooled"]
+
+
+def test_a_sum_is_as_many_means_as_there_are_pairs() -> None:
+    model = matcher()
+    torch.testing.assert_close(losses(model, reduction="sum")["ranking"], 3 * losses(model)["ranking"])
+
+
+def test_all_negatives_cost_at_least_as_much_as_the_hardest() -> None:
+    model = matcher()
+    assert losses(model, negatives="all", margin=1.0)["ranking"] > losses(model, margin=1.0)["ranking"]
+
+
+@pytest.mark.parametrize("is_warmup", [True, False])
+def test_the_reranker_waits_while_stage_one_warms_up(is_warmup: bool) -> None:
+    assert ("ranking" in losses(matcher(), is_warmup=is_warmup)) is not is_warmup
+
+
+def test_half_precision_is_for_gpus() -> None:
+    model = matcher()
+    assert torch.equal(losses(model, mixed_precision=True)["ranking"], losses(model, mixed_precision=False)["ranking"])
+
+
+@pytest.mark.gpu
+def test_half_precision_covers_the_encoders_and_leaves_scores_and_weights_alone() -> None:
+    model = matcher().to("cuda")
+    half, full = (losses(model, mixed_precision=on)["ranking"] for on in (True, False))
+    assert half.dtype == full.dtype == torch.float32
+    assert half != full
+    torch.testing.assert_close(half, full, rtol=0.05, atol=0.05)
+    assert all(weight.dtype == torch.float32 for weight in model.parameters())

@@ -1,4 +1,4 @@
-"""Learning rates step by step, and whose gradient is limited together."""
+"""Learning rates step by step, and which gradients are clipped together."""
 
 import math
 
@@ -11,7 +11,7 @@ from models.matching.matcher import Matcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
-from models.training.optim import clip, optimizer_for, schedule_for
+from models.training.optim import build_optimizer, build_schedule, clip_gradients
 from models.training.recipes import Recipe
 
 
@@ -21,13 +21,13 @@ def matcher() -> Matcher:
     return new_matcher("scan-t2i-avg", encoders, head, Vocabulary((*SPECIALS, "a")), "x")
 
 
-def rates(recipe: Recipe, steps_an_epoch: int) -> list[float]:
+def rates(recipe: Recipe, steps_per_epoch: int) -> list[float]:
     """The learning rate of every step of a training."""
     model = matcher()
-    optimizer = optimizer_for(recipe, model)
-    schedule = schedule_for(recipe, optimizer, steps_an_epoch)
+    optimizer = build_optimizer(recipe, model)
+    schedule = build_schedule(recipe, optimizer, steps_per_epoch)
     found = []
-    for _ in range(recipe.warmup_steps + recipe.epochs * steps_an_epoch):
+    for _ in range(recipe.warmup_steps + recipe.epochs * steps_per_epoch):
         found.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         schedule.step()
@@ -37,11 +37,11 @@ def rates(recipe: Recipe, steps_an_epoch: int) -> list[float]:
 def test_the_rate_is_a_tenth_after_each_named_epoch() -> None:
     recipe = Recipe(model="scan-t2i-avg", warmup_steps=4, epochs=5, learning_rate=1.0, decay_after=(2, 3))
     expected = [1.0] * 4 + [0.1 ** ((epoch >= 2) + (epoch >= 3)) for epoch in range(5) for _ in range(3)]
-    assert rates(recipe, steps_an_epoch=3) == pytest.approx(expected)
+    assert rates(recipe, steps_per_epoch=3) == pytest.approx(expected)
 
 
 def test_without_named_epochs_the_rate_goes_up_once_and_down_to_nothing() -> None:
-    found = rates(Recipe(model="scan-t2i-avg", warmup_steps=10, epochs=9, learning_rate=1.0), steps_an_epoch=10)
+    found = rates(Recipe(model="scan-t2i-avg", warmup_steps=10, epochs=9, learning_rate=1.0), steps_per_epoch=10)
     peak = found.index(max(found))
     assert found[peak] == pytest.approx(1.0, abs=0.01)
     assert 0 < peak < 20
@@ -50,11 +50,11 @@ def test_without_named_epochs_the_rate_goes_up_once_and_down_to_nothing() -> Non
 
 
 def test_optimizers_go_by_their_names() -> None:
-    adamw = optimizer_for(Recipe(model="x", learning_rate=0.5, weight_decay=0.1), matcher())
+    adamw = build_optimizer(Recipe(model="x", learning_rate=0.5, weight_decay=0.1), matcher())
     assert isinstance(adamw, AdamW)
     assert (adamw.defaults["lr"], adamw.defaults["weight_decay"]) == (0.5, 0.1)
-    assert isinstance(optimizer_for(Recipe(model="x", optimizer="adadelta"), matcher()), Adadelta)
-    sgd = optimizer_for(Recipe(model="x", optimizer="sgd", momentum=0.8), matcher())
+    assert isinstance(build_optimizer(Recipe(model="x", optimizer="adadelta"), matcher()), Adadelta)
+    sgd = build_optimizer(Recipe(model="x", optimizer="sgd", momentum=0.8), matcher())
     assert isinstance(sgd, SGD)
     assert (sgd.defaults["momentum"], sgd.defaults["nesterov"]) == (0.8, True)
 
@@ -64,7 +64,7 @@ def test_a_gradient_is_limited_as_a_whole_or_apart(stage_one: str, parts: int) -
     model = matcher()
     for weight in model.parameters():
         weight.grad = torch.ones_like(weight)
-    clip(Recipe(model="x", clip=0.5, stage_one=stage_one), model)  # type: ignore[arg-type]
+    clip_gradients(Recipe(model="x", clip=0.5, stage_one=stage_one), model)  # type: ignore[arg-type]
     length = math.sqrt(
         sum(weight.grad.square().sum().item() for weight in model.parameters() if weight.grad is not None)
     )

@@ -8,10 +8,10 @@ import pytest
 
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, build
-from models.training.backbone.recipe import TuningRecipe
+from models.training.backbone.recipe import BackboneRecipe
 from models.training.detector.recipe import DetectorRecipe
 from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
-from service.cli.commands.training import changed
+from service.cli.commands.train import changed
 from tests.support.project_files import ROOT
 
 PAPERS = {name: recipe for name, recipe in RECIPES.items() if name.endswith(("-f30k", "-coco"))}
@@ -86,5 +86,5 @@ def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str
 def test_changes_are_taken_as_what_they_stand_for() -> None:
     recipe = changed(RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"])
     assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
-    assert changed(TuningRecipe(), ["rate=1e-4"]) == TuningRecipe(rate=1e-4)
+    assert changed(BackboneRecipe(), ["rate=1e-4"]) == BackboneRecipe(rate=1e-4)
     assert changed(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)

@@ -27,7 +27,7 @@ def synthetic(num: int = 48) -> CaptionedFeatures:
     things = [random.choice(len(NOUNS), 4, replace=False) for _ in range(num)]
     features = np.stack([looks[four] + 0.1 * random.normal(size=(4, 24)) for four in things]).astype(np.float16)
     captions = [[" ".join(NOUNS[thing] for thing in random.permutation(four)) for _ in range(3)] for four in things]
-    return CaptionedFeatures.whole(features, np.ones((num, 4), bool), captions, "synthetic")
+    return CaptionedFeatures.from_arrays(features, np.ones((num, 4), bool), captions, "synthetic")
 
 
 RATES = {"adamw": 5e-3, "sgd": 0.05, "adadelta": 1.0}
@@ -121,7 +121,7 @@ def test_a_training_begun_before_a_recipe_had_a_field_goes_on(tmp_path: Path) ->
     torch.save(state, tmp_path / "last.pt")
     again = Training(recipe, data, data, tmp_path)
     again.resume()
-    assert again.progress.step == again.total_steps
+    assert again.step == again.total_steps
 
 
 def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_a_training_that_no_longer_improves_stops_and_keeps_the_best(tmp_path: P
     training = Training(recipe, data, data, tmp_path)
     training.run(entries.append)
     validated = [entry["step"] for entry in entries if "validation" in entry]
-    assert validated == [training.steps_an_epoch * epoch for epoch in (1, 2, 3)]  # the best, and two in vain
-    assert training.progress.step == validated[-1] < training.total_steps
+    assert validated == [training.steps_per_epoch * epoch for epoch in (1, 2, 3)]  # the best, and two in vain
+    assert training.step == validated[-1] < training.total_steps
     assert load_matcher(tmp_path / "best").name == "scan-t2i-avg"
 
 
@@ -187,7 +187,7 @@ def test_gradients_are_no_longer_than_the_recipe_lets_them(tmp_path: Path) -> No
     training = Training(replace(recipe, warmup_steps=0, decay_after=()), data, data, tmp_path)
     rows, sentences = next(data.batches(recipe.batch, 0))
     before = torch.cat([weight.detach().flatten().clone() for weight in training.matcher.parameters()])
-    training._step(rows, sentences)
+    training._train_step(rows, sentences)
     after = torch.cat([weight.detach().flatten() for weight in training.matcher.parameters()])
     assert float((after - before).norm()) == pytest.approx(1.5e-3, rel=0.01)  # Nesterov's first step adds a half
 

@@ -1,60 +1,49 @@
-"""Vectors learnt from captions: the formula in plain loops, files, and words that stand in the same places."""
+"""Word embeddings that start from a file, and what unknown words are read as."""
 
-import json
-import math
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from models.training.word_init import associations, captions_in, learn, nearest
-
-CAPTIONS = [f"a {animal} {verb} on the {place}" for animal in ("dog", "puppy", "cat") for verb in ("runs", "sleeps")
-            for place in ("grass", "sofa")] * 2 + ["red kites fly high above tall trees"] * 2  # fmt: skip
-
-
-def test_associations_are_the_formula() -> None:
-    sentences = [["a", "dog", "on", "a", "sofa"], ["dog", "a", "?", "dog", "x", "y", "z", "sofa"]]
-    words = ["a", "dog", "on", "sofa"]
-    counts: dict[tuple[str, str], float] = defaultdict(float)
-    for sentence in sentences:
-        for i, first in enumerate(sentence):
-            for j, second in enumerate(sentence):
-                if i != j and abs(i - j) <= 5 and first in words and second in words:
-                    counts[first, second] += (6 - abs(i - j)) / 5
-    total = {word: sum(n for (first, _), n in counts.items() if first == word) for word in words}
-    smooth = sum(n**0.75 for n in total.values())
-    found = associations(sentences, words).to_dense()
-    for i, first in enumerate(words):
-        for j, second in enumerate(words):
-            n = counts[first, second]
-            expected = max(0.0, math.log(n * smooth / (total[first] * total[second] ** 0.75))) if n else 0.0
-            assert found[i, j].item() == pytest.approx(expected, abs=1e-5)
+from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
+from models.matching.matcher import Matcher
+from models.matching.stage_one import StageOneConfig
+from models.rerankers.encoders import EncoderConfig
+from models.text.vocabulary import SPECIALS, Vocabulary
+from models.training.word_init import init_word_embeddings
+from tests.models.text.test_word_vectors import GLOVE
 
 
-def test_words_in_the_same_places_are_near_each_other_and_the_same_every_time() -> None:
-    vectors, parts = learn(CAPTIONS, dim=6)
-    again, _ = learn(CAPTIONS, dim=6)
-    assert torch.equal(vectors.vectors, again.vectors)
-    torch.testing.assert_close(vectors.vectors.norm(dim=1), torch.ones(len(vectors.words)))
-    assert nearest(vectors, parts, "dog", 1)[0][0] in ("puppy", "cat")
-    assert nearest(vectors, parts, "kite", 1)[0][0] == "kites"  # which the captions do not hold
+def matcher() -> Matcher:
+    torch.manual_seed(0)
+    encoders = EncoderConfig(num_words=7, feature_dim=3, word_dim=3, width=4)
+    vocabulary = Vocabulary((*SPECIALS, "dog", "cat", "zebra"))
+    return new_matcher("scan-t2i-avg", encoders, StageOneConfig(width=4), vocabulary, "x")
 
 
-def test_more_numbers_than_words_are_refused() -> None:
-    with pytest.raises(ValueError, match="as many words"):
-        learn(CAPTIONS, dim=100)
+def test_found_words_start_there_and_the_others_where_they_were(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text(GLOVE)
+    model, before = matcher(), matcher().reranker.get_parameter("sentence_encoder.embed.weight")
+    assert init_word_embeddings(model, tmp_path / "v.txt") == 2
+    embedded = model.reranker.get_parameter("sentence_encoder.embed.weight")
+    assert embedded[4:6].tolist() == [[1, 0, 0], [0, 1, 0.5]]
+    assert torch.equal(embedded[[0, 1, 2, 3, 6]], before[[0, 1, 2, 3, 6]])
+    assert not model.vocabulary.near_words
 
 
-def test_captions_are_read_from_lines_of_a_split_from_coco_and_from_text(tmp_path: Path) -> None:
-    lines = [{"image": "1", "captions": ["one", "two"], "split": "train"}, {"image": "2", "captions": ["three"]},
-             {"image": "3", "captions": ["four"], "split": "test"}]  # fmt: skip
-    (tmp_path / "c.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "c.json").write_text(json.dumps({"annotations": [{"caption": "one"}, {"caption": "two"}]}))
-    (tmp_path / "c.txt").write_text("one\n\ntwo\n")
-    assert captions_in(tmp_path / "c.jsonl") == ["one", "two", "three"]
-    assert captions_in(tmp_path / "c.json") == captions_in(tmp_path / "c.txt") == ["one", "two"]
-    (tmp_path / "bad.json").write_text("[1]")
-    with pytest.raises(ValueError, match="annotations"):
-        captions_in(tmp_path / "bad.json")
+def test_a_file_that_knows_none_of_the_words_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("Hund 1 2 3\n")
+    with pytest.raises(ValueError, match="none of the 7 words"):
+        init_word_embeddings(matcher(), tmp_path / "v.txt")
+
+
+def test_unknown_words_are_read_as_near_ones_also_from_disk(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text(GLOVE)
+    model = matcher()
+    init_word_embeddings(model, tmp_path / "v.txt", near=0.9)
+    assert model.vocabulary.near_words == {"puppy": "dog"}  # and nothing is near enough to the sky
+    save_matcher(model, tmp_path / "saved")
+    for held in (model, load_matcher(tmp_path / "saved")):
+        assert held.tokenize(["puppy sky dog"]).ids.tolist() == [[1, 4, 3, 4, 2]]
+        assert held.unknown_words("puppy sky dog") == ["puppy", "sky"]
+        assert held.read_as("puppy sky dog") == {"puppy": "dog", "sky": "<unk>"}

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.api.accelerator import Batcher
+from service.api.accelerator import AcceleratorQueue
 from service.errors import NotReady, Overloaded
-from tests.support.busy_accelerator import held
+from tests.support.busy_accelerator import busy
 
 
 @pytest.fixture
-def batcher() -> Iterator[Batcher]:
-    batcher = Batcher(max_cost=100)
-    batcher.start()
-    yield batcher
-    batcher.close()
+def queue() -> Iterator[AcceleratorQueue]:
+    queue = AcceleratorQueue(max_cost=100)
+    queue.start()
+    yield queue
+    queue.close()
 
 
-def test_everything_runs_on_one_thread_in_the_order_it_came(batcher: Batcher) -> None:
+def test_everything_runs_on_one_thread_in_the_order_it_came(queue: AcceleratorQueue) -> None:
     ran: list[int] = []
     threads: set[int] = set()
 
@@ -29,7 +29,7 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(batcher: Batcher) ->
         return number * 10
 
     async def ask() -> list[int]:
-        return await asyncio.gather(*(batcher.submit(1, lambda n=n: work(n)) for n in range(20)))
+        return await asyncio.gather(*(queue.submit(1, lambda n=n: work(n)) for n in range(20)))
 
     assert asyncio.run(ask()) == [n * 10 for n in range(20)]
     assert ran == list(range(20))
@@ -37,81 +37,81 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(batcher: Batcher) ->
     assert threading.get_ident() not in threads
 
 
-def test_more_waiting_cost_than_the_bound_is_refused_with_a_time_to_come_back(batcher: Batcher) -> None:
-    with held(batcher):
-        accepted = [batcher.enqueue(50, lambda: "a"), batcher.enqueue(50, lambda: "b")]
+def test_more_admitted_cost_than_the_bound_is_refused_with_a_time_to_come_back(queue: AcceleratorQueue) -> None:
+    with busy(queue):
+        accepted = [queue.enqueue(50, lambda: "a"), queue.enqueue(50, lambda: "b")]
         with pytest.raises(Overloaded) as refused:
-            batcher.enqueue(1, lambda: "c")
+            queue.enqueue(1, lambda: "c")
         assert int(refused.value.headers["Retry-After"]) >= 1
-        assert batcher.waiting_cost == 100
+        assert queue.admitted_cost == 100
     assert [future.result(10) for future in accepted] == ["a", "b"]
-    assert batcher.enqueue(1, lambda: "d").result(10) == "d"
+    assert queue.enqueue(1, lambda: "d").result(10) == "d"
 
 
-def test_work_dearer_than_the_whole_bound_still_runs_when_nothing_else_waits(batcher: Batcher) -> None:
-    assert batcher.enqueue(10_000, lambda: "ran").result(10) == "ran"
+def test_work_dearer_than_the_whole_bound_still_runs_when_nothing_else_waits(queue: AcceleratorQueue) -> None:
+    assert queue.enqueue(10_000, lambda: "ran").result(10) == "ran"
 
 
-def test_a_caller_who_hung_up_costs_nothing(batcher: Batcher) -> None:
+def test_a_caller_who_hung_up_costs_nothing(queue: AcceleratorQueue) -> None:
     ran: list[str] = []
 
     async def hang_up() -> None:
-        task = asyncio.create_task(batcher.submit(100, lambda: ran.append("dropped")))
+        task = asyncio.create_task(queue.submit(100, lambda: ran.append("dropped")))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with held(batcher):
+    with busy(queue):
         asyncio.run(hang_up())
-        assert batcher.waiting_cost == 0
-        kept = batcher.enqueue(100, lambda: ran.append("kept"))
+        assert queue.admitted_cost == 0
+        kept = queue.enqueue(100, lambda: ran.append("kept"))
     kept.result(10)
     assert ran == ["kept"]
 
 
-def test_a_fault_reaches_its_own_caller_only(batcher: Batcher) -> None:
+def test_a_fault_reaches_its_own_caller_only(queue: AcceleratorQueue) -> None:
     def fail() -> None:
         raise ZeroDivisionError("mine")
 
     async def ask() -> list[object]:
         works = [lambda: "before", fail, lambda: "after"]
-        return await asyncio.gather(*(batcher.submit(1, work) for work in works), return_exceptions=True)
+        return await asyncio.gather(*(queue.submit(1, work) for work in works), return_exceptions=True)
 
     before, fault, after = asyncio.run(ask())
     assert (before, after) == ("before", "after")
     assert isinstance(fault, ZeroDivisionError)
-    assert batcher.alive
+    assert queue.alive
 
 
 def test_closing_resolves_everything() -> None:
-    batcher = Batcher(max_cost=100)
-    batcher.start()
-    with held(batcher) as go:
-        waiting = batcher.enqueue(5, lambda: "never")
-        closing = threading.Thread(target=batcher.close)
+    queue = AcceleratorQueue(max_cost=100)
+    queue.start()
+    with busy(queue) as go:
+        waiting = queue.enqueue(5, lambda: "never")
+        closing = threading.Thread(target=queue.close)
         closing.start()
         with pytest.raises(NotReady):
             waiting.result(10)
         go.set()
         closing.join(10)
-    assert not batcher.alive
+    assert not queue.alive
     with pytest.raises(NotReady):
-        batcher.enqueue(1, lambda: "late")
+        queue.enqueue(1, lambda: "late")
 
 
 def test_the_time_to_come_back_follows_how_fast_work_goes() -> None:
     now = [0.0]
-    batcher = Batcher(max_cost=10, clock=lambda: now[0])
-    batcher.start()
+    queue = AcceleratorQueue(max_cost=10, clock=lambda: now[0])
+    queue.start()
 
     def slow() -> None:
         now[0] += 50.0
 
-    batcher.enqueue(10, slow).result(10)  # 5 s a unit of cost, a fifth of which is believed at once
-    with held(batcher):
-        batcher.enqueue(10, lambda: None)
+    queue.enqueue(10, slow).result(10)  # 5 s a unit of cost, a fifth of which is believed at once
+    with busy(queue):
+        queue.enqueue(10, lambda: None)
         with pytest.raises(Overloaded) as refused:
-            batcher.enqueue(1, lambda: None)
-    batcher.close()
+            queue.enqueue(1, lambda: None)
+    queue.close()
     assert refused.value.headers["Retry-After"] == "10"

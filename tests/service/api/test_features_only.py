@@ -11,10 +11,10 @@ from models.datasets.feature_collection import open_collection
 from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Loaded
-from service.cli.commands.asking import reasons
-from service.model_loading import Misconfigured
+from service.cli.commands.search import reasons
+from service.errors import Misconfigured
 from service.settings import Settings
-from service.worker.repair import mend
+from service.worker.repair import repair_regions
 from tests.models.datasets.test_bottom_up_tsv import six, ten
 from tests.support.fakes import FakeExtractor
 from tests.support.feature_layouts import PAIRS, THEIRS, built, take_in, theirs, totals
@@ -128,7 +128,7 @@ def test_what_a_damaged_disk_took_is_not_made_up(tmp_path: Path, caplog: pytest.
     records = tmp_path / "data" / "regions" / "records.bin"
     records.write_bytes(records.read_bytes()[: records.stat().st_size * 3 // 5])
     built(tmp_path / "data")
-    assert mend.__module__ in {record.name for record in caplog.records}
+    assert repair_regions.__module__ in {record.name for record in caplog.records}
     assert "has lost its regions, which came without a picture" in caplog.text
 
 

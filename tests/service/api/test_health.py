@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
-from tests.support.busy_accelerator import held
+from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import NOW, Library, two_coloured
 from tests.support.web_app import Api, checked, problem
@@ -38,10 +38,10 @@ def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, mon
     monkeypatch.setattr(api.library.matcher, "score", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
     monkeypatch.undo()
-    with held(api.services.batcher):
-        api.services.batcher.enqueue(api.settings.queue_cost, lambda: None)
+    with busy(api.services.accelerator):
+        api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
         assert "try again" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
-    api.services.batcher.close()
+    api.services.accelerator.close()
     assert "has ended" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
 
 
@@ -61,8 +61,19 @@ def test_models_are_listed_with_what_they_can_find(api: Api) -> None:
         "missing_captions": 1,
     }
     assert (other["state"], other["missing_pictures"]) == ("not built", 2)
-    checked(api.request("POST", "/models/fake/build"), 202, ModelListed)
-    assert "REGARD_VIEWS" in problem(api.request("POST", "/models/other/build"), 409, "view-not-built")["detail"]
+
+
+def test_a_view_that_settings_leave_out_is_built_on_request(api: Api) -> None:
+    api.library.add("first", two_coloured("red", "red"))
+    assert "POST /models/other/build" in problem(api.text("red", model="other"), 409, "view-not-built")["detail"]
+    answer = api.request("POST", "/models/other/build")
+    assert checked(answer, 202, ModelListed)["state"] == "building"
+    assert answer.headers["location"] == "/models"
+    assert api.library.catalog.requested_views() == {"other-digest"}
+    assert api.woken == [""]
+    assert "is being built" in problem(api.text("red", model="other"), 409, "view-not-built")["detail"]
+    assert checked(api.request("POST", "/models/fake/build"), 202, ModelListed)["state"] == "ready"
+    assert api.library.catalog.requested_views() == {"other-digest"}
     problem(api.request("POST", "/models/scam/build"), 404, "unknown-model")
 
 

@@ -10,6 +10,7 @@ import pytest
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
 from tests.support.library import Library, two_coloured
+from tests.support.pictures import encoded
 from tests.support.web_app import Api, checked, png, problem
 
 GPS, MAKER_NOTE, MAKE = 0x8825, 0x927C, 0x010F
@@ -114,6 +115,23 @@ def test_a_deleted_picture_is_gone_until_it_comes_again(api: Api) -> None:
     assert [image["image_id"] for image in checked(api.get("/images"), 200, ImagesAnswer)["images"]] == [other]
     assert ingest(api, ("again.png", content)) == [image_id]
     assert len(checked(api.text("red"), 200, TextAnswer)["results"]) == 2
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_a_file_that_is_missing_on_the_server_is_said_in_words(api: Api, kind: str) -> None:
+    content = encoded(two_coloured("red", "red"), kind)
+    (image_id,) = ingest(api, ("a", content))
+    image = api.library.catalog.image(image_id)
+    assert image is not None
+    api.services.originals.path(image_id, image.extension).unlink()
+    refused = problem(api.get(f"/images/{image_id}"), 404, "not-found")
+    assert "original of picture" in refused["detail"]
+    assert "upload the same file again" in refused["detail"]
+    assert api.get(f"/images/{image_id}/thumbnail").status_code == 200
+    assert ingest(api, ("a", content)) == [image_id]
+    assert api.get(f"/images/{image_id}").status_code == 200
+    api.services.originals.thumbnail(image_id).unlink()
+    assert "thumbnail" in problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")["detail"]
 
 
 def test_tags_in_use_are_listed_with_their_values(api: Api) -> None:

@@ -12,7 +12,7 @@ import pytest
 from models.matching.calibration import Calibration, LogOddsModel
 from service.api.schemas.resources import ModelsAnswer
 from service.api.schemas.results import TextAnswer
-from tests.support.busy_accelerator import held
+from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, sixty_four, two_coloured
 from tests.support.web_app import Api, checked, problem
@@ -194,8 +194,8 @@ def test_many_at_once_each_get_their_own_answer(api: Api) -> None:
 
 
 def test_too_much_waiting_is_refused_with_a_time_to_come_back(api: Api) -> None:
-    with held(api.services.batcher):
-        waiting = api.services.batcher.enqueue(api.settings.queue_cost, lambda: None)
+    with busy(api.services.accelerator):
+        waiting = api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
         answer = api.text("overload")
     waiting.result(10)
     assert problem(answer, 503, "overloaded")["retry_after"] >= 1
@@ -223,7 +223,7 @@ def test_a_caller_who_hangs_up_is_not_worked_for(api: Api) -> None:
         messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
 
         async def receive() -> dict[str, Any]:
-            while len(messages) == 1 and not api.services.batcher.waiting_cost:
+            while len(messages) == 1 and not api.services.accelerator.admitted_cost:
                 await asyncio.sleep(0.001)
             return messages.pop(0)
 
@@ -244,6 +244,6 @@ def test_a_caller_who_hangs_up_is_not_worked_for(api: Api) -> None:
         }
         await api.app(scope, receive, send)
 
-    with held(api.services.batcher):
+    with busy(api.services.accelerator):
         api.together(hang_up)
-        assert api.services.batcher.waiting_cost == 0
+        assert api.services.accelerator.admitted_cost == 0

@@ -13,7 +13,7 @@ import pytest
 import service.api.services
 from index.lock import WriterLock
 from service.api.services import Loaded
-from service.cli.commands import checking
+from service.cli.commands import doctor
 from service.cli.settings_options import flag_of
 from service.settings import Settings
 from tests.support.cli_runner import Regard
@@ -163,12 +163,12 @@ def test_doctor_says_of_each_part_whether_it_works(
     def broken(settings: Settings) -> str:
         raise OSError("out of order")
 
-    monkeypatch.setattr(checking, "CHECKS", {"python": checking.CHECKS["python"], "data": checking.CHECKS["data"]})
+    monkeypatch.setattr(doctor, "CHECKS", {"python": doctor.CHECKS["python"], "data": doctor.CHECKS["data"]})
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     assert (status, json.loads(said)["healthy"]) == (0, True)
     with WriterLock(tmp_path):
         assert "already written by process" in regard("doctor", "--data-dir", tmp_path)[1]
-    monkeypatch.setitem(checking.CHECKS, "thing", broken)
+    monkeypatch.setitem(doctor.CHECKS, "thing", broken)
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     checks: list[dict[str, Any]] = json.loads(said)["checks"]
     assert (status, checks[-1]) == (1, {"part": "thing", "ok": False, "found": "out of order"})
@@ -176,10 +176,10 @@ def test_doctor_says_of_each_part_whether_it_works(
 
 @pytest.mark.redis
 def test_doctor_asks_redis(redis_server: RedisServer) -> None:
-    redis = checking.CHECKS["redis"]
+    redis = doctor.CHECKS["redis"]
     assert redis(Settings()) == "not used"
     assert "answers" in redis(Settings(redis_url=redis_server.url))
-    gone = checking.examined("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    gone = doctor.examined("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
     assert not gone["ok"]
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from index.lock import Locked, WriterLock
-from models.datasets.feature_collection import Collection, Featured, open_collection
+from models.datasets.feature_collection import FeatureCollection, FeatureRecord, open_collection
+from service.errors import Misconfigured
 from service.settings import Settings
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support.cli_runner import Regard
@@ -25,13 +26,13 @@ from tests.support.web_app import Web
 from tests.support.worker_store import Store, noise
 
 
-def collection(*pictures: Featured) -> Collection:
-    return Collection(extractor=THEIRS, num_regions=3, feature_dim=4, pictures=lambda: iter(pictures))
+def collection(*pictures: FeatureRecord) -> FeatureCollection:
+    return FeatureCollection(extractor=THEIRS, num_regions=3, feature_dim=4, pictures=lambda: iter(pictures))
 
 
-def featured(name: str, num: int = 2, width: int = 4, **fields: Any) -> Featured:
+def featured(name: str, num: int = 2, width: int = 4, **fields: Any) -> FeatureRecord:
     features = np.full((num, width), len(name), np.float16)
-    return Featured(name=name, labels=("region",) * num, **{"features": features, **fields})
+    return FeatureRecord(name=name, labels=("region",) * num, **{"features": features, **fields})
 
 
 def test_a_picture_that_does_not_fit_holds_up_no_other(tmp_path: Path) -> None:
@@ -62,11 +63,13 @@ def test_a_picture_that_does_not_fit_holds_up_no_other(tmp_path: Path) -> None:
 
 def test_features_of_another_make_are_refused_with_what_to_do(tmp_path: Path) -> None:
     take_in(collection(featured("a")), tmp_path)
-    other = Collection(extractor="others", num_regions=3, feature_dim=4, pictures=lambda: iter([featured("b")]))
-    with pytest.raises(ValueError, match=r"holds features of their-features, these are of others.*--data-dir"):
+    other = FeatureCollection(extractor="others", num_regions=3, feature_dim=4, pictures=lambda: iter([featured("b")]))
+    with pytest.raises(Misconfigured, match=r"holds features of their-features, these are of others.*--data-dir"):
         take_in(other, tmp_path)
-    wider = Collection(extractor=THEIRS, num_regions=3, feature_dim=5, pictures=lambda: iter([featured("b", width=5)]))
-    with pytest.raises(ValueError, match=r"have 4 numbers in .*, these have 5: .*--extractor"):
+    wider = FeatureCollection(
+        extractor=THEIRS, num_regions=3, feature_dim=5, pictures=lambda: iter([featured("b", width=5)])
+    )
+    with pytest.raises(Misconfigured, match=r"have 4 numbers in .*, these have 5: .*--extractor"):
         take_in(wider, tmp_path)
 
 
@@ -79,7 +82,7 @@ def test_pictures_that_wait_for_a_detector_are_not_left_without_one(tmp_path: Pa
     store = Store(tmp_path)
     store.accept(encoded(noise(1), "PNG"))
     store.catalog.close()
-    with pytest.raises(ValueError, match=r"1 pictures in .* wait for a detector"):
+    with pytest.raises(Misconfigured, match=r"1 pictures in .* wait for a detector"):
         take_in(collection(featured("a")), tmp_path)
 
 
@@ -87,7 +90,7 @@ def test_a_directory_laid_out_for_other_regions_says_so(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.drain()
     store.catalog.close()
-    with pytest.raises(ValueError, match=r"laid out for regions of another shape than 3 x 4.*--data-dir"):
+    with pytest.raises(Misconfigured, match=r"laid out for regions of another shape than 3 x 4.*--data-dir"):
         take_in(collection(featured("a")), tmp_path)
 
 
@@ -95,7 +98,7 @@ def test_features_of_the_detector_here_stand_beside_pictures(tmp_path: Path) -> 
     store = Store(tmp_path / "data")
     alone = store.accept(encoded(two_coloured("red", "red"), "PNG"))
     store.drain()
-    ours = Collection(
+    ours = FeatureCollection(
         extractor="fake-extractor",
         num_regions=4,
         feature_dim=16,
@@ -134,13 +137,13 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 from models.datasets.feature_collection import open_collection
-from service.ingest.import_features import ingest_features
+from service.ingest.import_features import import_features
 from tests.support.fakes import FakeExtractor
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
         source = open_collection([Path(sys.argv[1])], extractor="their-features")
-        for taken in ingest_features(source, Path(sys.argv[2]), FakeExtractor, 3):
+        for taken in import_features(source, Path(sys.argv[2]), FakeExtractor, 3):
             pass
         os._exit(0)
     if float(line):
@@ -166,7 +169,7 @@ def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path: Path) -> 
     assert [slot for _, _, slot, *_ in state(tmp_path / "data")] == list(range(240))
     web = Web(Settings(data_dir=tmp_path / "data", decode_workers=1), loaded)
     for slot in (0, 100, 239):
-        np.testing.assert_array_equal(web.services.regions.found(slot).features, features[slot].astype(np.float16))
+        np.testing.assert_array_equal(web.services.regions.features(slot).features, features[slot].astype(np.float16))
     web.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from index.catalog import Catalog
 from service.errors import InvalidRequest, NothingAccepted, TooLarge
-from service.ingest.intake import IngestReceipt, Intake, display_name
+from service.ingest.intake import IngestReceipt, Intake
 from service.ingest.multipart import FormLimits
 from service.storage.originals import Originals
 from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
@@ -227,17 +227,3 @@ def test_a_manifest_of_endless_length_is_refused(store: Store) -> None:
     as_file = part("manifest", b"x" * 4_500_000, "manifest.json")
     with pytest.raises(TooLarge):
         asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(as_file))))
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("plain.jpg", "plain.jpg"),
-        ("tab\tand\nline", "tab\N{REPLACEMENT CHARACTER}and\N{REPLACEMENT CHARACTER}line"),
-        ("\u202egpj.exe", "\N{REPLACEMENT CHARACTER}gpj.exe"),
-        ("   ", "unnamed"),
-        ("\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}.png", "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}.png"),
-    ],
-)
-def test_names_are_shown_without_tricks(name: str, shown: str) -> None:
-    assert display_name(name) == shown

@@ -183,7 +183,7 @@ def test_a_rendered_picture_has_full_size_and_nothing_but_pixels(pool: DecodePoo
     file = tmp_path / "picture.tif"
     stored = corners(1800, 1200).transpose(PIL.Image.Transpose.ROTATE_270)
     file.write_bytes(encoded(stored, "TIFF", exif=exif))
-    with PIL.Image.open(io.BytesIO(pool.rendered(file))) as shown:
+    with PIL.Image.open(io.BytesIO(pool.render_jpeg(file))) as shown:
         assert shown.size == (1800, 1200)
         assert not shown.getexif()
         assert seen_corners(shown) == {colour: colour for colour in CORNERS}

@@ -9,7 +9,7 @@ import pytest
 from PIL.PngImagePlugin import PngInfo
 
 from service.media.decode_pool import DecodeLimits, DecodePool
-from service.media.strip_metadata import served, strip
+from service.media.strip_metadata import read_without_metadata, strip_metadata
 from tests.support.pictures import corners, encoded, seen_corners
 
 SECRETS = (b"51 deg N", b"maker note", b"taken at home")
@@ -64,7 +64,7 @@ def test_notes_go_and_pixels_profile_and_orientation_stay(
 ) -> None:
     content = telling(EXTENSIONS[extension], orientation, **options)
     assert any(secret in content for secret in SECRETS)
-    bare = strip(content, extension)
+    bare = strip_metadata(content, extension)
     assert not any(secret in bare for secret in SECRETS)
     assert pixels_of(bare) == pixels_of(content)
     with PIL.Image.open(io.BytesIO(bare)) as image:
@@ -80,7 +80,7 @@ def test_a_moving_gif_moves_on_without_its_comment() -> None:
         frames[0], "GIF", save_all=True, append_images=frames[1:], loop=3, duration=70, comment=SECRETS[2]
     )
     assert SECRETS[2] in content
-    bare = strip(content, "gif")
+    bare = strip_metadata(content, "gif")
     assert SECRETS[2] not in bare
     assert pixels_of(bare) == pixels_of(content)
     assert len(pixels_of(bare)) == 5
@@ -91,18 +91,18 @@ def test_a_moving_gif_moves_on_without_its_comment() -> None:
 def test_a_moving_png_keeps_its_frames() -> None:
     frames = [PIL.Image.new("RGB", (20, 20), (shade * 40, 0, 0)) for shade in range(4)]
     content = encoded(frames[0], "PNG", save_all=True, append_images=frames[1:])
-    assert len(pixels_of(strip(content, "png"))) == 4
+    assert len(pixels_of(strip_metadata(content, "png"))) == 4
 
 
 @pytest.mark.parametrize("extension", ["jpg", "png", "webp", "gif"])
 def test_what_is_hung_behind_the_picture_goes(extension: str) -> None:
     content = encoded(corners(), EXTENSIONS[extension])
-    assert strip(content + telling("JPEG", 1), extension) == strip(content, extension)
+    assert strip_metadata(content + telling("JPEG", 1), extension) == strip_metadata(content, extension)
 
 
 def test_a_plain_picture_loses_nothing() -> None:
     content = encoded(corners(), "BMP")
-    assert strip(content, "bmp") == content
+    assert strip_metadata(content, "bmp") == content
 
 
 def test_a_tiff_is_shown_as_a_bare_jpeg(pool: DecodePool, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_tiff_is_shown_as_a_bare_jpeg(pool: DecodePool, tmp_path: Path) -> Non
     exif[0x010E] = SECRETS[2].decode()
     file = tmp_path / "picture.tif"
     file.write_bytes(encoded(corners().transpose(PIL.Image.Transpose.ROTATE_90), "TIFF", exif=exif))
-    content, media_type = served(file, "tif", pool)
+    content, media_type = read_without_metadata(file, "tif", pool)
     assert media_type == "image/jpeg"
     assert SECRETS[2] not in content
     with PIL.Image.open(io.BytesIO(content)) as image:
@@ -125,6 +125,6 @@ def test_a_file_of_odd_structure_is_encoded_again_not_passed_on(
     # The name promises another format than the file has: no list of parts can be trusted.
     file = tmp_path / f"picture.{extension}"
     file.write_bytes(telling("PNG" if extension == "jpg" else "JPEG", 1))
-    content, media_type = served(file, extension, pool)
+    content, media_type = read_without_metadata(file, extension, pool)
     assert media_type == "image/jpeg"
     assert not any(secret in content for secret in SECRETS)

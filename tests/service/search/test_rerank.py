@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from service.search import rerank
-from service.search.types import TextQuestion
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
 
 
@@ -27,7 +26,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
 def test_chunks_change_nothing(full: Library, chunk: int) -> None:
-    view = full.models.default.view()
+    view = full.models.default.snapshot()
     assert view is not None
     words, _ = full.matcher.encode_sentences(["green and white"])
     images, _ = full.matcher.encode_regions(full.search.stored(image_id_of("green and white"))[0].as_batch())
@@ -39,10 +38,10 @@ def test_chunks_change_nothing(full: Library, chunk: int) -> None:
 
 
 def test_an_explanation_adds_up_and_points_at_regions_of_the_picture(full: Library) -> None:
-    outcome = full.search.text(TextQuestion(text="a red wall", k=70, shortlist=70, explain=True))
-    assert len(outcome.hits) == 64
-    for hit in outcome.hits:
-        why = hit.explained
+    outcome = full.text("a red wall", k=70, shortlist=70, explain=True)
+    assert len(outcome.results) == 64
+    for hit in outcome.results:
+        why = hit.explanation
         assert why is not None
         assert why.contributions is not None
         assert why.attention is not None
@@ -53,21 +52,21 @@ def test_an_explanation_adds_up_and_points_at_regions_of_the_picture(full: Libra
         assert [region.box for region in why.regions][1] == (0, 0, 20, 20)
         assert np.array(why.attention).shape == (5, 4)
         np.testing.assert_allclose(np.array(why.attention)[[2]].sum(1), 1, atol=1e-5)
-    best = outcome.hits[0].explained
+    best = outcome.results[0].explanation
     assert best is not None
     assert best.attention is not None
     looked_at = best.regions[int(np.argmax(best.attention[2]))]
-    assert "red" in outcome.hits[0].image.filename
+    assert "red" in outcome.results[0].filename
     assert looked_at.label in {"left", "right", "picture", "centre"}
 
 
 def test_explanations_leave_out_rows_that_are_no_region(library: Library) -> None:
     library.add("narrow", two_coloured("red", "red", width=6))
-    (hit,) = library.search.text(TextQuestion(text="red", explain=True)).hits
-    assert hit.explained is not None
-    assert len(hit.explained.regions) == 1
-    assert np.array(hit.explained.attention).shape == (3, 1)
+    (hit,) = library.text("red", explain=True).results
+    assert hit.explanation is not None
+    assert len(hit.explanation.regions) == 1
+    assert np.array(hit.explanation.attention).shape == (3, 1)
 
 
 def test_nothing_is_explained_unasked(full: Library) -> None:
-    assert all(hit.explained is None for hit in full.search.text(TextQuestion(text="red")).hits)
+    assert all(hit.explanation is None for hit in full.text("red").results)

@@ -48,9 +48,9 @@ class ShortSighted(FakeMatcher):
 def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> None:
     store.accept(encoded(noise(1), "PNG"), captions=["red", "unspeakable", "blue"])
     store.drain(matchers=[ShortSighted()])
-    view = View.open(store.folder / "views" / "fake-matcher")
-    assert view.counts == (1, 3)
-    assert [len(words) for words in view.read_captions([0, 1, 2])] == [3, 3, 3]
+    view = View(store.folder / "views" / "fake-matcher")
+    assert view.snapshot().counts == (1, 3)
+    assert [len(words) for words in view.snapshot().read_captions([0, 1, 2])] == [3, 3, 3]
     view.close()
 
 
@@ -64,13 +64,13 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None
     for seed in range(3):
         store.accept(encoded(noise(seed), "PNG"))
     store.drain(matchers=[matcher])
-    view = View.open(store.folder / "views" / "calibrated")
-    kept = view.read_images(range(3))
+    view = View(store.folder / "views" / "calibrated")
+    kept = view.snapshot().read_images(range(3))
     assert kept["hubness"].dtype == np.float32
     assert len({*kept["hubness"].tolist()}) == 3
     sentences = Words(bank.dequantise()[:, None], torch.ones(3, 1, dtype=torch.bool))
     typical = matcher.pooled.embed_texts(sentences).detach().numpy()
-    cosines = np.sort(np.stack([view.embedding_of(row) for row in range(3)]) @ typical.T)
+    cosines = np.sort(np.stack([view.snapshot().embedding_of(row) for row in range(3)]) @ typical.T)
     np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
     view.close()
 

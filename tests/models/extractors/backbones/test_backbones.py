@@ -65,7 +65,7 @@ def test_folded_weights_give_the_unfolded_maps(name: str, tmp_path: Path) -> Non
     backbone = build_backbone(name, file)
     layers = BACKBONES[name].layers().eval()
     layers.load_state_dict(BACKBONES[name].read(file))
-    pixels = backbone.normalised(torch.randint(0, 256, (2, 3, 64, 96), dtype=torch.uint8))
+    pixels = backbone.normalise(torch.randint(0, 256, (2, 3, 64, 96), dtype=torch.uint8))
     maps = backbone(pixels)
     assert [tuple(each.shape[2:]) for each in maps] == [(8, 12), (4, 6), (2, 3)]
     assert [each.shape[1] for each in maps] == list(backbone.channels.values())
@@ -113,7 +113,7 @@ def test_the_shared_weights_know_a_dog(data_dir: Path) -> None:
     dogs = [line["image"] for line in lines if all(" dog " in text.lower() for text in line["captions"])][:20]
     pictures = [PIL.Image.open(data_dir / "flickr8k" / name).convert("RGB") for name in dogs]
     pixels = torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures])).permute(0, 3, 1, 2)
-    vectors = backbone.widen(backbone(backbone.normalised(pixels)).stride32).mean((2, 3))
+    vectors = backbone.widen(backbone(backbone.normalise(pixels)).stride32).mean((2, 3))
     classes = (vectors @ weights["classifier.1.weight"].T + weights["classifier.1.bias"]).argmax(1)
     breeds = (classes >= 151) & (classes <= 268)
     assert breeds.sum() >= 15

@@ -9,8 +9,8 @@ import PIL.Image
 import pytest
 import torch
 
-from models.extractors.bottom_up.extractor import BottomUp, load_bottom_up, prepared, read_names
-from models.safe_load.restricted_pickle import Refused
+from models.extractors.bottom_up.extractor import BottomUpExtractor, load_bottom_up, prepare_pixels, read_class_names
+from models.safe_load.restricted_pickle import RefusedFile
 from tests.support import caffe_reference as caffe
 from tests.support import caffe_weights
 
@@ -37,7 +37,7 @@ def folder(at: Path, state: caffe.State, **settings: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def extractor(tmp_path_factory: pytest.TempPathFactory) -> BottomUp:
+def extractor(tmp_path_factory: pytest.TempPathFactory) -> BottomUpExtractor:
     state = caffe_weights.random_weights(SIZE)
     return load_bottom_up(folder(tmp_path_factory.mktemp("both") / "milvlg", state, max_boxes=12, min_boxes=12))
 
@@ -51,7 +51,7 @@ def test_regions_are_those_of_the_published_code_in_loops(
     at = folder(tmp_path / "e", state, min_boxes=limits[0], max_boxes=limits[1])
     extractor = load_bottom_up(at).double()
     picture = noise(*size)
-    regions, attributes = extractor.describe([picture])
+    regions, attributes = extractor.extract_with_attributes([picture])
     said = caffe.Caffe(state, SIZE.blocks).extract(picture, *limits)
     said.sort(key=lambda region: -region["confidence"])  # type: ignore[operator]
     assert regions.mask[0].tolist() == [True] * len(said) + [False] * (limits[1] - len(said))
@@ -69,7 +69,7 @@ def test_both_public_layouts_give_the_same_detections(tmp_path: Path) -> None:
     state = caffe_weights.random_weights(SIZE)
     states = {"milvlg": state, "airsplay": caffe_weights.as_airsplay(state)}
     first, second = (
-        load_bottom_up(folder(tmp_path / name, each)).double().describe([noise(200, 60), noise(90, 70)])
+        load_bottom_up(folder(tmp_path / name, each)).double().extract_with_attributes([noise(200, 60), noise(90, 70)])
         for name, each in states.items()
     )
     for one, other in zip(first, second, strict=True):
@@ -78,7 +78,7 @@ def test_both_public_layouts_give_the_same_detections(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3000, 2), (2, 1000), (15, 15), (40, 30)])
-def test_any_picture_gets_regions_within_it(extractor: BottomUp, size: tuple[int, int]) -> None:
+def test_any_picture_gets_regions_within_it(extractor: BottomUpExtractor, size: tuple[int, int]) -> None:
     picture = noise(*size)
     regions = extractor.extract([picture])
     assert regions.features.shape == (1, 12, 128)
@@ -97,7 +97,7 @@ def test_any_picture_gets_regions_within_it(extractor: BottomUp, size: tuple[int
 def test_pictures_are_looked_at_as_opencv_resizes_them() -> None:
     for size in ((37, 20), (700, 650), (900, 31)):
         picture = noise(*size)
-        pixels, scale, zoom = prepared(picture, torch.zeros(1, dtype=torch.float64))
+        pixels, scale, zoom = prepare_pixels(picture, torch.zeros(1, dtype=torch.float64))
         centred = np.asarray(picture)[:, :, ::-1] - np.array([102.9801, 115.9465, 122.7717])
         expected = torch.from_numpy(caffe.resize(centred, scale)).permute(2, 0, 1)
         torch.testing.assert_close(pixels[0], expected)
@@ -108,7 +108,7 @@ def test_pictures_are_looked_at_as_opencv_resizes_them() -> None:
 
 def test_of_synonyms_the_first_names_the_class(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("playground\ntree,trees\nwall, walls", encoding="utf-8")
-    assert read_names(tmp_path / "names.txt") == ("playground", "tree", "wall")
+    assert read_class_names(tmp_path / "names.txt") == ("playground", "tree", "wall")
 
 
 def test_a_digest_names_weights_names_and_settings(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_digest_names_weights_names_and_settings(tmp_path: Path) -> None:
 def test_names_that_are_too_few_are_refused(tmp_path: Path) -> None:
     at = folder(tmp_path / "e", caffe_weights.random_weights(SIZE))
     (at / "objects_vocab.txt").write_text("one\ntwo", encoding="utf-8")
-    with pytest.raises(Refused, match=r"cls_score\.weight is \(7, 128\), not \(3, 128\)"):
+    with pytest.raises(RefusedFile, match=r"cls_score\.weight is \(7, 128\), not \(3, 128\)"):
         load_bottom_up(at)
 
 

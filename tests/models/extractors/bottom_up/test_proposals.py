@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.extractors.bottom_up.proposals import cell_anchors, decoded, proposals
+from models.extractors.bottom_up.proposals import cell_anchors, decode_boxes, propose_boxes
 from tests.support import caffe_reference as caffe
 
 
@@ -37,7 +37,7 @@ def test_proposals_are_the_published_ones_in_loops(
                     found.append((float(logits[row, column, anchor]), box))
     found.sort(key=lambda each: -each[0])
     expected = [box for _, box in caffe.suppress(found[:6000], 0.7)][:300]
-    boxes = proposals(logits, deltas, size, scale)
+    boxes = propose_boxes(logits, deltas, size, scale)
     if expected:
         torch.testing.assert_close(boxes, torch.tensor(expected, dtype=torch.float64))
     else:
@@ -46,14 +46,14 @@ def test_proposals_are_the_published_ones_in_loops(
 
 def test_there_are_at_most_three_hundred_the_surest_first() -> None:
     logits = torch.randn(40, 60, 12, generator=torch.Generator().manual_seed(0))
-    boxes = proposals(logits, torch.zeros(40, 60, 12, 4), (640, 960), 1.0)
+    boxes = propose_boxes(logits, torch.zeros(40, 60, 12, 4), (640, 960), 1.0)
     assert boxes.shape == (300, 4)
     row, column, anchor = torch.unravel_index(logits.argmax(), logits.shape)
-    best = decoded(cell_anchors()[anchor] + 16 * torch.stack([column, row, column, row]), torch.zeros(4))
+    best = decode_boxes(cell_anchors()[anchor] + 16 * torch.stack([column, row, column, row]), torch.zeros(4))
     assert boxes[0].tolist() == best.clamp(min=0).minimum(torch.tensor([959, 639] * 2)).tolist()
 
 
 def test_no_correction_leaves_sides_that_count_the_last_pixel() -> None:
     # x2 of the Caffe code's decoding is the centre plus half a side: one more than the anchor's own.
-    moved = decoded(torch.tensor([0.0, 0, 15, 31]), torch.zeros(4))
+    moved = decode_boxes(torch.tensor([0.0, 0, 15, 31]), torch.zeros(4))
     assert moved.tolist() == [0, 0, 16, 32]

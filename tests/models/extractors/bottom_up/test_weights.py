@@ -8,9 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.extractors.bottom_up.network import Network
-from models.extractors.bottom_up.weights import AIRSPLAY, MILVLG, Layout, fill, published_shapes
-from models.safe_load.restricted_pickle import Refused
+from models.extractors.bottom_up.network import BottomUpNetwork
+from models.extractors.bottom_up.weights import (
+    AIRSPLAY,
+    MILVLG,
+    ConversionLayout,
+    conversion_shapes,
+    load_bottom_up_weights,
+)
+from models.safe_load.restricted_pickle import RefusedFile
 from models.safe_load.weight_files import read_weights
 from tests.support import caffe_reference as caffe
 from tests.support import caffe_weights
@@ -45,20 +51,20 @@ LISTED_MILVLG = {
 }
 
 
-def network(size: caffe_weights.Size = SIZE) -> Network:
-    return Network(size.width, size.blocks, size.num_objects, size.num_attributes)
+def network(size: caffe_weights.Size = SIZE) -> BottomUpNetwork:
+    return BottomUpNetwork(size.width, size.blocks, size.num_objects, size.num_attributes)
 
 
 def filled(stored: dict[str, Tensor]) -> dict[str, Tensor]:
     empty = network()
-    fill(empty, stored)
+    load_bottom_up_weights(empty, stored)
     return empty.state_dict()
 
 
 @pytest.mark.parametrize(("layout", "listed"), [(AIRSPLAY, LISTED_AIRSPLAY), (MILVLG, LISTED_MILVLG)])
-def test_the_full_network_has_the_listed_names_and_shapes(layout: Layout, listed: dict[str, Any]) -> None:
+def test_the_full_network_has_the_listed_names_and_shapes(layout: ConversionLayout, listed: dict[str, Any]) -> None:
     with torch.device("meta"):
-        shapes = published_shapes(network(caffe_weights.Size(64, (3, 4, 23, 3), 1600, 400)), layout)
+        shapes = conversion_shapes(network(caffe_weights.Size(64, (3, 4, 23, 3), 1600, 400)), layout)
     assert LISTED.items() <= shapes.items()
     assert listed.items() <= shapes.items()
     backbone = [name for name in shapes if ".conv" in name and name.startswith(("backbone", "roi_heads"))]
@@ -110,5 +116,5 @@ def test_files_are_read_with_and_without_a_wrapping(suffix: str, wrapped: bool, 
 )
 def test_what_does_not_fit_is_refused_by_name(change: dict[str, Tensor | None], said: str) -> None:
     state = {**caffe_weights.random_weights(SIZE), **change}
-    with pytest.raises(Refused, match=said):
-        fill(network(), {name: tensor for name, tensor in state.items() if tensor is not None})
+    with pytest.raises(RefusedFile, match=said):
+        load_bottom_up_weights(network(), {name: tensor for name, tensor in state.items() if tensor is not None})

@@ -1,4 +1,4 @@
-"""Tuning of a backbone: what learns, what stays, and that a kill changes nothing."""
+"""Fine-tuning of a backbone: what learns, what stays, and that a kill changes nothing."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.datasets.captioned_features import CaptionLine
+from models.datasets.captions import CaptionLine
 from models.extractors.backbones.base import Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
-from models.training.backbone.recipe import TuningRecipe, batches
-from models.training.backbone.trainer import BACKBONE_FILE, Tuning, tile_boxes, tile_regions
+from models.training.backbone.recipe import BackboneRecipe, iter_photograph_batches
+from models.training.backbone.trainer import BACKBONE_FILE, BackboneTraining, tile_boxes, tile_regions
 
-RECIPE = TuningRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
+RECIPE = BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
 COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")
 
 
@@ -32,8 +32,10 @@ def lines(tmp_path: Path) -> list[CaptionLine]:
     return [CaptionLine(f"{colour}.png", (f"a {colour} wall", f"all {colour} here")) for colour in COLOURS]
 
 
-def tuning(lines: list[CaptionLine], folder: Path, out: str = "run", recipe: TuningRecipe = RECIPE) -> Tuning:
-    return Tuning(recipe, folder, lines, lines[:4], folder / "published.safetensors", folder / out)
+def tuning(
+    lines: list[CaptionLine], folder: Path, out: str = "run", recipe: BackboneRecipe = RECIPE
+) -> BackboneTraining:
+    return BackboneTraining(recipe, folder, lines, lines[:4], folder / "published.safetensors", folder / out)
 
 
 def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[CaptionLine], tmp_path: Path) -> None:
@@ -79,7 +81,9 @@ def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], 
     first = tuning(lines, tmp_path)
     first.run(lambda entry: None)
     published = tmp_path / "published.safetensors"
-    second = Tuning(RECIPE, tmp_path, lines, lines[:4], published, tmp_path / "second", initial=tmp_path / "run")
+    second = BackboneTraining(
+        RECIPE, tmp_path, lines, lines[:4], published, tmp_path / "second", initial=tmp_path / "run"
+    )
     seen: list[dict[str, object]] = []
     second.run(seen.append)
     assert seen[0] == {"step": 0, "steps": 6, "validation": first.validate()}
@@ -89,21 +93,21 @@ def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], 
 def test_another_recipe_does_not_go_on(lines: list[CaptionLine], tmp_path: Path) -> None:
     tuning(lines, tmp_path).run(lambda entry: None)
     with pytest.raises(ValueError, match="another recipe"):
-        tuning(lines, tmp_path, recipe=TuningRecipe(side=64, batch=4, lead_steps=3, epochs=4)).run(lambda entry: None)
+        tuning(lines, tmp_path, recipe=BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=4)).run(lambda entry: None)
 
 
 def test_every_photograph_comes_once_an_epoch_with_a_caption_of_its_own(
     lines: list[CaptionLine], tmp_path: Path
 ) -> None:
-    plan = list(batches(RECIPE, tmp_path, lines, 0))
+    plan = list(iter_photograph_batches(RECIPE, tmp_path, lines, 0))
     assert len(plan) == 6
     for epoch in range(3):
-        rows = np.concatenate([batch.rows for batch in plan[2 * epoch : 2 * epoch + 2]])
+        rows = np.concatenate([batch.numbers for batch in plan[2 * epoch : 2 * epoch + 2]])
         assert sorted(rows) == list(range(8))
     for batch in plan:
         assert batch.pixels.shape == (4, 3, 64, 64)
-        assert all(text in lines[row].captions for row, text in zip(batch.rows, batch.sentences, strict=True))
-    later = list(batches(RECIPE, tmp_path, lines, 3))
+        assert all(text in lines[row].captions for row, text in zip(batch.numbers, batch.sentences, strict=True))
+    later = list(iter_photograph_batches(RECIPE, tmp_path, lines, 3))
     assert all(torch.equal(a.pixels, b.pixels) for a, b in zip(plan[3:], later, strict=True))
 
 

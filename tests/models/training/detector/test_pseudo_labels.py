@@ -1,4 +1,4 @@
-"""The teacher's boxes, and the cache they are kept in."""
+"""The labelling detector's boxes, and the cache in which they are kept."""
 
 import json
 from collections.abc import Sequence
@@ -9,19 +9,24 @@ import PIL.Image
 import pytest
 
 from models.extractors.coco_classes import COCO_CLASSES
-from models.training.detector.pseudo_labels import Lesson, Teacher, look_at_all, read_lessons
+from models.training.detector.pseudo_labels import (
+    PseudoLabeler,
+    PseudoLabels,
+    label_photographs,
+    read_pseudo_labels,
+)
 
 
-class OneBoxTeacher(Teacher):
-    """Sees one box as wide as the photograph's first pixel is red."""
+class OneBoxLabeler(PseudoLabeler):
+    """Finds one box, as wide as the photograph's first pixel is red."""
 
     def __init__(self) -> None:
-        self.looked_at = 0
+        self.num_labelled = 0
 
-    def look(self, photograph: PIL.Image.Image, aspects: Sequence[float] = ()) -> Lesson:
-        self.looked_at += 1
+    def label(self, photograph: PIL.Image.Image, aspects: Sequence[float] = ()) -> PseudoLabels:
+        self.num_labelled += 1
         red = np.asarray(photograph)[0, 0, 0] / 255
-        return Lesson(np.array([[0, 0, red, 1]], np.float32), np.array([3]), np.array([0.5], np.float32))
+        return PseudoLabels(np.array([[0, 0, red, 1]], np.float32), np.array([3]), np.array([0.5], np.float32))
 
 
 @pytest.fixture
@@ -32,37 +37,37 @@ def photographs(tmp_path: Path) -> dict[str, Path]:
     return files
 
 
-def test_a_photograph_is_looked_at_once_even_over_a_kill(photographs: dict[str, Path], tmp_path: Path) -> None:
-    cache = tmp_path / "lessons.jsonl"
-    first, second = OneBoxTeacher(), OneBoxTeacher()
-    for name in look_at_all(first, photographs, cache):
+def test_a_photograph_is_labelled_once_even_over_a_kill(photographs: dict[str, Path], tmp_path: Path) -> None:
+    cache = tmp_path / "labels.jsonl"
+    first, second = OneBoxLabeler(), OneBoxLabeler()
+    for name in label_photographs(first, photographs, cache):
         if name == "102.png":
             break
     with cache.open("a") as lines:
         lines.write('{"name": "204.png", "bo')  # what a kill leaves of a line
-    assert list(look_at_all(second, photographs, cache)) == list(photographs)
-    assert first.looked_at + second.looked_at == 3
-    lessons = read_lessons(cache)
-    assert [lessons[name].boxes[0, 2] for name in photographs] == pytest.approx([0.2, 0.4, 0.8])
+    assert list(label_photographs(second, photographs, cache)) == list(photographs)
+    assert first.num_labelled + second.num_labelled == 3
+    labels = read_pseudo_labels(cache)
+    assert [labels[name].boxes[0, 2] for name in photographs] == pytest.approx([0.2, 0.4, 0.8])
 
 
-def test_only_sure_boxes_are_taught() -> None:
-    lesson = Lesson(np.eye(4, dtype=np.float32), np.arange(4), np.array([0.1, 0.6, 0.3, 0.9], np.float32))
-    sure = lesson.above(0.3)
-    assert sure.labels.tolist() == [1, 2, 3]
-    assert np.array_equal(sure.boxes, lesson.boxes[1:])
+def test_boxes_below_a_score_are_left_out() -> None:
+    labels = PseudoLabels(np.eye(4, dtype=np.float32), np.arange(4), np.array([0.1, 0.6, 0.3, 0.9], np.float32))
+    kept = labels.with_min_score(0.3)
+    assert kept.labels.tolist() == [1, 2, 3]
+    assert np.array_equal(kept.boxes, labels.boxes[1:])
 
 
 @pytest.mark.realdata
-def test_the_shared_teacher_finds_the_dogs_that_captions_name(data_dir: Path) -> None:
-    teacher = Teacher(data_dir / "weights-yolox-nano" / "yolox_nano.onnx", threads=1)
+def test_the_shared_labelling_detector_finds_the_dogs_that_captions_name(data_dir: Path) -> None:
+    labeler = PseudoLabeler(data_dir / "weights-yolox-nano" / "yolox_nano.onnx", threads=1)
     lines = [json.loads(line) for line in (data_dir / "flickr8k" / "captions.jsonl").read_text().splitlines()]
     dogs = [line["image"] for line in lines if all(" dog " in text.lower() for text in line["captions"])][:20]
     found = 0
     for name in dogs:
         with PIL.Image.open(data_dir / "flickr8k" / name) as photograph:
-            lesson = teacher.look(photograph.convert("RGB")).above(0.25)
-        found += COCO_CLASSES.index("dog") in lesson.labels
-        assert (lesson.boxes[:, 2:] > lesson.boxes[:, :2]).all()
-        assert ((lesson.boxes >= 0) & (lesson.boxes <= 1)).all()
+            labels = labeler.label(photograph.convert("RGB")).with_min_score(0.25)
+        found += COCO_CLASSES.index("dog") in labels.labels
+        assert (labels.boxes[:, 2:] > labels.boxes[:, :2]).all()
+        assert ((labels.boxes >= 0) & (labels.boxes <= 1)).all()
     assert found >= 15

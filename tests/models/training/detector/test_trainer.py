@@ -11,10 +11,10 @@ from torch import Tensor
 from torchvision.models import mobilenet_v2
 
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
-from models.training.detector.pseudo_labels import look_at_all
-from models.training.detector.recipe import DetectorRecipe, batch_views, learning_rate
-from models.training.detector.trainer import LESSONS_FILE, train_detector
-from tests.models.training.detector.test_pseudo_labels import OneBoxTeacher
+from models.training.detector.pseudo_labels import label_photographs
+from models.training.detector.recipe import DetectorRecipe, learning_rate_at, training_batch
+from models.training.detector.trainer import PSEUDO_LABELS_FILE, train_detector
+from tests.models.training.detector.test_pseudo_labels import OneBoxLabeler
 
 RECIPE = DetectorRecipe(steps=4, batch=2, warmup=2, save_every=2, sides=(64.0, 96.0))
 
@@ -33,15 +33,15 @@ def material(tmp_path: Path) -> dict[str, Path]:
 
 
 def train(material: dict[str, Path], out: Path, recipe: DetectorRecipe = RECIPE) -> dict[str, Tensor]:
-    """Trains in `out`, where the teacher has already looked at everything; the weights."""
+    """Trains in `out`, where all pseudo-labels are in the cache already; the weights."""
     photographs = {name: path for name, path in material.items() if name != "backbone"}
     out.mkdir(exist_ok=True)
-    list(look_at_all(OneBoxTeacher(), photographs, out / LESSONS_FILE))
+    list(label_photographs(OneBoxLabeler(), photographs, out / PSEUDO_LABELS_FILE))
     detector = train_detector(
         recipe,
         photographs=photographs,
         backbone_file=material["backbone"],
-        teacher_file=Path("nobody looks again"),
+        teacher_file=Path("not read again"),
         out=out,
         threads=1,
     )
@@ -78,17 +78,17 @@ def test_another_recipe_does_not_go_on_from_a_checkpoint(material: dict[str, Pat
         train(material, tmp_path / "out", DetectorRecipe(steps=6, batch=2, warmup=2, save_every=2))
 
 
-def test_views_follow_from_recipe_and_step(material: dict[str, Path], tmp_path: Path) -> None:
+def test_batches_follow_from_recipe_and_step(material: dict[str, Path], tmp_path: Path) -> None:
     photographs = {name: path for name, path in material.items() if name != "backbone"}
-    teacher = OneBoxTeacher()
-    lessons = {name: teacher.look(PIL.Image.open(path)) for name, path in photographs.items()}
-    first, same, next_one = (batch_views(RECIPE, photographs, lessons, step) for step in (3, 3, 4))
+    labeler = OneBoxLabeler()
+    labels = {name: labeler.label(PIL.Image.open(path)) for name, path in photographs.items()}
+    first, same, next_one = (training_batch(RECIPE, photographs, labels, step) for step in (3, 3, 4))
     assert all(torch.equal(one.pixels, other.pixels) for one, other in zip(first, same, strict=True))
-    assert [view.pixels.shape for view in first] != [view.pixels.shape for view in next_one]
+    assert [picture.pixels.shape for picture in first] != [picture.pixels.shape for picture in next_one]
 
 
 def test_the_learning_rate_warms_up_and_ends_at_zero() -> None:
-    rates = [learning_rate(RECIPE, step) for step in range(RECIPE.steps + 1)]
+    rates = [learning_rate_at(RECIPE, step) for step in range(RECIPE.steps + 1)]
     assert rates[1] == max(rates) == RECIPE.learning_rate
     assert rates[0] == RECIPE.learning_rate / 2
     assert rates[-1] == pytest.approx(0)

@@ -1,0 +1,110 @@
+"""Checkpoints of trainings: one file from which a killed training goes on to the same weights, bit for bit."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+from zipfile import is_zipfile
+
+import torch
+
+from models.safe_load.restricted_pickle import read_torch_file
+
+CHECKPOINT_FORMAT = 1
+CHECKPOINT_FILE = "checkpoint.pt"
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A part of a training that has a state: a module, an optimizer, a schedule."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> object: ...
+
+
+@dataclass(frozen=True)
+class TrainingCheckpoint:
+    """The file that holds all that the rest of one training depends on.
+
+    That is the state of its parts, its recipe, the number of steps done and the random state of torch.
+    """
+
+    path: Path
+    recipe: Any
+    """A dataclass; a checkpoint of another recipe is refused."""
+    parts: Mapping[str, Stateful]
+    """Name -> object whose state is saved and restored."""
+    learns_from: Mapping[str, str] = field(default_factory=dict)
+    """Kind of input -> its digest; a checkpoint that was begun on other input is refused."""
+
+    def save(self, step: int) -> None:
+        """Write the state after `step` steps; the file is replaced whole, so that a kill leaves the old or the new."""
+        uses_gpu = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        state = {
+            "format": CHECKPOINT_FORMAT,
+            "recipe": asdict(self.recipe),
+            "learns_from": dict(self.learns_from),
+            "step": step,
+            "parts": {name: part.state_dict() for name, part in self.parts.items()},
+            "random": torch.get_rng_state(),
+            "gpu_random": torch.cuda.get_rng_state_all() if uses_gpu else [],
+        }
+        partial = self.path.with_name(f"{self.path.name}.partial")
+        with partial.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self.path)
+
+    def resume(self) -> int | None:
+        """Restore all parts and the random state; returns the number of steps done, None where there is no file yet.
+
+        ValueError where the file is damaged, or was begun with another recipe or on other input.
+        """
+        if not self.path.is_file():
+            return None
+        state = read_checkpoint(self.path)
+        self._check_recipe(state["recipe"])
+        self._check_input(state["learns_from"])
+        for name, part in self.parts.items():
+            part.load_state_dict(state["parts"][name])
+        torch.set_rng_state(state["random"])
+        for device, gpu_state in enumerate(state["gpu_random"][: torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(gpu_state, device)
+        step: int = state["step"]
+        return step
+
+    def _check_recipe(self, stored: dict[str, Any]) -> None:
+        """Fields that the recipe has gained since the file was written have their defaults there."""
+        refusal = f"{self.path.parent} holds a training of another recipe"
+        try:
+            recipe = type(self.recipe)(**stored)
+        except (TypeError, ValueError) as problem:
+            raise ValueError(f"{refusal} ({problem}); choose another folder") from problem
+        pairs = {each.name: (getattr(recipe, each.name), getattr(self.recipe, each.name)) for each in fields(recipe)}
+        changed = [f"{name} was {before!r}, now {now!r}" for name, (before, now) in pairs.items() if before != now]
+        if changed:
+            raise ValueError(f"{refusal} ({', '.join(changed)}); choose another folder")
+
+    def _check_input(self, stored: dict[str, str]) -> None:
+        for name, digest in self.learns_from.items():
+            if stored.get(name, digest) != digest:
+                raise ValueError(
+                    f"{self.path.parent} was begun on other {name}, of {stored[name]}; choose another folder"
+                )
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The state in a checkpoint, on the CPU, whose "parts" hold a state dict each; nothing in the file is run.
+
+    FileNotFoundError where there is none, ValueError where it is damaged or was written by another release.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path.parent} holds no {path.name} of a training")
+    if not is_zipfile(path):  # whose directory is at its end
+        raise ValueError(f"{path} is damaged: move it away to begin anew, what else is in {path.parent} stays")
+    state: dict[str, Any] = read_torch_file(path)
+    if state.get("format") != CHECKPOINT_FORMAT:
+        raise ValueError(f"{path} was written by another release; choose another folder")
+    return state

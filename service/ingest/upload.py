@@ -1,0 +1,43 @@
+"""Uploads of any size, received as they come: files go to disk, memory stays flat, nothing is left behind."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from service.errors import TooLarge
+from service.ingest.multipart import FormLimits, MultipartForm, MultipartReader, parse_boundary
+from service.settings import MB
+from service.storage.incoming import upload_folder
+
+CHUNK_BYTES = MB  # handed to a thread at a time: few enough to hold in memory, enough to be worth the switch
+
+
+@asynccontextmanager
+async def receive_form(
+    content_type: str,
+    content_length: int | None,
+    body: AsyncIterable[bytes],
+    incoming: Path,
+    limits: FormLimits,
+) -> AsyncIterator[MultipartForm]:
+    """The form of a request; its files lie below `incoming` until the block ends. TooLarge, InvalidRequest."""
+    if content_length is not None and content_length > limits.max_body_bytes:
+        raise _too_large(limits)
+    with upload_folder(incoming) as folder, MultipartReader(parse_boundary(content_type), folder, limits) as reader:
+        waiting, waiting_bytes, total = [], 0, 0
+        async for chunk in body:
+            total += len(chunk)
+            if total > limits.max_body_bytes:
+                raise _too_large(limits)
+            waiting.append(chunk)
+            waiting_bytes += len(chunk)
+            if waiting_bytes >= CHUNK_BYTES:
+                await asyncio.to_thread(reader.feed, b"".join(waiting))
+                waiting, waiting_bytes = [], 0
+        await asyncio.to_thread(reader.feed, b"".join(waiting))
+        yield reader.result()
+
+
+def _too_large(limits: FormLimits) -> TooLarge:
+    return TooLarge(f"A request may hold {limits.max_body_bytes / MB:g} MB; send the files in several requests.")

@@ -1,0 +1,89 @@
+"""The type of an uploaded file, told from its first bytes; for what is not accepted, what its owner can do."""
+
+import codecs
+from pathlib import Path
+
+import PIL.Image
+
+from service.errors import UnreadablePicture
+from service.media.pixels import DECODE_ERRORS, FORMATS
+
+EXTENSIONS = {
+    "JPEG": "jpg",
+    "MPO": "jpg",  # a JPEG with further pictures behind it, as phones make
+    "PNG": "png",
+    "WEBP": "webp",
+    "BMP": "bmp",
+    "TIFF": "tif",
+    "GIF": "gif",
+}
+ACCEPTED = "JPEG, PNG, WebP, BMP, TIFF or GIF"
+
+# Signatures of files that are not accepted: offset, bytes, advice.
+SIGNATURES = (
+    (0, b"PK", "This is a ZIP archive: unpack it and upload the pictures in it."),
+    (0, b"\x1f\x8b", "This is a gzip archive: unpack it and upload the pictures in it."),
+    (0, b"Rar!", "This is a RAR archive: unpack it and upload the pictures in it."),
+    (0, b"7z\xbc\xaf", "This is a 7-Zip archive: unpack it and upload the pictures in it."),
+    (0, b"%PDF", f"This is a PDF document: save its pages as {ACCEPTED} files."),
+    (4, b"ftyphei", f"This is a HEIC picture: export it as {ACCEPTED}."),
+    (4, b"ftypmif1", f"This is a HEIF picture: export it as {ACCEPTED}."),
+    (4, b"ftypavi", f"This is an AVIF picture: export it as {ACCEPTED}."),
+    (4, b"ftyp", f"This is a film: upload single pictures of it as {ACCEPTED}."),
+    (4, b"jP  ", f"This is a JPEG 2000 picture: export it as {ACCEPTED}."),
+    (0, b"\xff\x0a", f"This is a JPEG XL picture: export it as {ACCEPTED}."),
+)
+
+
+def image_extension(path: Path, max_pixels: int) -> str:
+    """The file name extension of the picture's format. Reads the header alone; blocks.
+
+    UnreadablePicture for a file that is no accepted picture, or has more than `max_pixels`; its text says what to do.
+    """
+    try:
+        with PIL.Image.open(path, formats=FORMATS) as image:
+            width, height = image.size
+            extension = EXTENSIONS[image.format or ""]
+    except PIL.UnidentifiedImageError:
+        raise UnreadablePicture(_advice(path)) from None
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
+        raise UnreadablePicture(
+            f"The picture has many more pixels than {_megapixels(max_pixels)}: save it smaller."
+        ) from None
+    except (OSError, Warning, *DECODE_ERRORS) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's trouble: Pillow's own complaints have no number
+        raise UnreadablePicture(f"The file is damaged ({error}): upload a sound copy.") from None
+    if width * height > max_pixels:
+        raise UnreadablePicture(
+            f"The picture has {width} x {height} pixels, more than {_megapixels(max_pixels)}: save it smaller."
+        )
+    return extension
+
+
+def _megapixels(pixels: int) -> str:
+    return f"{pixels / 1e6:g} megapixels"
+
+
+def _advice(path: Path) -> str:
+    """What kind of file this is instead of a picture, and what to do."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if not head:
+        return "The file is empty: the copy or upload was cut; upload it again."
+    if not any(head):
+        return "The file holds nothing but zeros: it was damaged while copying; take it from its source again."
+    for offset, signature, advice in SIGNATURES:
+        if head.startswith(signature, offset):
+            return advice
+    if _is_text(head):
+        return f"This is text, not a picture, whatever its name says: upload {ACCEPTED} files."
+    return f"This is no picture of a kind that is read here: upload {ACCEPTED} files."
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return all(character.isprintable() or character.isspace() for character in text)

@@ -1,0 +1,45 @@
+"""The data directory: where everything that Regard stores lies."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class DataDir:
+    """Paths below one data directory. Nothing is created or opened here."""
+
+    root: Path
+
+    @property
+    def catalog(self) -> Path:
+        """The SQLite file that says what exists."""
+        return self.root / "catalog.sqlite"
+
+    @property
+    def originals(self) -> Path:
+        """The uploaded bytes, by image id."""
+        return self.root / "originals"
+
+    @property
+    def thumbnails(self) -> Path:
+        """Small JPEGs without metadata, by image id."""
+        return self.root / "thumbnails"
+
+    @property
+    def incoming(self) -> Path:
+        """Uploads in progress."""
+        return self.root / "incoming"
+
+    @property
+    def regions(self) -> Path:
+        """The slab of region records."""
+        return self.root / "regions"
+
+    @property
+    def extractor(self) -> Path:
+        """The description of what made the regions, where features came without pictures."""
+        return self.root / "extractor"
+
+    def view(self, digest: str) -> Path:
+        """The view of the model with this digest."""
+        return self.root / "views" / digest

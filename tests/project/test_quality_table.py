@@ -1,0 +1,104 @@
+"""The pages and the cards quote the measured figures as docs/quality.json has them."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import quality_table
+from benchmarks.quality_table import DEFAULT, FIGURES, PAGES, SERVED, as_json, card_table, collect, filled, read
+from models.matching.checkpoint import WEIGHTS
+from service.settings import Settings
+from tests.support.project_files import ROOT
+
+MATCHERS = sorted(path.name for path in WEIGHTS.iterdir() if (path / "digest").exists())
+
+
+@pytest.fixture
+def quality() -> Any:
+    return read(FIGURES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_quote_what_was_measured(page: str, quality: Any) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert filled(page, text, quality) == text, "run `python -m benchmarks.quality_table write`"
+
+
+@pytest.mark.parametrize("model", MATCHERS)
+def test_cards_quote_what_was_measured(model: str, quality: Any) -> None:
+    report = quality["models"]["reports"][model]
+    card = (WEIGHTS / model / "card.md").read_text(encoding="utf-8")
+    assert textwrap.indent(card_table(report), "  ") in card
+    assert report["digest"] == (WEIGHTS / model / "digest").read_text(encoding="utf-8").strip(), "measure it again"
+    one_line = " ".join(card.split())
+    for size, errors in report["calibration_error"].items():
+        for error in errors.values():
+            assert f"{error:.3f} (of {size} pictures)" in one_line
+
+
+def test_the_default_is_the_default_of_the_service(quality: Any) -> None:
+    assert Settings().models[0] == DEFAULT == quality["first_200"]["report"]["model"]
+    assert SERVED in quality["models"]["reports"][DEFAULT]["two_stage"]
+
+
+def test_every_sum_is_the_sum_of_its_recalls(quality: Any) -> None:
+    for report in quality["models"]["reports"].values():
+        for search in [report["exhaustive"], report["stage_one"], *report["two_stage"].values()]:
+            recalls = [search[way][name] for way in ("text_to_image", "image_to_text") for name in ("r1", "r5", "r10")]
+            assert search["rsum"] == pytest.approx(sum(recalls), abs=0.31)
+            low, high = search["interval"]["rsum"]
+            assert low <= search["rsum"] <= high
+
+
+def test_a_page_whose_figures_were_changed_is_found(quality: Any) -> None:
+    page = "README.md"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert filled(page, text.replace("| 26.4 ", "| 27.4 "), quality) == text
+    with pytest.raises(ValueError, match="recall"):
+        filled(page, text.replace("<!-- end of figures -->", ""), quality)
+
+
+def test_a_report_is_put_where_it_belongs(quality: Any) -> None:
+    search = {
+        "text_to_image": {"r1": 12.34},
+        "image_to_text": {"r1": 23.45},
+        "rsum": 35.79,
+        "interval": {"rsum": (1.04, 2.06)},
+    }
+    report = {"model": DEFAULT, "images": 1000, "intervals": {"seed": 0}, "exhaustive": search}
+    errors = quality["models"]["reports"][DEFAULT]["calibration_error"]
+    collect(quality, report)
+    kept = quality["models"]["reports"][DEFAULT]
+    assert kept["exhaustive"]["text_to_image"] == {"r1": 12.3}
+    assert kept["exhaustive"]["interval"] == {"rsum": [1.0, 2.1]}
+    assert "intervals" not in kept
+    assert kept["calibration_error"] == errors
+    collect(quality, report | {"images": 200})
+    assert quality["first_200"]["report"]["images"] == 200
+    collect(quality, report | {"images": 7091, "exhaustive": {"text_to_image": {"r1": 1.0}}})
+    assert quality["large_gallery"]["report"]["images"] == 7091
+    held_out = {"text": {"100": {"error": 0.0123}}, "image": {"100": {"error": 0.2}}}
+    collect(quality, {"model": DEFAULT, "held_out": held_out})
+    assert quality["models"]["reports"][DEFAULT]["calibration_error"] == {
+        "100": {"text_to_image": 0.012, "image_to_text": 0.2}
+    }
+
+
+def test_the_file_is_written_as_it_stands(quality: Any) -> None:
+    text = FIGURES.read_text(encoding="utf-8")
+    assert as_json(quality) + "\n" == text
+    assert json.loads(text) == quality
+
+
+def test_all_figures_can_be_shown(quality: Any) -> None:
+    recalls, shortlists = quality_table.full_tables(quality)
+    for model in quality["models"]["reports"]:
+        assert f"| `{model}`, every pair |" in recalls
+        assert f"| `{model}` |" in shortlists
+
+
+def test_every_page_exists() -> None:
+    assert all(Path(ROOT / page).is_file() for page in PAGES)

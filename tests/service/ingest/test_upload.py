@@ -1,0 +1,196 @@
+"""Forms of any shape are read as they come, bounded in every direction, and leave no file behind."""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.errors import InvalidRequest, TooLarge
+from service.ingest.multipart import FormLimits
+from service.ingest.upload import receive_form
+from service.storage.incoming import remove_abandoned_uploads
+from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
+
+LIMITS = FormLimits(max_file_bytes=1000, max_body_bytes=20_000, max_files=20, max_field_bytes=500)
+
+
+def read(
+    incoming: Path, body: bytes, cuts: Sequence[int] = (), length: int | None = None, limits: FormLimits = LIMITS
+) -> tuple[list[tuple[str, str, bytes | None, str | None]], dict[str, str]]:
+    """Files as (field, name, content, problem), and fields; the content None where there is no file."""
+
+    async def run() -> tuple[list[tuple[str, str, bytes | None, str | None]], dict[str, str]]:
+        async with receive_form(CONTENT_TYPE, length, pieces(body, cuts), incoming, limits) as found:
+            files = []
+            for file in found.files:
+                content = file.path.read_bytes() if file.path.exists() else None
+                if content is not None:
+                    assert file.sha256 == hashlib.sha256(content).hexdigest()
+                    assert file.size == len(content)
+                files.append((file.field, file.filename, content, file.problem))
+            return files, found.fields
+
+    try:
+        return asyncio.run(run())
+    finally:
+        assert list(incoming.iterdir()) == []
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    contents=st.lists(
+        st.one_of(st.binary(max_size=300), st.sampled_from([b"\r\n--the-boundar", b"\r\n--the-boundary"[:-1]])),
+        max_size=5,
+    ),
+    cuts=st.lists(st.integers(0, 10_000), max_size=30),
+)
+def test_files_arrive_whole_however_the_network_cuts_them(
+    tmp_path: Path, contents: list[bytes], cuts: list[int]
+) -> None:
+    body = form(part("note", b"hello"), *(part("images", c, f"{n}.jpg") for n, c in enumerate(contents)))
+    files, fields = read(tmp_path, body, cuts)
+    assert files == [("images", f"{number}.jpg", content, None) for number, content in enumerate(contents)]
+    assert fields == {"note": "hello"}
+
+
+def test_a_file_over_its_limit_is_dropped_and_those_behind_it_arrive(tmp_path: Path) -> None:
+    body = form(part("images", b"x" * 5000, "large"), part("images", b"y" * 1000, "just right"))
+    (large, right), _ = read(tmp_path, body, cuts=range(0, 6000, 100))
+    assert large[2] is None
+    assert large[3] is not None
+    assert "over the limit" in large[3]
+    assert right == ("images", "just right", b"y" * 1000, None)
+
+
+@pytest.mark.parametrize("length", [None, 20_001])
+def test_a_body_over_its_limit_is_refused_while_it_comes(tmp_path: Path, length: int | None) -> None:
+    asked = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield part("images", b"x" * 500, "first")
+        while True:
+            asked.append(1)
+            yield b"x" * 1000
+
+    async def run() -> None:
+        async with receive_form(CONTENT_TYPE, length, endless(), tmp_path, LIMITS):
+            pass
+
+    with pytest.raises(TooLarge):
+        asyncio.run(run())
+    assert len(asked) == (20 if length is None else 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("../../etc/passwd", "../../etc/passwd"),
+        ("a%00b.jpg", "a\0b.jpg"),
+        ("say %22hi%22.jpg", 'say "hi".jpg'),
+        ("100%.jpg", "100%.jpg"),
+        ("x" * 4000, "x" * 4000),
+        ("\N{SNOWMAN}.jpg", "\N{SNOWMAN}.jpg"),
+        ("", ""),
+    ],
+)
+def test_a_name_is_kept_as_it_came_and_is_no_path(tmp_path: Path, name: str, expected: str) -> None:
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    files, _ = read(incoming, form(part("images", b"x", name)))
+    assert files == [("images", expected, b"x", None)]
+    assert [path.name for path in tmp_path.iterdir()] == ["incoming"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        form(part("images", b"x" * 100, "cut"))[:-60],
+        b"",
+        b"no form at all, just bytes",
+        form(b"--the-boundary\r\nContent Disposition\r\n\r\nx\r\n"),
+        form(part("note", b"\xff\xfe")),
+        form(part("note", b"one"), part("note", b"two")),
+    ],
+)
+def test_what_is_no_whole_form_is_refused(tmp_path: Path, body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        read(tmp_path, body)
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json", "multipart/form-data", "multipart/mixed; boundary=x"])
+def test_another_kind_of_body_is_refused_with_an_example(tmp_path: Path, content_type: str) -> None:
+    async def run() -> None:
+        async with receive_form(content_type, None, pieces(b"{}"), tmp_path, LIMITS):
+            pass
+
+    with pytest.raises(InvalidRequest, match="curl"):
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        form(*(part("images", b"", f"{number}") for number in range(21))),
+        form(part("note", b"x" * 300), part("other", b"x" * 300)),
+    ],
+)
+def test_too_many_files_and_too_much_text_are_refused(tmp_path: Path, body: bytes) -> None:
+    with pytest.raises(TooLarge):
+        read(tmp_path, body)
+
+
+def test_a_client_that_hangs_up_leaves_nothing(tmp_path: Path) -> None:
+    class HungUp(Exception):
+        pass
+
+    async def cut_off() -> AsyncIterator[bytes]:
+        yield part("images", b"x" * 900, "first")
+        raise HungUp
+
+    async def run() -> None:
+        async with receive_form(CONTENT_TYPE, None, cut_off(), tmp_path, LIMITS):
+            pass
+
+    with pytest.raises(HungUp):
+        asyncio.run(run())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path) -> None:
+    limits = FormLimits(max_file_bytes=2**26, max_body_bytes=2**27, max_files=1)
+    body = form(part("images", random.Random(0).randbytes(2**24), "large"))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def one_piece() -> AsyncIterator[bytes]:
+        yield body
+
+    async def run() -> int:
+        counting = asyncio.create_task(count())
+        async with receive_form(CONTENT_TYPE, None, one_piece(), tmp_path, limits):
+            counting.cancel()
+            return turns
+
+    # Once before the only piece is read, and many times while a thread hashes and writes its 16 MB.
+    assert asyncio.run(run()) > 10
+
+
+def test_a_request_is_safe_from_a_worker_that_cleans_up(tmp_path: Path) -> None:
+    async def run() -> bytes:
+        body = pieces(form(part("images", b"x", "one")))
+        async with receive_form(CONTENT_TYPE, None, body, tmp_path, LIMITS) as found:
+            assert remove_abandoned_uploads(tmp_path) == 0
+            return found.files[0].path.read_bytes()
+
+    assert asyncio.run(run()) == b"x"

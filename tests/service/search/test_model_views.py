@@ -1,0 +1,90 @@
+"""Views as searches see them: one state a query, refreshed by one thread in the background."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from index.shortlist import Shortlist
+from service.search.model_views import ViewRefresher
+from tests.support.library import Library, two_coloured
+from tests.support.processes import wait_until
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    library = Library(tmp_path)
+    yield library
+    library.close()
+
+
+def test_what_a_worker_publishes_is_found_soon(library: Library) -> None:
+    refresher = ViewRefresher(library.models)
+    refresher.start()
+    library.add("red", two_coloured("red", "red"), view=False)
+    library.extend_view()
+    wait_until(lambda: len(library.text("red").results) == 1)
+    refresher.close()
+    assert not refresher.alive
+
+
+def test_while_an_index_is_built_the_old_snapshot_answers(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.add("red", two_coloured("red", "red"))
+    building, go = threading.Event(), threading.Event()
+    extended = Shortlist.extended
+
+    def slowly(self: Shortlist, embeddings: object) -> Shortlist:
+        building.set()
+        assert go.wait(30)
+        return extended(self, embeddings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Shortlist, "extended", slowly)
+    library.add("blue", two_coloured("blue", "blue"), view=False)
+    library.extend_view()
+    thread = threading.Thread(target=library.models.refresh)
+    thread.start()
+    assert building.wait(30)
+    assert len(library.text("red").results) == 1
+    go.set()
+    thread.join()
+    assert len(library.text("red").results) == 2
+
+
+def test_a_query_keeps_the_state_that_it_began_with(library: Library) -> None:
+    for name in ("red", "green", "blue"):
+        library.add(name, two_coloured(name, name))
+    query = library.search.begin(library.request("red"))
+    library.writer.cut_back(1, 0)
+    library.models.refresh()
+    assert len(library.text("red").results) == 1
+    assert len(library.search.text(query).results) == 3
+
+
+def test_a_fault_in_one_turn_does_not_end_the_refreshing(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    refresh, turns = library.models.refresh, []
+
+    def failing() -> None:
+        turns.append(len(turns))
+        if len(turns) == 2:
+            raise RuntimeError("a fault")
+        refresh()
+
+    monkeypatch.setattr(library.models, "refresh", failing)
+    refresher = ViewRefresher(library.models)
+    refresher.start()
+    wait_until(lambda: len(turns) > 3)
+    assert refresher.alive
+    refresher.close()
+
+
+def test_a_damaged_view_is_reported_once_and_answers_as_before(
+    library: Library, caplog: pytest.LogCaptureFixture
+) -> None:
+    library.add("red", two_coloured("red", "red"))
+    manifest = library.folder / "views" / library.matcher.digest / "manifest.json"
+    manifest.write_text("{")
+    for _ in range(3):
+        library.models.refresh()
+    assert len(library.text("red").results) == 1
+    assert ["cannot be read" in record.message for record in caplog.records] == [True]

@@ -1,0 +1,103 @@
+"""Data directories of earlier releases open, search and go on as they did.
+
+tests/data/release-0.1.tar.xz was made by release 0.1: `regard serve --models bfan-equal` took in 20 drawn pictures with
+captions, tags and dates, of which one was deleted afterwards; release-0.1.json is what it then answered.
+"""
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.api.services import Loaded
+from service.settings import Settings
+from service.worker.process import open_worker
+from tests.support.pictures import encoded
+from tests.support.project_files import ROOT
+from tests.support.web_app import Web, checked
+from tests.support.worker_store import Store, noise
+
+MODEL = "bfan-equal"
+DATA = ROOT / "tests" / "data"
+SCORES = ("score", "probability")
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Loaded:
+    return Loaded.from_settings(Settings(models=(MODEL,)), stored=False)
+
+
+@pytest.fixture
+def data_directory(tmp_path: Path) -> Path:
+    with tarfile.open(DATA / "release-0.1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def web(data_directory: Path, loaded: Loaded) -> Iterator[Web]:
+    web = Web(Settings(data_dir=data_directory, models=(MODEL,), decode_workers=1), loaded)
+    yield web
+    web.close()
+
+
+@pytest.fixture
+def answered() -> Any:
+    return json.loads((DATA / "release-0.1.json").read_text())
+
+
+def compare(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    """The same results in the same order, with scores that differ by rounding alone."""
+    assert len(found) == len(expected)
+    for hit, before in zip(found, expected, strict=True):
+        exact = {name: value for name, value in before.items() if name not in SCORES}
+        assert {name: hit[name] for name in exact} == exact
+        for name in SCORES:
+            assert hit[name] == (None if before[name] is None else pytest.approx(before[name], abs=1e-4))
+
+
+def test_it_answers_as_it_did(web: Web, answered: Any) -> None:
+    for query, expected in answered["text"].items():
+        answer = checked(web.text(query, k=5, explain=True), 200, TextAnswer)
+        assert answer["model_digest"] == answered["model_digest"]
+        compare(answer["results"], expected)
+    for target in ("captions", "images"):
+        for image_id, expected in answered[target].items():
+            form = {"image_id": (None, image_id), "target": (None, target), "k": (None, "5")}
+            answer = checked(web.request("POST", "/search/image", files=form), 200, ImageAnswer)
+            compare(answer["results"], expected)
+
+
+def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, answered: Any) -> None:
+    listed = web.get("/images", limit=100).json()["images"]
+    assert len(listed) == 19
+    assert answered["deleted"] not in {image["image_id"] for image in listed}
+    assert web.get(f"/images/{answered['deleted']}").status_code == 404
+    for image in listed:
+        assert web.get(image["url"]).status_code == 200
+        assert web.get(image["thumbnail_url"]).status_code == 200
+        regions = web.get(f"{image['url']}/regions").json()["regions"]
+        assert regions[0]["label"] == "picture"
+    assert web.get("/failures").json() == answered["failures"]
+    (model,) = web.get("/models").json()["models"]
+    assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 20, 0)
+
+
+def test_a_worker_goes_on_with_it(data_directory: Path, loaded: Loaded) -> None:
+    store = Store(data_directory)
+    added = store.accept(encoded(noise(1, 64, 48), "PNG"), captions=["coloured noise"])
+    settings = Settings(data_dir=data_directory, models=(MODEL,), decode_workers=1)
+    with open_worker(settings, loaded.extractor, [loaded.matchers[MODEL]]) as (worker, _):
+        while worker.run_once():
+            pass
+    assert store.image(added).slot == 20
+    store.catalog.close()
+    web = Web(settings, loaded)
+    answer = checked(web.text("coloured noise", k=20), 200, TextAnswer)
+    assert added in {hit["image_id"] for hit in answer["results"]}
+    assert len(answer["results"]) == 20
+    web.close()
