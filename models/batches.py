@@ -6,7 +6,7 @@ Letters used in shapes throughout `models`:
 Masks are True where a row is real and False where it is padding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -24,7 +24,10 @@ def tiles(length: int, size: int) -> Sequence[slice]:
 
 @dataclass(frozen=True)
 class Rows:
-    """Tensors with one common first axis, sliced, moved and joined as one value."""
+    """Tensors with one common first axis, sliced, moved and joined as one value.
+
+    A subclass whose fields are not all tensors says with `tensors` and `with_tensors` what it is made of.
+    """
 
     def __post_init__(self) -> None:
         lengths = {name: len(tensor) for name, tensor in self.tensors().items()}
@@ -35,16 +38,20 @@ class Rows:
         """Field name -> tensor, in the order of declaration."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def with_tensors(self: AnyRows, tensors: Mapping[str, Tensor]) -> AnyRows:
+        """A value of the same structure made of other tensors, by the names that `tensors` gives."""
+        return type(self)(**tensors)
+
     def __len__(self) -> int:
         return len(next(iter(self.tensors().values())))
 
     def __getitem__(self: AnyRows, rows: "slice | Tensor | list[int]") -> AnyRows:
-        return type(self)(**{name: tensor[rows] for name, tensor in self.tensors().items()})
+        return self.with_tensors({name: tensor[rows] for name, tensor in self.tensors().items()})
 
     def to(self: AnyRows, device: "torch.device | str | None" = None, dtype: torch.dtype | None = None) -> AnyRows:
-        """The same rows on `device`; `dtype` concerns the floating tensors alone."""
-        return type(self)(
-            **{
+        """A copy on `device`; `dtype` concerns the floating tensors alone."""
+        return self.with_tensors(
+            {
                 name: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
                 for name, tensor in self.tensors().items()
             }
@@ -53,8 +60,8 @@ class Rows:
     @classmethod
     def cat(cls: type[AnyRows], parts: Sequence[AnyRows]) -> AnyRows:
         """Parts joined along the first axis."""
-        names = [field.name for field in fields(cls)]
-        return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
+        tensors = [part.tensors() for part in parts]
+        return parts[0].with_tensors({name: torch.cat([part[name] for part in tensors]) for name in tensors[0]})
 
 
 @dataclass(frozen=True)

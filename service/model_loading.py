@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from models.matching.checkpoint import load_matcher
-from models.matching.ensemble import combined
-from models.matching.matcher import Matcher
+from models.matching.ensemble import build_ensemble
+from models.matching.matcher import Matcher, SingleMatcher
 from service.errors import Misconfigured
 from service.model_names import ensemble_members, model_name, weights_folders
 
@@ -17,9 +17,9 @@ def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
     ensemble that do not go together.
     """
     folders = weights_folders(entries)
-    loaded: dict[Path, Matcher] = {}
+    loaded: dict[Path, SingleMatcher] = {}
 
-    def load(name: str) -> Matcher:
+    def load(name: str) -> SingleMatcher:
         folder = folders[name]
         if folder not in loaded:  # a model that is served alone and in an ensemble is loaded once
             loaded[folder] = load_matcher(folder, device)
@@ -28,7 +28,7 @@ def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
     def load_entry(entry: str) -> Matcher:
         name = model_name(entry)
         try:
-            return combined([load(member) for member in ensemble_members(entry) or [name]])
+            return build_ensemble([load(member) for member in ensemble_members(entry) or [name]])
         except ValueError as fault:
             raise Misconfigured(f"{name}: {fault}") from fault
 

@@ -1,1 +1,1 @@
-"""How fast the models are beside the forms their authors wrote, and beside what the machine could do at best."""
+"""Speed of the models compared with their literal forms and with the best that the machine can do."""

@@ -1,4 +1,4 @@
-"""All captions with all pictures, as an evaluation scores them, beside the caption loop.
+"""All captions with all pictures, as an evaluation scores them, compared with the caption loop.
 
 Ours is timed in full, batch by batch. The loop would take a quarter of an hour: between two batches it is given a few
 captions, drawn at random, and what one takes is taken for all. Three loops are measured: in float32 with all pictures
@@ -15,23 +15,22 @@ from typing import Any
 import torch
 
 from models.batches import Regions, Words, tiles
-from models.bench import data
-from models.bench.encoding import Sizes
+from models.bench.inputs import Sizes, caption_lengths, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
 from models.bench.rerank import matrix_flops
-from models.bench.timing import Best, Turns, seconds_of
+from models.bench.timing import InterleavedTimes, MachineRates, seconds_of_call
 from models.rerankers.base import Reranker, score_in_blocks
 
-BATCH = 256  # captions between two looks at the loops
+CAPTION_BATCH = 256  # captions between two samples of the loops
 SAMPLE = 2  # captions of each batch that go through the loops
 AUTHORS_BLOCK = 128
-MODELS = ("scan-t2i-lse", "scan-t2i-avg", "scan-i2t-lse", "scan-i2t-avg", "bfan-prob", "bfan-equal")
+EVALUATED_MODELS = ("scan-t2i-lse", "scan-t2i-avg", "scan-i2t-lse", "scan-i2t-avg", "bfan-prob", "bfan-equal")
 
 
 @torch.no_grad()
-def evaluation_row(name: str, projected: Regions, words: Words, best: Best) -> dict[str, Any]:
-    """One model; a few captions of every batch go through the loops."""
-    reranker = data.model(name, projected.vectors.shape[2])
+def evaluation_row(name: str, projected: Regions, words: Words, rates: MachineRates) -> dict[str, Any]:
+    """The figures of one model; a few captions of every batch go through the loops."""
+    reranker = random_reranker(name, projected.vectors.shape[2])
     began = time.perf_counter()
     images = reranker.precompute(projected)
     precomputing = time.perf_counter() - began
@@ -39,16 +38,16 @@ def evaluation_row(name: str, projected: Regions, words: Words, best: Best) -> d
     generator = torch.Generator().manual_seed(4)
     turns: dict[str, list[float]] = {name: [] for name in ("ours", *loops)}
     order = words.mask.sum(1).argsort(stable=True)  # short ones first, as an evaluation hands them out
-    for part in tiles(len(words), BATCH):
+    for part in tiles(len(words), CAPTION_BATCH):
         batch = words[order[part]]
         chosen = batch[torch.randperm(len(batch), generator=generator)[:SAMPLE]]
-        turns["ours"].append(seconds_of(partial(score_in_blocks, reranker, images, batch)))
+        turns["ours"].append(seconds_of_call(partial(score_in_blocks, reranker, images, batch)))
         for form, loop in loops.items():
-            turns[form].append(seconds_of(partial(loop, chosen)) * len(batch) / len(chosen))
+            turns[form].append(seconds_of_call(partial(loop, chosen)) * len(batch) / len(chosen))
     pairs = len(projected) * len(words)
     seconds = sum(turns["ours"]) + precomputing
     block = images[: reranker.block[0]]  # operations are counted on as many pictures as are scored at once
-    floor = best.floor(pairs * matrix_flops(reranker, block, words) / (len(block) * len(words)))
+    floor = rates.floor(pairs * matrix_flops(reranker, block, words) / (len(block) * len(words)))
     return {
         "model": name,
         "candidates": len(projected),
@@ -58,12 +57,12 @@ def evaluation_row(name: str, projected: Regions, words: Words, best: Best) -> d
         "floor_us_per_pair": 1e6 * floor / pairs,
         "ratio_to_floor": seconds / floor,
         **{f"{form}_us_per_pair": 1e6 * sum(turns[form]) / pairs for form in loops},
-        **{f"ratio_to_{form}": Turns(turns).ratio(form, "ours") for form in loops},
+        **{f"ratio_to_{form}": InterleavedTimes(turns).ratio(form, "ours") for form in loops},
     }
 
 
-def caption_loops(reranker: Reranker, projected: Regions) -> dict[str, Callable[[Words], Any]]:
-    """The three loops."""
+def caption_loops(reranker: Reranker[Any], projected: Regions) -> dict[str, Callable[[Words], Any]]:
+    """The three caption loops by name."""
     plain, blocks = CaptionLoop(reranker, projected), CaptionLoop(reranker, projected, AUTHORS_BLOCK)
     double = CaptionLoop(deepcopy(reranker).double(), projected.to(dtype=torch.float64), AUTHORS_BLOCK)
     return {
@@ -73,12 +72,12 @@ def caption_loops(reranker: Reranker, projected: Regions) -> dict[str, Callable[
     }
 
 
-def evaluation(
-    models: Sequence[str], candidates: Sequence[int], captions: int, sizes: Sizes, best: Best
+def evaluation_rows(
+    models: Sequence[str], candidates: Sequence[int], captions: int, sizes: Sizes, rates: MachineRates
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and number of pictures; captions are as long as captions are, whatever `sizes` say."""
-    words = data.words(data.lengths(captions), sizes.width)
+    words = random_words(caption_lengths(captions), sizes.width)
     for count in candidates:
-        projected = data.regions(count, sizes.regions, sizes.width)
+        projected = random_regions(count, sizes.regions, sizes.width)
         for name in models:
-            yield evaluation_row(name, projected, words, best)
+            yield evaluation_row(name, projected, words, rates)

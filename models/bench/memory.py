@@ -1,4 +1,4 @@
-"""How much memory a step takes above its inputs: the high-water mark of a process of its own.
+"""The peak memory of a step above its inputs, measured in a process of its own.
 
 A process that has measured before keeps freed memory, which would hide what the next step takes. So each form gets a
 fresh one. It first does the same with two pairs (threads and libraries take their memory then), makes the inputs, notes
@@ -14,35 +14,35 @@ from pathlib import Path
 
 import torch
 
-from models.bench.encoding import Sizes
+from models.bench.inputs import Sizes
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PROCESS_STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
 
-Prepared = Callable[[Sizes], Callable[[], object]]  # makes the inputs, gives the step
+StepFactory = Callable[[Sizes], Callable[[], object]]  # makes a step's inputs and gives the step
 
 
-def peak_of(prepared: Prepared, sizes: Sizes) -> float | None:
+def peak_memory(make_step: StepFactory, sizes: Sizes) -> float | None:
     """Megabytes (2**20 bytes) above the inputs; None where the system keeps no mark that can be reset."""
-    if not CLEAR.exists():
+    if not CLEAR_REFS.exists():
         return None
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(risen, prepared, sizes, torch.get_num_threads()).result()
+        return process.submit(memory_rise, make_step, sizes, torch.get_num_threads()).result()
 
 
-def risen(prepared: Prepared, sizes: Sizes, threads: int) -> float:
-    """What one step adds to the memory of this process."""
+def memory_rise(make_step: StepFactory, sizes: Sizes, threads: int) -> float:
+    """Megabytes that one step adds to the memory of this process at its peak."""
     torch.set_num_threads(threads)
-    prepared(replace(sizes, pairs=2))()
-    step = prepared(sizes)
-    CLEAR.write_text(RESET_PEAK)
-    before = held("VmRSS")
+    make_step(replace(sizes, pairs=2))()
+    step = make_step(sizes)
+    CLEAR_REFS.write_text(RESET_PEAK)
+    before = process_memory("VmRSS")
     step()
-    return held("VmHWM") - before
+    return process_memory("VmHWM") - before
 
 
-def held(mark: str) -> float:
-    """Megabytes by the name that the kernel has for them."""
-    lines = STATUS.read_text(encoding="utf-8").splitlines()
+def process_memory(mark: str) -> float:
+    """Megabytes of this process by the kernel's name for them."""
+    lines = PROCESS_STATUS.read_text(encoding="utf-8").splitlines()
     (kilobytes,) = (int(line.split()[1]) for line in lines if line.startswith(f"{mark}:"))
     return kilobytes / 1024

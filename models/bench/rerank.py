@@ -7,34 +7,33 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.batches import Regions, Rows, Words
-from models.bench import data
-from models.bench.encoding import Sizes
+from models.bench.inputs import Sizes, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
-from models.bench.timing import Best, in_turns
-from models.rerankers.base import Reranker, score_in_blocks
+from models.bench.timing import MachineRates, time_interleaved
+from models.rerankers.base import Images, Reranker, score_in_blocks
 
 
-def bytes_of(rows: Rows) -> float:
-    """What the tensors of rows take."""
+def num_bytes(rows: Rows) -> float:
+    """Bytes of the tensors of rows."""
     return float(sum(tensor.numel() * tensor.element_size() for tensor in rows.tensors().values()))
 
 
 @torch.no_grad()
-def matrix_flops(reranker: Reranker, images: Rows, words: Words) -> float:
-    """Operations in the matrix products of our form; what is done number by number is not counted."""
+def matrix_flops(reranker: Reranker[Images], images: Images, words: Words) -> float:
+    """Operations in the matrix products of our form; elementwise operations are not counted."""
     with FlopCounterMode(display=False) as counter:
         score_in_blocks(reranker, images, words)
     return float(counter.get_total_flops())
 
 
 @torch.no_grad()
-def rerank_row(name: str, projected: Regions, words: Words, rounds: int, best: Best) -> dict[str, Any]:
-    """One model and one number of candidates."""
-    reranker = data.model(name, projected.vectors.shape[2])
+def rerank_row(name: str, projected: Regions, words: Words, rounds: int, rates: MachineRates) -> dict[str, Any]:
+    """The figures of one model with one number of candidates."""
+    reranker = random_reranker(name, projected.vectors.shape[2])
     images = reranker.precompute(projected)
     loop = CaptionLoop(reranker, projected)
     regions, columns = projected.vectors.flatten(0, 1), words.vectors.flatten(0, 1).T
-    turns = in_turns(
+    turns = time_interleaved(
         {
             "ours": lambda: score_in_blocks(reranker, images, words),
             "literal": lambda: loop.score(words),
@@ -44,27 +43,27 @@ def rerank_row(name: str, projected: Regions, words: Words, rounds: int, best: B
     )
     pairs = len(projected) * len(words)
     flops = matrix_flops(reranker, images, words)
-    floor = best.floor(flops, bytes_of(images))
+    floor = rates.floor(flops, num_bytes(images))
     return {
         "model": name,
         "candidates": len(projected),
-        "us_per_pair": 1e6 * turns.usual("ours") / pairs,
-        "literal_us_per_pair": 1e6 * turns.usual("literal") / pairs,
-        "product_us_per_pair": 1e6 * turns.usual("product") / pairs,
+        "us_per_pair": 1e6 * turns.median("ours") / pairs,
+        "literal_us_per_pair": 1e6 * turns.median("literal") / pairs,
+        "product_us_per_pair": 1e6 * turns.median("product") / pairs,
         "floor_us_per_pair": 1e6 * floor / pairs,
         "ratio_to_literal": turns.ratio("literal", "ours"),
         "ratio_to_product": turns.ratio("ours", "product"),
-        "ratio_to_floor": turns.best("ours") / floor,
+        "ratio_to_floor": turns.fastest("ours") / floor,
         "mflop_per_pair": 1e-6 * flops / pairs,
     }
 
 
-def rerank(
-    models: Sequence[str], candidates: Sequence[int], sizes: Sizes, rounds: int, best: Best
+def rerank_rows(
+    models: Sequence[str], candidates: Sequence[int], sizes: Sizes, rounds: int, rates: MachineRates
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and number of candidates."""
-    words = data.words(torch.tensor([sizes.words]), sizes.width)
+    words = random_words(torch.tensor([sizes.words]), sizes.width)
     for count in candidates:
-        projected = data.regions(count, sizes.regions, sizes.width)
+        projected = random_regions(count, sizes.regions, sizes.width)
         for name in models:
-            yield rerank_row(name, projected, words, rounds, best)
+            yield rerank_row(name, projected, words, rounds, rates)

@@ -1,12 +1,12 @@
-"""Times that can be compared on a machine that others use too: measured in turns, related turn by turn."""
+"""Times that can be compared on a machine that others use too: measured in turns, compared turn by turn."""
 
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -16,49 +16,49 @@ READ_NUMBERS = 1 << 25  # 128 MB of float32: four times a large processor cache
 
 
 @dataclass(frozen=True)
-class Turns:
-    """Seconds of every form in every turn; place n of all lists was measured at nearly the same moment."""
+class InterleavedTimes:
+    """Seconds of every form in every turn; the n-th numbers of all forms were measured at nearly the same moment."""
 
     seconds: Mapping[str, list[float]]
 
-    def usual(self, name: str) -> float:
+    def median(self, name: str) -> float:
         """Median over the turns."""
-        return median(self.seconds[name])
+        return statistics.median(self.seconds[name])
 
-    def best(self, name: str) -> float:
+    def fastest(self, name: str) -> float:
         """The least disturbed turn."""
         return min(self.seconds[name])
 
     def ratio(self, name: str, beside: str) -> float:
         """Median over the turns of how many times longer `name` took than `beside`."""
         pairs = zip(self.seconds[name], self.seconds[beside], strict=True)
-        return median(one / other for one, other in pairs)
+        return statistics.median(one / other for one, other in pairs)
 
 
-def seconds_of(form: Callable[[], Any]) -> float:
-    """How long one call takes."""
+def seconds_of_call(form: Callable[[], Any]) -> float:
+    """Seconds that one call takes."""
     began = time.perf_counter()
     form()
     return time.perf_counter() - began
 
 
-def in_turns(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: bool = False) -> Turns:
-    """Every form once in each round; before, unless `warm`, one more call of each that does not count."""
+def time_interleaved(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: bool = False) -> InterleavedTimes:
+    """Every form timed once in each round; unless `warm`, each is called once before, which does not count."""
     for form in forms.values() if not warm else ():
         form()
-    turns = [{name: seconds_of(form) for name, form in forms.items()} for _ in range(rounds)]
-    return Turns({name: [turn[name] for turn in turns] for name in forms})
+    turns = [{name: seconds_of_call(form) for name, form in forms.items()} for _ in range(rounds)]
+    return InterleavedTimes({name: [turn[name] for turn in turns] for name in forms})
 
 
 @dataclass(frozen=True)
-class Best:
-    """What this machine does at best with the threads given: the base of every floor."""
+class MachineRates:
+    """The best rates of this machine with the threads given: the base of every floor."""
 
     flops: float  # a second, of one large float32 matrix product
     reads: float  # bytes a second, from memory
 
-    def rates(self) -> dict[str, float]:
-        """For people."""
+    def as_dict(self) -> dict[str, float]:
+        """The rates in units for people."""
         return {"gflop_per_second": 1e-9 * self.flops, "gb_read_per_second": 1e-9 * self.reads}
 
     def floor(self, flops: float, num_bytes: float = 0.0) -> float:
@@ -66,19 +66,21 @@ class Best:
         return max(flops / self.flops, num_bytes / self.reads)
 
 
-def best_rates(rounds: int = 5) -> Best:
-    """Measured here and now."""
+def measure_rates(rounds: int = 5) -> MachineRates:
+    """The rates of this machine, measured now."""
     matrix = torch.randn(PEAK_SIZE, PEAK_SIZE)
     numbers = torch.ones(READ_NUMBERS)
-    turns = in_turns({"product": lambda: matrix @ matrix, "reading": lambda: torch.dot(numbers, numbers)}, rounds)
+    turns = time_interleaved(
+        {"product": lambda: matrix @ matrix, "reading": lambda: torch.dot(numbers, numbers)}, rounds
+    )
     # A dot product of a vector with itself reads memory once: the second number comes from the cache.
-    return Best(2 * PEAK_SIZE**3 / turns.best("product"), 4 * READ_NUMBERS / turns.best("reading"))
+    return MachineRates(2 * PEAK_SIZE**3 / turns.fastest("product"), 4 * READ_NUMBERS / turns.fastest("reading"))
 
 
 def hardware() -> dict[str, Any]:
-    """What the figures are of."""
+    """The hardware and software that figures are measured on."""
     return {
-        "cpu": processor(),
+        "cpu": processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
@@ -87,7 +89,7 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The processor's name as the system knows it."""
     if cpuinfo.is_file():
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""One training step on hardest negatives, beside the caption loop that scores every pair with gradient.
+"""One training step on hardest negatives, compared with the caption loop that scores every pair with gradient.
 
 A step goes from encoded regions and words through scores and the hinge loss back to gradients of regions and words.
 Encoders and optimizer are the same for both forms: they are timed apart, and a ratio with them is given too.
@@ -15,45 +15,47 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.batches import Regions, Words
-from models.bench import data
-from models.bench.encoding import Sizes, encoders_step
+from models.batches import Regions, Tokens, Words
+from models.bench.inputs import Sizes, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
-from models.bench.memory import peak_of
-from models.bench.timing import Best, in_turns
+from models.bench.memory import peak_memory
+from models.bench.timing import MachineRates, time_interleaved
 from models.rerankers.base import Reranker
+from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 from models.training.losses import hardest_triplets, hinge_loss
 
 MARGIN = 0.2
+# Flickr30K as SCAN has it: numbers of a region's feature, words of the vocabulary.
+FEATURE_DIM, NUM_WORDS, WORD_DIM = 2048, 8481, 300
 FORMS = ("ours", "literal")
-MODELS = ("scan-t2i-avg", "scan-i2t-avg", "bfan-prob", "bfan-equal")
+TRAINED_MODELS = ("scan-t2i-avg", "scan-i2t-avg", "bfan-prob", "bfan-equal")
 
 
-class Batch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Matching pairs, encoded: picture n belongs to sentence n."""
 
     regions: Regions
     words: Words
 
 
-class Step(NamedTuple):
-    """What a step gives."""
+class StepResult(NamedTuple):
+    """The loss of a step, and its gradients."""
 
     loss: float
     gradients: tuple[Tensor, Tensor]  # of regions and of words
 
-    def error(self, other: "Step") -> float:
-        """Largest difference of a gradient, where 1 is the largest gradient there is."""
+    def error(self, other: "StepResult") -> float:
+        """Largest difference of a gradient, in units of the largest gradient."""
         pairs = zip(self.gradients, other.gradients, strict=True)
         return max(float((one - two).abs().max() / two.abs().max()) for one, two in pairs)
 
 
-def random_batch(sizes: Sizes) -> Batch:
+def random_batch(sizes: Sizes) -> EncodedBatch:
     """A batch whose hardest negatives are inside the margin: all vectors lie around one direction."""
-    regions = data.regions(sizes.pairs, sizes.regions, sizes.width)
-    words = data.words(torch.full((sizes.pairs,), sizes.words), sizes.width)
-    common = data.regions(1, 1, sizes.width).vectors
-    return Batch(
+    regions = random_regions(sizes.pairs, sizes.regions, sizes.width)
+    words = random_words(torch.full((sizes.pairs,), sizes.words), sizes.width)
+    common = random_regions(1, 1, sizes.width).vectors
+    return EncodedBatch(
         Regions(normalize(regions.vectors + common, dim=2), regions.mask),
         Words(normalize(words.vectors + common, dim=2), words.mask),
     )
@@ -68,11 +70,11 @@ def all_pairs_hinge(scores: Float[Tensor, "Q Q"]) -> Float[Tensor, ""]:
     return wrong_image.amax(1).sum() + wrong_sentence.amax(0).sum()
 
 
-def step(form: str, reranker: Reranker, batch: Batch) -> Step:
-    """`ours`, or the `literal` one."""
+def training_step(form: str, reranker: Reranker[Any], batch: EncodedBatch) -> StepResult:
+    """One step of our form (`ours`) or of the authors' (`literal`)."""
     vectors = batch.regions.vectors.clone().requires_grad_()
-    said = batch.words.vectors.clone().requires_grad_()
-    projected, words = Regions(vectors, batch.regions.mask), Words(said, batch.words.mask)
+    word_vectors = batch.words.vectors.clone().requires_grad_()
+    projected, words = Regions(vectors, batch.regions.mask), Words(word_vectors, batch.words.mask)
     if form == "ours":
         same = torch.eye(len(words), dtype=torch.bool)
         loss = hinge_loss(hardest_triplets(reranker, reranker.precompute(projected), words, same), MARGIN)
@@ -80,45 +82,64 @@ def step(form: str, reranker: Reranker, batch: Batch) -> Step:
         loss = all_pairs_hinge(CaptionLoop(reranker, projected).score(words))
     loss.backward()  # type: ignore[no-untyped-call]
     assert vectors.grad is not None
-    assert said.grad is not None
-    return Step(loss.item(), (vectors.grad, said.grad))
+    assert word_vectors.grad is not None
+    return StepResult(loss.item(), (vectors.grad, word_vectors.grad))
 
 
-def training_row(name: str, sizes: Sizes, rounds: int, best: Best) -> dict[str, Any]:
-    """One model and size of batch."""
-    reranker, batch = data.model(name, sizes.width), random_batch(sizes)
+def encoders_step(sizes: Sizes) -> Callable[[], None]:
+    """One step of both encoders, given gradients of what they encode."""
+    config = EncoderConfig(num_words=NUM_WORDS, feature_dim=FEATURE_DIM, word_dim=WORD_DIM, width=sizes.width)
+    encoders = torch.nn.ModuleList([RegionEncoder(config), SentenceEncoder(config)])
+    optimizer = torch.optim.Adam(encoders.parameters())
+    features = torch.randn(sizes.pairs, sizes.regions, FEATURE_DIM)
+    regions = Regions(features, torch.ones(features.shape[:2], dtype=torch.bool))
+    ids = torch.randint(NUM_WORDS, (sizes.pairs, sizes.words))
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        encoded = [encoder(rows).vectors for encoder, rows in zip(encoders, (regions, tokens), strict=True)]
+        torch.autograd.backward(encoded, [torch.ones_like(vectors) for vectors in encoded])
+        optimizer.step()
+
+    return step
+
+
+def training_row(name: str, sizes: Sizes, rounds: int, rates: MachineRates) -> dict[str, Any]:
+    """The figures of one model with one size of batch."""
+    reranker, batch = random_reranker(name, sizes.width), random_batch(sizes)
     with FlopCounterMode(display=False) as counter:
-        found = step("ours", reranker, batch)
-    expected = step("literal", reranker, batch)
-    forms = {form: partial(step, form, reranker, batch) for form in FORMS}
-    turns = in_turns({**forms, "encoders": encoders_step(sizes)}, rounds, warm=True)
-    ours, literal, encoders = (turns.usual(form) for form in (*FORMS, "encoders"))
-    floor = best.floor(float(counter.get_total_flops()))
+        found = training_step("ours", reranker, batch)
+    expected = training_step("literal", reranker, batch)
+    forms = {form: partial(training_step, form, reranker, batch) for form in FORMS}
+    turns = time_interleaved({**forms, "encoders": encoders_step(sizes)}, rounds, warm=True)
+    ours, literal, encoders = (turns.median(form) for form in (*FORMS, "encoders"))
+    floor = rates.floor(float(counter.get_total_flops()))
     return {
         "model": name,
         "candidates": sizes.pairs,
         "us_per_pair": 1e6 * ours / sizes.pairs**2,
         "ratio_to_literal": turns.ratio("literal", "ours"),
-        "ratio_to_floor": turns.best("ours") / floor,
+        "ratio_to_floor": turns.fastest("ours") / floor,
         "step_ms": 1e3 * ours,
         "literal_step_ms": 1e3 * literal,
         "encoders_ms": 1e3 * encoders,
         "ratio_with_encoders": (literal + encoders) / (ours + encoders),
         "loss": found.loss,
         "gradient_error": found.error(expected),
-        **{f"{form}_peak_mb": peak_of(partial(prepared, form, name), sizes) for form in FORMS},
+        **{f"{form}_peak_mb": peak_memory(partial(step_on_random_batch, form, name), sizes) for form in FORMS},
     }
 
 
-def prepared(form: str, name: str, sizes: Sizes) -> Callable[[], object]:
-    """A step whose inputs are already there."""
-    return partial(step, form, data.model(name, sizes.width), random_batch(sizes))
+def step_on_random_batch(form: str, name: str, sizes: Sizes) -> Callable[[], object]:
+    """A step whose inputs are already made."""
+    return partial(training_step, form, random_reranker(name, sizes.width), random_batch(sizes))
 
 
-def training(
-    models: Sequence[str], batches: Sequence[int], sizes: Sizes, rounds: int, best: Best
+def training_rows(
+    models: Sequence[str], batches: Sequence[int], sizes: Sizes, rounds: int, rates: MachineRates
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and size of batch."""
     for pairs in batches:
         for name in models:
-            yield training_row(name, replace(sizes, pairs=pairs), rounds, best)
+            yield training_row(name, replace(sizes, pairs=pairs), rounds, rates)

@@ -23,9 +23,9 @@ from models.conversion.authors_options import (
 )
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.matching.checkpoint import new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
-from models.rerankers.camp_messages import PUBLISHED_NAMES
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
+from models.rerankers.camp_released import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig
 from models.safe_load.restricted_pickle import read_pickle, read_torch_file
 from models.safe_load.weight_files import weight_mismatches
@@ -85,7 +85,7 @@ def read_authors_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
     return Vocabulary.from_ids(fields["word2idx"], str(path)), None
 
 
-def untrained_model(model: ConvertedModel, opt: AuthorsOptions, vocabulary: Vocabulary, features: str) -> Matcher:
+def untrained_model(model: ConvertedModel, opt: AuthorsOptions, vocabulary: Vocabulary, features: str) -> SingleMatcher:
     """The matcher that the options describe, with random weights in the reranker and none in stage one."""
     if opt.value("vocab_size", int) != len(vocabulary):
         raise ConversionError(
@@ -102,7 +102,7 @@ def untrained_model(model: ConvertedModel, opt: AuthorsOptions, vocabulary: Voca
         unit_regions=not opt.value("no_imgnorm", bool),
         unit_words=not opt.value("no_txtnorm", bool),
     )
-    return new_matcher(model.name, encoders, PooledConfig(width=width), vocabulary, features, options=model.options)
+    return new_matcher(model.name, encoders, StageOneConfig(width=width), vocabulary, features, options=model.options)
 
 
 def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
@@ -122,7 +122,7 @@ def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
     return weights
 
 
-def load_authors_weights(matcher: Matcher, weights: Mapping[str, Tensor]) -> None:
+def load_authors_weights(matcher: SingleMatcher, weights: Mapping[str, Tensor]) -> None:
     """Copy the authors' weights into the reranker; ConversionError names each that does not fit."""
     state = matcher.reranker.state_dict()
     theirs = {name: authors_name(name) for name in state}
@@ -142,7 +142,7 @@ def authors_name(name: str) -> str:
     return f"sim.{PUBLISHED_NAMES[layer]}.{parameter}"
 
 
-def model_card(kind: CheckpointKind, file: Path, vocab: Path, matcher: Matcher, stored: Mapping[str, Any]) -> str:
+def model_card(kind: CheckpointKind, file: Path, vocab: Path, matcher: SingleMatcher, stored: Mapping[str, Any]) -> str:
     """The text of card.md: where the weights come from, what they lack, and the options of their training."""
     options = "\n".join(f"- `{name}`: `{value!r}`" for name, value in sorted(stored.items()))
     return f"""# {matcher.name}, converted

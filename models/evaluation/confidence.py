@@ -1,7 +1,7 @@
-"""How far recalls would move with other pictures: percentile intervals of the bootstrap over pictures.
+"""Confidence intervals of recalls: percentile intervals of the bootstrap over pictures.
 
-A picture's captions are about one scene and hang together, so that pictures are drawn anew, each with all its captions
-(Efron & Tibshirani, 1993). What they are searched among stays the same: ranks are not computed again.
+A picture's captions are about one scene and not independent, so that pictures are resampled, each with all its captions
+(Efron & Tibshirani, 1993). The gallery stays the same: ranks are not computed again.
 """
 
 from collections.abc import Mapping
@@ -11,49 +11,51 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-RESAMPLES, PERCENT, SEED = 1000, 95, 0
-AMONG = {"r1": 1, "r5": 5, "r10": 10}
+NUM_RESAMPLES, PERCENT, SEED = 1000, 95, 0
+RECALL_CUTOFFS = {"r1": 1, "r5": 5, "r10": 10}
 
 
-def intervals(
+def bootstrap_intervals(
     ranks: Mapping[str, "Int64[np.ndarray, ' N']"], picture_of: Mapping[str, "Int64[np.ndarray, ' N']"]
 ) -> dict[str, Any]:
     """Direction -> recall -> its lower and upper end, in percent; with both directions also of their sum, rsum.
 
-    `ranks` count from 0 and `picture_of` says which picture a question is about; every direction asks about the same.
+    `ranks` count from 0; `picture_of` says which picture a question is about. All directions ask about one set of
+    pictures.
     """
-    drawn = {way: resampled(found, picture_of[way]) for way, found in ranks.items()}
-    told: dict[str, Any] = {
-        way: {name: ends(recalls[:, n]) for n, name in enumerate(AMONG)} for way, recalls in drawn.items()
+    recalls = {direction: resampled_recalls(own, picture_of[direction]) for direction, own in ranks.items()}
+    intervals: dict[str, Any] = {
+        direction: {name: percentile_interval(own[:, n]) for n, name in enumerate(RECALL_CUTOFFS)}
+        for direction, own in recalls.items()
     }
-    if len(drawn) > 1:
-        told["rsum"] = ends(sum(recalls.sum(1) for recalls in drawn.values()))
-    return told
+    if len(recalls) > 1:
+        intervals["rsum"] = percentile_interval(sum(own.sum(1) for own in recalls.values()))
+    return intervals
 
 
-def described() -> dict[str, Any]:
-    """What the intervals of a report are, for whoever reads it."""
-    return {"percent": PERCENT, "resamples": RESAMPLES, "of": "pictures", "seed": SEED}
+def interval_settings() -> dict[str, Any]:
+    """The settings of the intervals, for a report's readers."""
+    return {"percent": PERCENT, "resamples": NUM_RESAMPLES, "of": "pictures", "seed": SEED}
 
 
-def resampled(
+def resampled_recalls(
     ranks: "Int64[np.ndarray, ' N']", picture_of: "Int64[np.ndarray, ' N']"
 ) -> "Float[np.ndarray, 'resamples 3']":
     """Recalls at 1, 5, 10 of every resample."""
-    _, unit = np.unique(picture_of, return_inverse=True)
-    asked = np.bincount(unit)
-    right = np.stack([np.bincount(unit, ranks < k) for k in AMONG.values()], 1)
-    times = drawings(len(asked))
-    return 100 * (times @ right) / (times @ asked)[:, None]
+    _, picture = np.unique(picture_of, return_inverse=True)
+    num_questions = np.bincount(picture)
+    num_right = np.stack([np.bincount(picture, ranks < k) for k in RECALL_CUTOFFS.values()], 1)
+    counts = resample_counts(len(num_questions))
+    return 100 * (counts @ num_right) / (counts @ num_questions)[:, None]
 
 
 @cache
-def drawings(num: int) -> "Float[np.ndarray, 'resamples num']":
-    """How often each of `num` pictures is in each resample: the same for all that a report compares."""
-    return np.random.default_rng(SEED).multinomial(num, np.full(num, 1 / num), RESAMPLES).astype(float)
+def resample_counts(num: int) -> "Float[np.ndarray, 'resamples num']":
+    """How often each of `num` pictures is in each resample; every report on as many pictures has the same resamples."""
+    return np.random.default_rng(SEED).multinomial(num, np.full(num, 1 / num), NUM_RESAMPLES).astype(float)
 
 
-def ends(values: "Float[np.ndarray, ' resamples']") -> list[float]:
+def percentile_interval(values: "Float[np.ndarray, ' resamples']") -> list[float]:
     """The lower and upper end of the middle PERCENT."""
     outside = (1 - PERCENT / 100) / 2
     return [float(end) for end in np.quantile(values, (outside, 1 - outside))]

@@ -9,38 +9,41 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.batches import Rows, tiles
+from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.confidence import described, intervals
+from models.evaluation.confidence import bootstrap_intervals, interval_settings
 from models.evaluation.metrics import (
     Recalls,
     Shortlists,
     image_to_text_ranks,
-    places_of_best,
     rsum,
+    stage_one_ranks_of_best,
     text_to_image_ranks,
 )
-from models.evaluation.score_matrix import encoded_sentences
-from models.matching.matcher import Matcher
-from models.rerankers.base import score_in_blocks
+from models.evaluation.score_matrix import encode_in_batches
+from models.matching.matcher import EncodedImages, Matcher
 
 T = TypeVar("T")
 
 SHORTLISTS = (10, 50, 100, 200, 500)
-HELD = 2048  # pictures that are held encoded at once: 36 regions of SCAN at width 512 take 160 MB
-RANKS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
-BOTH_WAYS = tuple(RANKS)
-ONE_WAY = ("text_to_image",)
+HELD_PICTURES = 2048  # encoded at once: 36 regions of SCAN at width 512 take 160 MB
+RANK_FUNCTIONS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
+BOTH_DIRECTIONS = tuple(RANK_FUNCTIONS)
+TEXT_TO_IMAGE = ("text_to_image",)
 
 Progress = Callable[[str, int, int], object]
 """Called with what is being done, how much of it is, and of how much."""
 
 
 @torch.no_grad()
-def all_pairs(
-    matcher: Matcher, data: CaptionedFeatures, batch: int = 256, held: int = HELD, progress: Progress | None = None
+def score_all_pairs(
+    matcher: Matcher,
+    data: CaptionedFeatures,
+    batch: int = 256,
+    held: int = HELD_PICTURES,
+    progress: Progress | None = None,
 ) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
-    """Scores of every caption with every picture, by the reranker and by stage one.
+    """Scores of every caption with every picture, by the matcher and by stage one.
 
     Encoded are `held` pictures and a batch of captions at a time, however many there are of both.
     """
@@ -49,9 +52,9 @@ def all_pairs(
     scores, stage_one = torch.empty(2, len(sentences), len(data), device=matcher.device)
     done = 0
     for tile in tiles(len(data), held):
-        images, image_embeddings = encoded_pictures(matcher, data, tile, batch)
-        for chosen, words, embeddings in encoded_sentences(matcher, sentences, batch):
-            scores[chosen, tile] = score_in_blocks(matcher.reranker, images, words)
+        images, image_embeddings = encode_pictures(matcher, data, tile, batch)
+        for chosen, texts, embeddings in encode_in_batches(matcher, sentences, batch):
+            scores[chosen, tile] = matcher.score_in_blocks(images, texts)
             stage_one[chosen, tile] = embeddings @ image_embeddings.T
             done += len(chosen) * len(images)
             if progress is not None:
@@ -59,83 +62,93 @@ def all_pairs(
     return scores, stage_one
 
 
-def encoded_pictures(
+def encode_pictures(
     matcher: Matcher, data: CaptionedFeatures, chosen: slice, batch: int
-) -> tuple[Rows, Float[Tensor, "K E"]]:
-    """Some of the pictures as the reranker reads them, and their stage-one embeddings."""
+) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
+    """Some of the pictures, encoded, and their stage-one embeddings."""
     starts = range(chosen.start, chosen.stop, batch)
     parts = [matcher.encode_regions(data.regions(slice(at, min(at + batch, chosen.stop)))) for at in starts]
-    images = matcher.reranker.images_type.cat([rows for rows, _ in parts])
-    return images, torch.cat([embeddings for _, embeddings in parts])
+    return EncodedImages.cat([images for images, _ in parts]), torch.cat([embeddings for _, embeddings in parts])
 
 
-def ranks_of(
+def check_feature_width(matcher: Matcher, data: CaptionedFeatures) -> None:
+    """ValueError for features that the matcher cannot read."""
+    if data.feature_dim != matcher.feature_dim:
+        raise ValueError(
+            f"{matcher.name} reads features of {matcher.feature_dim} numbers, these have {data.feature_dim}"
+        )
+
+
+def ranks_by_direction(
     scores: Float[Tensor, "Q K"],
     image_of: Int64[Tensor, " Q"],
     shortlists: Shortlists | None = None,
-    ways: Sequence[str] = BOTH_WAYS,
+    directions: Sequence[str] = BOTH_DIRECTIONS,
 ) -> dict[str, np.ndarray]:
-    """Rank of the right answer to every question of each way of asking."""
-    return {way: RANKS[way](scores, image_of, shortlists) for way in ways}
+    """Direction -> rank of the right answer to every question."""
+    return {direction: RANK_FUNCTIONS[direction](scores, image_of, shortlists) for direction in directions}
 
 
-def figures(ranks: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Recalls of each way of asking and, where there are both, their sum; for JSON."""
-    found = {way: Recalls.of(each) for way, each in ranks.items()}
-    total = {"rsum": rsum(*found.values())} if len(found) > 1 else {}
-    return {way: each.as_dict() for way, each in found.items()} | total
+def recalls_of_ranks(ranks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Direction -> recalls, and with both directions their sum; for JSON."""
+    recalls = {direction: Recalls.of(own) for direction, own in ranks.items()}
+    total = {"rsum": rsum(*recalls.values())} if len(recalls) > 1 else {}
+    return {direction: own.as_dict() for direction, own in recalls.items()} | total
 
 
-def recalls(
+def recalls_with_intervals(
     scores: Float[Tensor, "Q K"],
     image_of: Int64[Tensor, " Q"],
     shortlists: Shortlists | None = None,
-    ways: Sequence[str] = BOTH_WAYS,
+    directions: Sequence[str] = BOTH_DIRECTIONS,
 ) -> dict[str, Any]:
-    """The same with what they could have been on other pictures, as `interval`."""
-    ranks = ranks_of(scores, image_of, shortlists, ways)
-    asked = {"text_to_image": image_of.cpu().numpy(), "image_to_text": np.arange(scores.shape[1])}
-    return {**figures(ranks), "interval": intervals(ranks, asked)}
+    """Direction -> recalls, with their confidence intervals as `interval`; for JSON."""
+    ranks = ranks_by_direction(scores, image_of, shortlists, directions)
+    picture_of = {"text_to_image": image_of.cpu().numpy(), "image_to_text": np.arange(scores.shape[1])}
+    return {**recalls_of_ranks(ranks), "interval": bootstrap_intervals(ranks, picture_of)}
 
 
-def shortlisting(
+def shortlist_recalls(
     scores: Float[Tensor, "Q K"],
     stage_one: Float[Tensor, "Q K"],
     image_of: Int64[Tensor, " Q"],
     lengths: Sequence[int],
-    ways: Sequence[str] = BOTH_WAYS,
+    directions: Sequence[str] = BOTH_DIRECTIONS,
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """What shortlists keep, in percent: `shortlist_recall`, of how many questions a right answer; `top10_kept`, how
-    much of the ten answers that come first among all."""
-    right = ranks_of(stage_one, image_of, None, ways)
-    turned = {way: (scores, stage_one) if way == "text_to_image" else (scores.T, stage_one.T) for way in ways}
-    best = {way: places_of_best(*both) for way, both in turned.items()}
+    """The percentage that shortlists keep of the right answers (`shortlist_recall`: of how many questions at least one)
+    and of each question's ten best answers by score (`top10_kept`)."""
+    right = ranks_by_direction(stage_one, image_of, None, directions)
+    by_question = {
+        direction: (scores, stage_one) if direction == "text_to_image" else (scores.T, stage_one.T)
+        for direction in directions
+    }
+    best = {direction: stage_one_ranks_of_best(*both) for direction, both in by_question.items()}
     return {
-        name: {str(k): {way: 100 * float((places[way] < k).mean()) for way in ways} for k in lengths}
-        for name, places in (("shortlist_recall", right), ("top10_kept", best))
+        name: {str(k): {one: 100 * float((ranks[one] < k).mean()) for one in directions} for k in lengths}
+        for name, ranks in (("shortlist_recall", right), ("top10_kept", best))
     }
 
 
-def folded(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], folds: int = 5) -> dict[str, Any]:
-    """Recalls among each of `folds` equal runs of pictures and their own captions alone, averaged number by number.
+def recalls_of_folds(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], folds: int = 5) -> dict[str, Any]:
+    """Recalls within each of `folds` equal runs of pictures and their own captions, averaged number by number.
 
     COCO's "1K" results are those of five folds of its 5000 test pictures. ValueError where folds cannot be equal.
     """
     size, rest = divmod(scores.shape[1], folds)
     if rest or not size:
         raise ValueError(f"{scores.shape[1]} pictures do not make {folds} equal folds")
-    parts = []
+    reports = []
     for fold in range(folds):
-        mine = image_of // size == fold
-        own = scores[mine, fold * size : (fold + 1) * size]
-        parts.append(figures(ranks_of(own, image_of[mine] - fold * size)))
-    return averaged(parts)
+        captions = image_of // size == fold
+        own = scores[captions, fold * size : (fold + 1) * size]
+        reports.append(recalls_of_ranks(ranks_by_direction(own, image_of[captions] - fold * size)))
+    return mean_report(reports)
 
 
-def averaged(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def mean_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean of every number in reports of the same form."""
     return {
-        name: averaged([report[name] for report in reports])
+        name: mean_report([report[name] for report in reports])
         if isinstance(value, dict)
         else sum(report[name] for report in reports) / len(reports)
         for name, value in reports[0].items()
@@ -153,9 +166,11 @@ def evaluate(
     `fold5` all pairs within five folds."""
     if not all(data.captions):
         raise ValueError("every picture to evaluate on needs a caption at least")
-    pairs = checked_pairs(matcher, data, progress)
-    report = judged(matcher, *pairs, data.sentences()[1], shortlists, BOTH_WAYS, progress)
-    return report | ({"fold5": folded(pairs[0], data.sentences()[1].to(matcher.device))} if fold5 else {})
+    check_feature_width(matcher, data)
+    scores, stage_one = score_all_pairs(matcher, data, progress=progress)
+    image_of = data.sentences()[1].to(matcher.device)
+    report = report_on_scores(matcher, scores, stage_one, image_of, shortlists, BOTH_DIRECTIONS, progress)
+    return report | ({"fold5": recalls_of_folds(scores, image_of)} if fold5 else {})
 
 
 def evaluate_gallery(
@@ -164,32 +179,23 @@ def evaluate_gallery(
     shortlists: Sequence[int] = SHORTLISTS,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The same of sentences asked among all pictures of `data`, of which some have no caption and only stand there."""
-    pairs = checked_pairs(matcher, data, progress)
-    return judged(matcher, *pairs, data.sentences()[1], shortlists, ONE_WAY, progress)
+    """The report of searching all pictures of `data` for its sentences, where some pictures have no caption."""
+    check_feature_width(matcher, data)
+    scores, stage_one = score_all_pairs(matcher, data, progress=progress)
+    image_of = data.sentences()[1].to(matcher.device)
+    return report_on_scores(matcher, scores, stage_one, image_of, shortlists, TEXT_TO_IMAGE, progress)
 
 
-def checked_pairs(
-    matcher: Matcher, data: CaptionedFeatures, progress: Progress | None = None
-) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
-    """`all_pairs`; ValueError for features that the model cannot read."""
-    if data.feature_dim != matcher.encoders.feature_dim:
-        wanted = matcher.encoders.feature_dim
-        raise ValueError(f"{matcher.name} reads features of {wanted} numbers, these have {data.feature_dim}")
-    return all_pairs(matcher, data, progress=progress)
-
-
-def judged(
+def report_on_scores(
     matcher: Matcher,
     scores: Float[Tensor, "Q K"],
     stage_one: Float[Tensor, "Q K"],
     image_of: Int64[Tensor, " Q"],
     shortlists: Sequence[int],
-    ways: Sequence[str],
+    directions: Sequence[str],
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The report on all pairs of one model."""
-    image_of = image_of.to(scores.device)
+    """The report on a matcher's scores of all pairs."""
     lengths = [k for k in shortlists if k <= scores.shape[1]]
     steps = count(1)
 
@@ -203,9 +209,12 @@ def judged(
         "digest": matcher.digest,
         "images": scores.shape[1],
         "captions": len(image_of),
-        "intervals": described(),
-        "exhaustive": counted(recalls(scores, image_of, ways=ways)),
-        "stage_one": counted(recalls(stage_one, image_of, ways=ways)),
-        "two_stage": {str(k): counted(recalls(scores, image_of, Shortlists(stage_one, k), ways)) for k in lengths},
-        **counted(shortlisting(scores, stage_one, image_of, lengths, ways)),
+        "intervals": interval_settings(),
+        "exhaustive": counted(recalls_with_intervals(scores, image_of, directions=directions)),
+        "stage_one": counted(recalls_with_intervals(stage_one, image_of, directions=directions)),
+        "two_stage": {
+            str(k): counted(recalls_with_intervals(scores, image_of, Shortlists(stage_one, k), directions))
+            for k in lengths
+        },
+        **counted(shortlist_recalls(scores, stage_one, image_of, lengths, directions)),
     }

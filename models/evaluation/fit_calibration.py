@@ -1,8 +1,8 @@
-"""A matcher's calibration, found from captioned pictures: fitted on some of them, judged by the others."""
+"""Fitting a matcher's calibration on captioned pictures: fitted on some of them, assessed on the others."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,187 +11,205 @@ from torch import Tensor
 
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.evaluate import Progress, all_pairs, recalls
-from models.evaluation.score_matrix import encoded_sentences
+from models.evaluation.evaluate import Progress, recalls_with_intervals, score_all_pairs
+from models.evaluation.score_matrix import ENCODING_BATCH, encode_in_batches
 from models.matching.calibration import (
-    Answers,
     Calibration,
-    Evidence,
-    calibration_error,
-    fit,
-    leads,
-    reliability,
-    surprise,
+    LogOddsModel,
+    ScoredAnswers,
+    expected_calibration_error,
+    fit_log_odds,
+    margins,
+    prior_log_odds,
+    reliability_table,
 )
-from models.matching.checkpoint import calibrated
-from models.matching.hubness import HUBNESS, By, HubCorrected, Hubs, centres, packed, unpacked
-from models.matching.matcher import Matcher
+from models.matching.hubness import HubnessConfig, SentenceBank, Similarity, spherical_k_means
+from models.matching.matcher import SingleMatcher
 from models.rerankers.attention import masked_mean
 
-BATCH = 256
-UNKNOWN = Evidence(1.0, 0.0)
-SHOWN = 10  # answers of a question that somebody looks at
-SMALLEST = 50  # pictures in a gallery to fit on
-SMALL = 100  # and in one to be judged by, beside all pictures
+UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters
+ANSWERS_SHOWN = 10  # of each question: as many as somebody looks at
+SMALLEST_GALLERY = 50  # pictures, to fit on
+SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictures at once
+
+Direction = Literal["text", "image"]  # pictures for a sentence, or sentences for a picture
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How to calibrate: the hubs' correction, and the share of pictures kept for judging.
+class CalibrationPlan:
+    """How to calibrate: the hubness correction, and the share of pictures kept for assessment.
 
-    `share` 0 corrects no hubs. `bank` is how many typical sentences stand for all.
+    `share` is the strength of the correction; 0 corrects nothing. `bank_size` is the number of typical sentences.
     """
 
     share: float = 0.4
-    by: By = "embeddings"
-    best: int = 2
-    bank: int = 160
+    similarity: Similarity = "embeddings"
+    neighbours: int = 2
+    bank_size: int = 160
     held_out: float = 0.5
     seed: int = 0
 
-    def hubs(self, scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"]) -> Hubs:
-        """A share of 1 takes a cosine for as much as it varies over all pairs, or a score for itself; of scores with
-        single regions, which differ more than those with sentences, half as much."""
-        if self.by == "scores":
-            return Hubs(pictures=self.share, sentences=self.share / 2, best=self.best, by=self.by)
-        spreads = [float(values[values.isfinite()].std()) for values in (scores, stage_one)]
-        worth = self.share * spreads[0] / spreads[1]
-        return Hubs(pictures=worth, sentences=worth, best=self.best)
+    def hubness(self, scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"]) -> HubnessConfig:
+        """The correction's weights, given the scores of all pairs by the reranker and by stage one.
 
-    def halves(self, pictures: int) -> tuple[Int64[Tensor, " F"], Int64[Tensor, " H"]]:
-        """Pictures to fit on and pictures to judge by; ValueError where either are too few."""
+        By embeddings a share of 1 weighs a cosine so that it varies as much as the scores do over all pairs. By scores
+        it weighs them 1, and the scores of sentences with single regions, which differ more, half as much.
+        """
+        if self.similarity == "scores":
+            weights = self.share, self.share / 2
+        else:
+            spreads = [float(values[values.isfinite()].std()) for values in (scores, stage_one)]
+            weights = (self.share * spreads[0] / spreads[1],) * 2
+        return HubnessConfig(
+            image_weight=weights[0], text_weight=weights[1], neighbours=self.neighbours, similarity=self.similarity
+        )
+
+    def split(self, pictures: int) -> tuple[Int64[Tensor, " F"], Int64[Tensor, " H"]]:
+        """Pictures to fit on and pictures to assess on; ValueError where either are too few."""
         order = torch.from_numpy(np.random.default_rng(self.seed).permutation(pictures))
         kept = round(pictures * self.held_out)
-        if min(kept, pictures - kept) < SMALLEST:
+        if min(kept, pictures - kept) < SMALLEST_GALLERY:
             raise ValueError(
-                f"{pictures - kept} pictures to fit on and {kept} to judge by: both must be {SMALLEST} at least"
+                f"{pictures - kept} pictures to fit on and {kept} to judge by: both must be {SMALLEST_GALLERY} at least"
             )
         return order[kept:].sort().values, order[:kept].sort().values
 
 
-class Pairs(NamedTuple):
+class ScoredPairs(NamedTuple):
     """Scores of all sentences with all pictures, and the picture that each sentence belongs to."""
 
     scores: Float[Tensor, "Q K"]
     image_of: Int64[Tensor, " Q"]
 
-    def among(self, gallery: Int64[Tensor, " G"]) -> "Pairs":
-        """Those of some pictures and their own sentences, the pictures numbered anew."""
+    def among(self, gallery: Int64[Tensor, " G"]) -> "ScoredPairs":
+        """The pairs of some pictures and their own sentences, the pictures numbered anew."""
         own = self.image_of[:, None] == gallery
-        mine = own.any(1)
-        return Pairs(self.scores[mine][:, gallery], own[mine].int().argmax(1))
+        sentences = own.any(1)
+        return ScoredPairs(self.scores[sentences][:, gallery], own[sentences].int().argmax(1))
 
 
-def answers(pairs: Pairs, direction: str) -> Answers:
-    """The best of every question in one gallery: pictures for sentences (`text`), or sentences for pictures."""
+def best_answers(pairs: ScoredPairs, direction: Direction) -> ScoredAnswers:
+    """The best-scored answers to every question in one gallery."""
     pictures = torch.arange(pairs.scores.shape[1])
     num_right = 1.0 if direction == "text" else len(pairs.image_of) / len(pictures)
     if direction == "text":
-        scores, asked, owners = pairs.scores, pairs.image_of, pictures
+        scores, picture_of_question, picture_of_candidate = pairs.scores, pairs.image_of, pictures
     else:
-        scores, asked, owners = pairs.scores.T, pictures, pairs.image_of
-    best = scores.topk(min(SHOWN, scores.shape[1]), dim=1)
-    values, right = best.values.double().numpy(), (owners[best.indices] == asked[:, None]).flatten().numpy()
-    against = np.full(len(right), surprise(scores.shape[1], num_right))
-    return Answers(values.flatten(), leads(values).flatten(), against, right)
+        scores, picture_of_question, picture_of_candidate = pairs.scores.T, pictures, pairs.image_of
+    best = scores.topk(min(ANSWERS_SHOWN, scores.shape[1]), dim=1)
+    values = best.values.double().numpy()
+    correct = (picture_of_candidate[best.indices] == picture_of_question[:, None]).flatten().numpy()
+    prior = np.full(len(correct), prior_log_odds(scores.shape[1], num_right))
+    return ScoredAnswers(values.flatten(), margins(values).flatten(), prior, correct)
 
 
-def galleries(pictures: Int64[Tensor, " N"], size: int, seed: int) -> list[Int64[Tensor, " G"]]:
-    """Pictures dealt into as many whole galleries of `size` as there are."""
+def deal_galleries(pictures: Int64[Tensor, " N"], size: int, seed: int) -> list[Int64[Tensor, " G"]]:
+    """Pictures dealt at random into as many whole galleries of `size` as there are."""
     order = torch.from_numpy(np.random.default_rng([seed, size]).permutation(len(pictures)))
     return [pictures[order[start : start + size]] for start in range(0, len(pictures) - size + 1, size)]
 
 
-def shown(pairs: Pairs, pictures: Int64[Tensor, " N"], size: int, direction: str, seed: int) -> Answers:
-    """Answers in all galleries of one size."""
-    return Answers.joined([answers(pairs.among(part), direction) for part in galleries(pictures, size, seed)])
+def answers_in_galleries(
+    pairs: ScoredPairs, pictures: Int64[Tensor, " N"], size: int, direction: Direction, seed: int
+) -> ScoredAnswers:
+    """The best answers in all galleries of one size."""
+    galleries = deal_galleries(pictures, size, seed)
+    return ScoredAnswers.concatenate([best_answers(pairs.among(gallery), direction) for gallery in galleries])
 
 
-def sizes(largest: int) -> list[int]:
-    """Of galleries to fit on: doubling from the smallest, and all pictures at once."""
-    doubling = [SMALLEST * 2**n for n in range(32) if SMALLEST * 2**n < largest]
+def gallery_sizes(largest: int) -> list[int]:
+    """Sizes of galleries to fit on: doubling from the smallest, and all pictures at once."""
+    doubling = [SMALLEST_GALLERY * 2**n for n in range(32) if SMALLEST_GALLERY * 2**n < largest]
     return [*doubling, largest]
 
 
-def fitted(pairs: Pairs, pictures: Int64[Tensor, " N"], direction: str, seed: int) -> Evidence:
-    """What speaks truest of the answers in galleries of many sizes."""
-    return fit(Answers.joined([shown(pairs, pictures, size, direction, seed) for size in sizes(len(pictures))]))
+def fit_direction(pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int) -> LogOddsModel:
+    """The log odds that fit the answers in galleries of many sizes best."""
+    sizes = gallery_sizes(len(pictures))
+    answers = [answers_in_galleries(pairs, pictures, size, direction, seed) for size in sizes]
+    return fit_log_odds(ScoredAnswers.concatenate(answers))
 
 
-def judged(
-    evidence: Evidence, pairs: Pairs, pictures: Int64[Tensor, " N"], direction: str, seed: int
+def assess_direction(
+    model: LogOddsModel, pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int
 ) -> dict[str, Any]:
     """Calibration error and reliability by size of the gallery, for JSON."""
     report = {}
-    for size in sorted({len(pictures), min(SMALL, len(pictures))}):
-        found = shown(pairs, pictures, size, direction, seed)
-        predicted = evidence.probability(found.scores, found.leads, found.surprises)
+    for size in sorted({len(pictures), min(SMALL_GALLERY, len(pictures))}):
+        answers = answers_in_galleries(pairs, pictures, size, direction, seed)
+        predicted = model.probability(answers.scores, answers.margins, answers.prior_log_odds)
         report[str(size)] = {
-            "error": calibration_error(predicted, found.right),
+            "error": expected_calibration_error(predicted, answers.correct),
             "answers": len(predicted),
-            "reliability": reliability(predicted, found.right),
+            "reliability": reliability_table(predicted, answers.correct),
         }
     return report
 
 
 @torch.no_grad()
-def typical(matcher: Matcher, sentences: Sequence[str], count: int, seed: int) -> Float[Tensor, "count D"]:
-    """A bank of `count` typical sentences, as it will be once it was kept; ValueError where they are too few."""
-    encoded = [words for _, words, _ in encoded_sentences(matcher, list(sentences), BATCH)]
-    means = torch.cat([masked_mean(words.vectors, words.mask) for words in encoded])
-    return unpacked(packed(centres(means, count, seed)))
+def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], count: int, seed: int) -> SentenceBank:
+    """A bank of `count` typical sentences; ValueError where there are fewer sentences."""
+    batches = [texts for _, texts, _ in encode_in_batches(matcher, list(sentences), ENCODING_BATCH)]
+    means = torch.cat([masked_mean(texts.vectors, texts.mask) for texts in batches])
+    return SentenceBank.quantise(spherical_k_means(means, count, seed))
 
 
 @torch.no_grad()
-def taken_off(matcher: Matcher, data: CaptionedFeatures) -> Float[Tensor, "Q K"]:
-    """What a matcher whose hubs are corrected takes off the score of every caption with every picture."""
-    reranker = matcher.reranker
-    assert isinstance(reranker, HubCorrected)
-    encoded = [matcher.encode_regions(data.regions(rows))[0] for rows in tiles(len(data), BATCH)]
-    pictures = torch.cat([images.tensors()[HUBNESS] for images in encoded])
+def hubness_offsets(matcher: SingleMatcher, data: CaptionedFeatures) -> Float[Tensor, "Q K"]:
+    """The number that a hubness correction takes off the score of every caption with every picture."""
+    batches = [matcher.encode_regions(data.regions(rows))[0].offset for rows in tiles(len(data), ENCODING_BATCH)]
+    of_pictures = torch.cat([offset for offset in batches if offset is not None])
     captions, _ = data.sentences()
-    sentences = torch.empty(len(captions))
-    for chosen, words, _ in encoded_sentences(matcher, captions, BATCH):
-        sentences[chosen] = reranker.of_sentences(words).cpu()
-    return pictures.cpu() + sentences[:, None]
+    of_captions = torch.empty(len(captions))
+    for chosen, texts, _ in encode_in_batches(matcher, captions, ENCODING_BATCH):
+        of_captions[chosen] = texts.offset.cpu()
+    return of_pictures.cpu() + of_captions[:, None]
 
 
 def calibrate(
-    matcher: Matcher,
+    matcher: SingleMatcher,
     data: CaptionedFeatures,
     sentences: Sequence[str],
-    plan: Plan,
+    plan: CalibrationPlan,
     progress: Progress | None = None,
-) -> tuple[Calibration, Float[Tensor, "C D"] | None, dict[str, Any]]:
-    """The calibration of a matcher without one, the bank of its hubs, and a report for JSON.
+) -> tuple[Calibration, SentenceBank | None, dict[str, Any]]:
+    """The calibration of a matcher without one, the bank of its hubness correction, and a report for JSON.
 
     `sentences` are those of which the bank is made. ValueError where there is too little to go by, Uncalibratable
     where the scores do not tell right from wrong.
     """
-    own, others = plan.halves(len(data))
-    scores, stage_one = (each.cpu() for each in all_pairs(matcher, data, progress=progress))
-    before = pairs = Pairs(scores, data.sentences()[1])
-    hubs, bank = None, None
+    own, others = plan.split(len(data))
+    scores, stage_one = (each.cpu() for each in score_all_pairs(matcher, data, progress=progress))
+    uncorrected = corrected = ScoredPairs(scores, data.sentences()[1])
+    hubness, bank = None, None
     if plan.share > 0:
-        bank = typical(matcher, sentences, plan.bank, plan.seed)
-        hubs = plan.hubs(scores, stage_one)
-        corrected = calibrated(matcher, Calibration(text=UNKNOWN, image=UNKNOWN, hubs=hubs), bank)
-        pairs = Pairs(scores - taken_off(corrected, data), before.image_of)
-    lines = {direction: fitted(pairs, own, direction, plan.seed) for direction in ("text", "image")}
-    about = {"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed}
+        bank = typical_sentences(matcher, sentences, plan.bank_size, plan.seed)
+        hubness = plan.hubness(scores, stage_one)
+        correcting = matcher.with_calibration(Calibration(text=UNFITTED, image=UNFITTED, hubness=hubness), bank)
+        corrected = ScoredPairs(scores - hubness_offsets(correcting, data), uncorrected.image_of)
+    calibration = Calibration(
+        text=fit_direction(corrected, own, "text", plan.seed),
+        image=fit_direction(corrected, own, "image", plan.seed),
+        hubness=hubness,
+        fitted_on={"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed},
+    )
+    stored = calibration.as_dict()
     report = {
         "model": matcher.name,
         "pictures": {"fitted": len(own), "held_out": len(others)},
-        "hubs": hubs and {**asdict(hubs), "bank": plan.bank},
+        "hubs": stored["hubs"] and {**stored["hubs"], "bank": plan.bank_size},
         "rsum": {
             half: {
-                "without_hubs_corrected": recalls(*before.among(chosen))["rsum"],
-                "as_served": recalls(*pairs.among(chosen))["rsum"],
+                "without_hubs_corrected": recalls_with_intervals(*uncorrected.among(chosen))["rsum"],
+                "as_served": recalls_with_intervals(*corrected.among(chosen))["rsum"],
             }
             for half, chosen in (("fitted", own), ("held_out", others))
         },
-        **{name: asdict(line) for name, line in lines.items()},
-        "held_out": {name: judged(line, pairs, others, name, plan.seed) for name, line in lines.items()},
+        "text": stored["text"],
+        "image": stored["image"],
+        "held_out": {
+            "text": assess_direction(calibration.text, corrected, others, "text", plan.seed),
+            "image": assess_direction(calibration.image, corrected, others, "image", plan.seed),
+        },
     }
-    calibration = Calibration(text=lines["text"], image=lines["image"], hubs=hubs, fitted=about)
     return calibration, bank, report

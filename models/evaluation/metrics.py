@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-BLOCK = 64  # questions judged at once: beside a matrix of 25 000 x 5 000 scores little else is held
+QUESTIONS_AT_ONCE = 64  # beside a matrix of 25 000 x 5 000 scores little else is held
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Recalls:
 
 
 class Shortlists(NamedTuple):
-    """What stage one says of all pairs, and how many candidates it passes on for each question."""
+    """Stage one's scores of all pairs, and how many candidates it passes on for each question."""
 
     scores: Float[Tensor, "Q K"]
     length: int
@@ -46,7 +46,7 @@ class Shortlists(NamedTuple):
 def text_to_image_ranks(
     scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
 ) -> np.ndarray:
-    """Rank of each sentence's own picture among all pictures; what no shortlist holds stands last."""
+    """Rank of each sentence's own picture among all pictures; one that no shortlist holds ranks last."""
     pictures = torch.arange(scores.shape[1], device=scores.device)
     return _ranks(scores, lambda rows: image_of[rows, None] == pictures, shortlists)
 
@@ -54,7 +54,8 @@ def text_to_image_ranks(
 def image_to_text_ranks(
     scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
 ) -> np.ndarray:
-    """Rank of the best of each picture's own sentences among all sentences of other pictures; likewise."""
+    """Rank of the best of each picture's own sentences among all sentences of other pictures; where no shortlist holds
+    any of them, the picture ranks last."""
     pictures = torch.arange(scores.shape[1], device=scores.device)
     turned = shortlists and Shortlists(shortlists.scores.T, shortlists.length)
     return _ranks(scores.T, lambda rows: pictures[rows, None] == image_of, turned)
@@ -63,39 +64,44 @@ def image_to_text_ranks(
 def _ranks(
     scores: Float[Tensor, "N M"], own_of: Callable[[slice], Bool[Tensor, "B M"]], shortlists: Shortlists | None
 ) -> np.ndarray:
-    """How many others score at least as well as the best of each row's own, with a block of rows in memory."""
+    """How many others score at least as well as the best of each row's own; a block of rows at a time is in memory."""
     ranks = np.empty(len(scores), dtype=np.int64)
-    for start in range(0, len(scores), BLOCK):
-        rows = slice(start, start + BLOCK)
+    for start in range(0, len(scores), QUESTIONS_AT_ONCE):
+        rows = slice(start, start + QUESTIONS_AT_ONCE)
         own = own_of(rows)
         block = scores[rows].nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
         if shortlists:
-            block = shortlisted(block, shortlists.scores[rows], shortlists.length)
+            block = mask_outside_shortlist(block, shortlists.scores[rows], shortlists.length)
         best = block.masked_fill(~own, -torch.inf).amax(1, keepdim=True)
         ranks[rows] = ((block >= best) & ~own).sum(1).cpu().numpy()
     return ranks
 
 
-def shortlisted(scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], length: int) -> Float[Tensor, "N M"]:
-    """Scores of each row's best by stage one; all else can no longer be found."""
+def mask_outside_shortlist(
+    scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], length: int
+) -> Float[Tensor, "N M"]:
+    """Scores, -inf outside each row's `length` best by stage one."""
     chosen = stage_one.topk(min(length, stage_one.shape[1]), dim=1).indices
     kept = torch.full_like(scores, -torch.inf)
     return kept.scatter(1, chosen, scores.gather(1, chosen))
 
 
-def places_of_best(
+def stage_one_ranks_of_best(
     scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], best: int = 10
 ) -> "Int64[np.ndarray, 'N B']":
-    """Rank by stage one of each row's `best` highest scores; a shortlist of k keeps those below k. Ties as above."""
+    """Rank by stage one, from 0, of each row's `best` highest scores: a shortlist of k keeps those below k.
+
+    A tie counts against the model.
+    """
     best = min(best, scores.shape[1])
-    places = np.empty((len(scores), best), dtype=np.int64)
-    for start in range(0, len(scores), BLOCK):
-        rows = slice(start, start + BLOCK)
+    ranks = np.empty((len(scores), best), dtype=np.int64)
+    for start in range(0, len(scores), QUESTIONS_AT_ONCE):
+        rows = slice(start, start + QUESTIONS_AT_ONCE)
         block = stage_one[rows]
         chosen = scores[rows].nan_to_num(nan=-torch.inf).topk(best, dim=1).indices
         for column, own in enumerate(block.gather(1, chosen).T):
-            places[rows, column] = (block >= own[:, None]).sum(1).cpu().numpy() - 1
-    return places
+            ranks[rows, column] = (block >= own[:, None]).sum(1).cpu().numpy() - 1
+    return ranks
 
 
 def rsum(text_to_image: Recalls, image_to_text: Recalls) -> float:

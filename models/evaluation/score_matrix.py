@@ -9,24 +9,23 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.batches import Regions, Words, tiles
+from models.batches import Regions, tiles
 from models.datasets.captions import read_lines
 from models.matching.checkpoint import load_matcher
-from models.matching.matcher import Matcher
-from models.rerankers.base import score_in_blocks
+from models.matching.matcher import EncodedTexts, Matcher
 
-BATCH = 256
+ENCODING_BATCH = 256  # pictures, or sentences
 
 
-def encoded_sentences(
+def encode_in_batches(
     matcher: Matcher, sentences: list[str], batch: int
-) -> Iterator[tuple[Int64[Tensor, " B"], Words, Float[Tensor, "B E"]]]:
-    """Places, words and embeddings, batch by batch, the short sentences first: hardly any padding is held."""
+) -> Iterator[tuple[Int64[Tensor, " B"], EncodedTexts, Float[Tensor, "B E"]]]:
+    """Places, encoded sentences and embeddings, batch by batch; short sentences first, so that little is padding."""
     order = matcher.tokenize(sentences).mask.sum(1).argsort(stable=True)
     for rows in tiles(len(sentences), batch):
         chosen = order[rows]
-        words, embeddings = matcher.encode_sentences([sentences[place] for place in chosen.tolist()])
-        yield chosen, words, embeddings
+        texts, embeddings = matcher.encode_sentences([sentences[place] for place in chosen.tolist()])
+        yield chosen, texts, embeddings
 
 
 @torch.no_grad()
@@ -35,31 +34,33 @@ def score_all(
     features: Path,
     captions: Path,
     device: torch.device | str = "cpu",
-    done: Callable[[int], object] = lambda num_images: None,
+    report_progress: Callable[[int], object] = lambda num_images: None,
 ) -> Float[np.ndarray, "K Q"]:
     """float64 scores of `features` (.npy, [K R F]) with `captions` (one a line) by the checkpoint in `weights`.
 
-    As the authors evaluate: encoders compute in float32, everything after them in float64. `done` hears how many
-    pictures are. ValueError where the arrays do not fit the checkpoint.
+    As the authors evaluate: encoders compute in float32, everything after them in float64. `report_progress` is called
+    with the number of pictures scored so far. ValueError where the arrays do not fit the checkpoint.
     """
     matcher = load_matcher(weights, device)
     arrays = np.load(features, mmap_mode="r")
-    if arrays.ndim != 3 or not arrays.shape[1] or arrays.shape[2] != matcher.encoders.feature_dim:
-        expected = f"(pictures, regions, {matcher.encoders.feature_dim})"
+    if arrays.ndim != 3 or not arrays.shape[1] or arrays.shape[2] != matcher.feature_dim:
+        expected = f"(pictures, regions, {matcher.feature_dim})"
         raise ValueError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")
     sentences = read_lines(captions)
-    texts = [(chosen, words) for chosen, words, _ in encoded_sentences(matcher, sentences, BATCH)]
-    exact = deepcopy(matcher.reranker).double()
+    exact = deepcopy(matcher).double()
+    texts = [
+        (chosen, exact.texts_from(encoded.words.to(dtype=torch.float64)))
+        for chosen, encoded, _ in encode_in_batches(matcher, sentences, ENCODING_BATCH)
+    ]
     scores = np.empty((len(arrays), len(sentences)))
-    for tile in tiles(len(arrays), BATCH):
+    for tile in tiles(len(arrays), ENCODING_BATCH):
         vectors = torch.from_numpy(arrays[tile].astype(np.float32))
         bad = (~vectors.isfinite().flatten(1).all(1)).nonzero()
         if len(bad):
             raise ValueError(f"{features}: picture {tile.start + int(bad[0])} holds numbers that are not finite")
         regions = Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool)).to(device)
-        images = exact.precompute(matcher.reranker.project(regions).to(dtype=torch.float64))
-        for chosen, words in texts:
-            block = score_in_blocks(exact, images, words.to(dtype=torch.float64))
-            scores[tile, chosen.numpy()] = block.T.cpu().numpy()
-        done(tile.stop)
+        images = exact.encode_projected(matcher.reranker.project(regions).to(dtype=torch.float64))
+        for chosen, encoded in texts:
+            scores[tile, chosen.numpy()] = exact.score_in_blocks(images, encoded).T.cpu().numpy()
+        report_progress(tile.stop)
     return scores

@@ -1,0 +1,1 @@
+"""Matchers: rerankers with stage one, vocabulary, hubness correction and calibration; their folders on disk."""

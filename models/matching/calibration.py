@@ -1,115 +1,141 @@
 """Scores as probabilities that people can read.
 
-The logarithm of the odds that a candidate with score s is a right one is taken to be
+The log odds that a candidate with score s is a right one are taken to be
 
-    slope s + intercept + lead (s - best other score) - crowd log((N - m) / m)
+    slope s + intercept + margin_weight (s - best other score) + gallery_weight log(m / (N - m))
 
 where N candidates are searched and m of them are expected to be right. Were a score's meaning the same for every
-question, and candidates independent of each other, Bayes would have lead 0 and crowd 1. But a question may be one that
-everything scores high with, and pictures that look alike score alike: a score that no other comes near is worth more,
-and a gallery of twice the size not twice as confusing. One fit of the four holds for galleries of every size.
+question, and candidates independent of each other, Bayes would have margin_weight 0 and gallery_weight 1. But a
+question may be one that everything scores high with, and pictures that look alike score alike: a score that no other
+comes near is worth more, and a gallery of twice the size is not twice as confusing. One fit of the four numbers holds
+for galleries of every size.
 
-What it is the probability of: that this candidate is a right one, given that the gallery holds m of them.
+The result is the probability that this candidate is a right one, given that the gallery holds m of them.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from models.matching.hubness import Hubs
+from models.matching.hubness import HubnessConfig
 
+T = TypeVar("T")
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Numeric: TypeAlias = float | np.floating[Any] | Sequence[float] | npt.NDArray[Any]
 
-RIDGE = 1e-3  # answers that a threshold tells apart without fault would otherwise have an endless slope
-BINS = 10
-ENDLESS = 1e100  # no score is worth more
+WEIGHT_PENALTY = 1e-3  # answers that a threshold tells apart without fault would otherwise have an infinite slope
+NUM_BINS = 10
+LARGEST_SCORE = 1e100  # of either sign; scores beyond it, infinite ones too, count as this
+
+# Fields -> keys in calibration.json, where these differ.
+LOG_ODDS_KEYS = {"margin_weight": "lead", "gallery_weight": "crowd"}
+HUBNESS_KEYS = {"image_weight": "pictures", "text_weight": "sentences", "neighbours": "best", "similarity": "by"}
+CALIBRATION_KEYS = {"hubness": "hubs", "fitted_on": "fitted"}
 
 
 class Uncalibratable(ValueError):
-    """Scores that say nothing of what is right; the message says what was found."""
+    """Scores that do not tell right answers from wrong ones; the message says why."""
 
 
-class Answers(NamedTuple):
-    """What was shown for many questions, an element an answer."""
+class ScoredAnswers(NamedTuple):
+    """The answers to many questions, an element an answer."""
 
     scores: Numbers
-    leads: Numbers
-    surprises: Numbers
-    right: npt.NDArray[np.bool_]
+    margins: Numbers
+    prior_log_odds: Numbers
+    correct: npt.NDArray[np.bool_]
 
     @classmethod
-    def joined(cls, parts: Sequence["Answers"]) -> "Answers":
-        """Those of several galleries as one."""
+    def concatenate(cls, parts: Sequence["ScoredAnswers"]) -> "ScoredAnswers":
+        """The answers of several galleries as one."""
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LogOddsModel:
     """The four numbers of the formula above. In one search a higher score is always the likelier."""
 
     slope: float
     intercept: float
-    lead: float = 0.0
-    crowd: float = 1.0
+    margin_weight: float = 0.0
+    gallery_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite([self.slope, self.intercept, self.lead, self.crowd]).all() and self.slope > 0):
+        numbers = self.slope, self.intercept, self.margin_weight, self.gallery_weight
+        if not (np.isfinite(numbers).all() and self.slope > 0):
             raise Uncalibratable(f"a higher score must mean a likelier answer, and the slope is {self.slope:g}")
-        if self.lead < 0 or self.crowd < 0:
-            raise Uncalibratable(f"neither lead nor crowd can be below 0: {self.lead:g}, {self.crowd:g}")
+        if self.margin_weight < 0 or self.gallery_weight < 0:
+            raise Uncalibratable(
+                f"the weights of margin and gallery cannot be below 0: {self.margin_weight:g}, {self.gallery_weight:g}"
+            )
 
-    def probability(self, scores: Numeric, leads: Numeric = 0.0, surprise: Numeric = 0.0) -> Numbers:
-        """Of each score, `leads` above the best other. A score that is no number is never right."""
-        exact, ahead = (
-            np.clip(np.nan_to_num(np.asarray(values, np.float64), nan=-ENDLESS), -ENDLESS, ENDLESS)
-            for values in (scores, leads)
+    def probability(self, scores: Numeric, margins: Numeric = 0.0, prior: Numeric = 0.0) -> Numbers:
+        """The probability that each score is a right one's, by its margin and the gallery's `prior_log_odds`.
+
+        A score that is NaN is never right.
+        """
+        finite_scores, finite_margins = (_finite(values) for values in (scores, margins))
+        return logistic(
+            self.slope * finite_scores
+            + self.intercept
+            + self.margin_weight * finite_margins
+            + self.gallery_weight * np.asarray(prior)
         )
-        return logistic(self.slope * exact + self.intercept + self.lead * ahead - self.crowd * np.asarray(surprise))
 
-    def rescaled(self, factor: float, shift: float) -> "Evidence":
-        """The same of scores that are `factor` times as high, plus `shift`."""
-        slope = self.slope / factor
-        return Evidence(slope, self.intercept - slope * shift, self.lead / factor, self.crowd)
+    def of_rescaled_scores(self, scale: float, shift: float) -> "LogOddsModel":
+        """The model that gives `scale` x score + `shift` the probability that this one gives the score."""
+        slope = self.slope / scale
+        return LogOddsModel(slope, self.intercept - slope * shift, self.margin_weight / scale, self.gallery_weight)
 
     @classmethod
-    def mean(cls, parts: Sequence["Evidence"]) -> "Evidence":
+    def mean(cls, models: Sequence["LogOddsModel"]) -> "LogOddsModel":
         """The mean of each number."""
-        return cls(*(float(np.mean(column)) for column in zip(*(asdict(part).values() for part in parts), strict=True)))
+        columns = zip(*(asdict(model).values() for model in models), strict=True)
+        return cls(*(float(np.mean(column)) for column in columns))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What a model's scores mean: of pictures for a sentence (`text`) and of sentences for a picture (`image`).
+    """The meaning of a model's scores: of pictures for a sentence (`text`) and of sentences for a picture (`image`).
 
-    `hubs` is the correction with which the scores were made; `fitted` says on what, for people.
+    `hubness` is the correction that the scores are made with; `fitted_on` says for people what it was fitted on.
     """
 
-    text: Evidence
-    image: Evidence
-    hubs: Hubs | None = None
-    fitted: Mapping[str, Any] = field(default_factory=dict)
+    text: LogOddsModel
+    image: LogOddsModel
+    hubness: HubnessConfig | None = None
+    fitted_on: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """The content of calibration.json."""
+        stored = _with_keys(asdict(self), CALIBRATION_KEYS)
+        stored |= {side: _with_keys(stored[side], LOG_ODDS_KEYS) for side in ("text", "image")}
+        return stored | {"hubs": stored["hubs"] and _with_keys(stored["hubs"], HUBNESS_KEYS)}
 
     @classmethod
-    def of_dict(cls, stored: Mapping[str, Any]) -> "Calibration":
-        """What `as_dict` wrote; ValueError where it is something else."""
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Calibration":
+        """A calibration from the content of its file; ValueError where it is something else."""
         try:
-            hubs = stored["hubs"]
+            hubness = stored["hubs"]
             return cls(
-                text=Evidence(**stored["text"]),
-                image=Evidence(**stored["image"]),
-                hubs=None if hubs is None else Hubs(**hubs),
-                fitted=stored.get("fitted", {}),
+                text=_from_keys(LogOddsModel, stored["text"], LOG_ODDS_KEYS),
+                image=_from_keys(LogOddsModel, stored["image"], LOG_ODDS_KEYS),
+                hubness=None if hubness is None else _from_keys(HubnessConfig, hubness, HUBNESS_KEYS),
+                fitted_on=stored.get("fitted", {}),
             )
         except (TypeError, KeyError) as fault:
             raise ValueError(f"this is no calibration: {fault}") from fault
+
+
+def _with_keys(values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    return {keys.get(name, name): value for name, value in values.items()}
+
+
+def _from_keys(kind: type[T], stored: Mapping[str, Any], keys: Mapping[str, str]) -> T:
+    return kind(**_with_keys(stored, {key: name for name, key in keys.items()}))
 
 
 def logistic(logits: Numeric) -> Numbers:
@@ -117,85 +143,94 @@ def logistic(logits: Numeric) -> Numbers:
     return np.asarray(0.5 + 0.5 * np.tanh(np.asarray(logits) / 2))
 
 
-def surprise(num_candidates: int, num_right: float) -> float:
-    """log((N - m) / m): minus the log odds that a candidate is right before it is scored.
+def prior_log_odds(num_candidates: int, num_right: float) -> float:
+    """log(m / (N - m)): the log odds that a candidate is right before it is scored.
 
-    Never below 0: that a gallery is small is no reason to take its only picture for the one described.
+    Never above 0: that a gallery is small is no reason to take its only picture for the one described.
     """
-    return float(np.log(max(num_candidates / num_right - 1, 1.0)))
+    return -float(np.log(max(num_candidates / num_right - 1, 1.0)))
 
 
-def leads(scores: npt.NDArray[np.floating[Any]]) -> Numbers:
-    """How far each score of a search, along the last axis, is above the best of the others; 0 where there is none."""
+def margins(scores: npt.NDArray[np.floating[Any]]) -> Numbers:
+    """Every score of a search, along the last axis, minus the best of the other scores; 0 where there is no other."""
     if scores.shape[-1] < 2:
         return np.zeros(scores.shape)
-    exact = np.clip(np.nan_to_num(scores.astype(np.float64), nan=-ENDLESS), -ENDLESS, ENDLESS)
-    second, best = np.moveaxis(np.partition(exact, (-2, -1))[..., -2:], -1, 0)
-    first = exact == best[..., None]
-    ahead: Numbers = exact - np.where(first, second[..., None], best[..., None])
-    return ahead
+    finite = _finite(scores)
+    second, best = np.moveaxis(np.partition(finite, (-2, -1))[..., -2:], -1, 0)
+    is_best = finite == best[..., None]
+    above: Numbers = finite - np.where(is_best, second[..., None], best[..., None])
+    return above
 
 
-def fit(shown: Answers) -> Evidence:
-    """Logistic regression of what is right on scores, leads and surprises.
+def _finite(scores: Numeric) -> Numbers:
+    numbers = np.nan_to_num(np.asarray(scores, np.float64), nan=-LARGEST_SCORE)
+    return np.asarray(np.clip(numbers, -LARGEST_SCORE, LARGEST_SCORE))
 
-    Without the leads where a higher score or a longer lead would else count against an answer. Uncalibratable where
+
+def fit_log_odds(answers: ScoredAnswers) -> LogOddsModel:
+    """Logistic regression of which answers are correct, on scores, margins and prior log odds.
+
+    Without the margins where a higher score or a larger margin would else count against an answer. Uncalibratable where
     higher scores are not more often right.
     """
-    if shown.right.all() or not shown.right.any():
-        raise Uncalibratable(f"of {len(shown.right)} answers {'none' if not shown.right.any() else 'all'} are right")
-    slope, lead, crowd, intercept = _regressed([shown.scores, shown.leads, shown.surprises], shown)
-    if slope <= 0 or lead < 0 or crowd < 0:
-        slope, intercept = _regressed([shown.scores], shown)
-        lead, crowd = 0.0, 1.0
-    return Evidence(slope, intercept, lead, crowd)
+    correct = answers.correct
+    if correct.all() or not correct.any():
+        raise Uncalibratable(f"of {len(correct)} answers {'none' if not correct.any() else 'all'} are right")
+    columns = [answers.scores, answers.margins, answers.prior_log_odds]
+    slope, margin_weight, beyond_prior, intercept = _regress(columns, answers)
+    gallery_weight = 1 + beyond_prior
+    if slope <= 0 or margin_weight < 0 or gallery_weight < 0:
+        slope, intercept = _regress([answers.scores], answers)
+        margin_weight, gallery_weight = 0.0, 1.0
+    return LogOddsModel(slope, intercept, margin_weight, gallery_weight)
 
 
-def _regressed(columns: Sequence[Numbers], shown: Answers) -> list[float]:
-    """Weight of each column and the intercept, by Newton's method; surprises not among them count 1.
+def _regress(columns: Sequence[Numbers], answers: ScoredAnswers) -> list[float]:
+    """Weight of each column, and the intercept, by Newton's method; the prior log odds count 1 besides.
 
-    Of equally good weights those nearest to 0, and to 1 for surprises.
+    Of equally good weights those nearest to 0.
     """
     spreads = np.array([column.std() or 1.0 for column in columns])
-    centres = np.array([column.mean() for column in columns])
-    design = np.stack([*((np.stack(columns, 1) - centres) / spreads).T, np.ones(len(shown.right))], 1)
+    means = np.array([column.mean() for column in columns])
+    design = np.stack([*((np.stack(columns, 1) - means) / spreads).T, np.ones(len(answers.correct))], 1)
     weights = np.zeros(design.shape[1])
-    loss = _loss(weights, design, shown)
+    loss = _loss(weights, design, answers)
     for _ in range(100):
-        predicted = logistic(design @ weights - shown.surprises)
-        gradient = design.T @ (predicted - shown.right) + RIDGE * weights
-        curvature = (design * (predicted * (1 - predicted))[:, None]).T @ design + RIDGE * np.eye(len(weights))
+        predicted = logistic(design @ weights + answers.prior_log_odds)
+        gradient = design.T @ (predicted - answers.correct) + WEIGHT_PENALTY * weights
+        curvature = (design * (predicted * (1 - predicted))[:, None]).T @ design + WEIGHT_PENALTY * np.eye(len(weights))
         step, size = np.linalg.solve(curvature, gradient), 1.0
-        while (tried := _loss(weights - size * step, design, shown)) > loss and size > 1e-9:
+        while (next_loss := _loss(weights - size * step, design, answers)) > loss and size > 1e-9:
             size /= 2
-        weights, before, loss = weights - size * step, loss, min(tried, loss)
-        if before - loss < 1e-12 * abs(loss):
+        weights, previous, loss = weights - size * step, loss, min(next_loss, loss)
+        if previous - loss < 1e-12 * abs(loss):
             break
     slopes = weights[:-1] / spreads
-    found = [float(slope) for slope in slopes]
-    if len(found) == 3:
-        found[2] = 1 - found[2]
-    return [*found, float(weights[-1] - slopes @ centres)]
+    return [*(float(slope) for slope in slopes), float(weights[-1] - slopes @ means)]
 
 
-def _loss(weights: Numbers, design: Numbers, shown: Answers) -> float:
-    logits = design @ weights - shown.surprises
-    return float((np.logaddexp(0, logits) - shown.right * logits).sum() + RIDGE * (weights @ weights) / 2)
+def _loss(weights: Numbers, design: Numbers, answers: ScoredAnswers) -> float:
+    logits = design @ weights + answers.prior_log_odds
+    return float((np.logaddexp(0, logits) - answers.correct * logits).sum() + WEIGHT_PENALTY * (weights @ weights) / 2)
 
 
-def reliability(predicted: Numbers, right: npt.NDArray[np.bool_], bins: int = BINS) -> list[dict[str, float]]:
-    """A row for each bin of equal width with something in it: what was predicted there, and what was observed."""
-    places = np.minimum((predicted * bins).astype(int), bins - 1)
+def reliability_table(
+    predicted: Numbers, correct: npt.NDArray[np.bool_], num_bins: int = NUM_BINS
+) -> list[dict[str, float]]:
+    """A row for each bin of equal width that holds a prediction: the mean predicted and the observed share in it."""
+    bins = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
     rows = []
-    for place in range(bins):
-        inside = places == place
+    for number in range(num_bins):
+        inside = bins == number
         if inside.any():
-            mean, observed = float(predicted[inside].mean()), float(right[inside].mean())
-            rows.append({"from": place / bins, "predicted": mean, "observed": observed, "count": int(inside.sum())})
+            mean, observed = float(predicted[inside].mean()), float(correct[inside].mean())
+            rows.append(
+                {"from": number / num_bins, "predicted": mean, "observed": observed, "count": int(inside.sum())}
+            )
     return rows
 
 
-def calibration_error(predicted: Numbers, right: npt.NDArray[np.bool_], bins: int = BINS) -> float:
-    """Expected calibration error: how far predicted and observed lie apart, a bin weighing as much as it holds."""
-    rows = reliability(predicted, right, bins)
+def expected_calibration_error(predicted: Numbers, correct: npt.NDArray[np.bool_], num_bins: int = NUM_BINS) -> float:
+    """Mean distance of predicted and observed share, a bin weighing as much as it holds."""
+    rows = reliability_table(predicted, correct, num_bins)
     return sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in rows) / max(len(predicted), 1)

@@ -1,204 +1,228 @@
 """Ensembles `a+b`: the mean of raw scores of models of one family, as the papers report them.
 
-Scores of several families have several scales. Where all members are calibrated, the mean is that of the evidence that
+Scores of several families have several scales. Where all members are calibrated, the mean is that of the log odds that
 their scores are: a point of score counts as much as it changes the model's log odds (calibration.py). That mean stands
-for the mean of the members' probabilities, but goes on telling apart what all of them are sure of, and knows nothing of
-the gallery's size.
+for the mean of the members' probabilities, but still separates candidates that all members are sure of, and does not
+depend on the gallery's size.
 
-An ensemble is one matcher like any other. Its vectors are the members' vectors on end, its encoded pictures hold
-the members' fields numbered, and stage one is the first member's: so nothing else knows of ensembles.
+A picture's record holds the members' fields, numbered; a word's vector is the members' vectors concatenated; stage one
+is the first member's.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, make_dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from models.batches import Regions, Rows, Words
-from models.matching.calibration import Calibration, Evidence
-from models.matching.matcher import Matcher
-from models.matching.stage_one import Pooled
-from models.rerankers.base import Explanation, Reranker, raised
-
-AnyVectors = TypeVar("AnyVectors", Regions, Words)
+from models.batches import Regions, Rows, Tokens, Words
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
+from models.rerankers.base import Explanation
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnsembleConfig:
-    """Widths of the members' vectors, in the members' order."""
+class AffineRescaling(NamedTuple):
+    """A member's score in the mean is scale x score + shift."""
 
-    region_widths: tuple[int, ...]
-    word_widths: tuple[int, ...]
-    lines: tuple["Line", ...] | None = None  # on which the scores are averaged; None: as they are
-
-
-class Line(NamedTuple):
-    """What is made of a score before it is averaged: factor x score + shift."""
-
-    factor: float = 1.0
+    scale: float = 1.0
     shift: float = 0.0
 
 
-class OnEnd(nn.Module):
-    """The vectors of several encoders of the same rows as one, wider vector."""
+@dataclass(frozen=True)
+class EnsembleRows(Rows):
+    """Pictures as every member encoded them. The name of a member's field in a record ends in the member's number."""
 
-    def __init__(self, encoders: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.encoders = nn.ModuleList(encoders)
+    members: tuple[EncodedImages, ...]
 
-    def forward(self, rows: Rows) -> Any:
-        parts = [encoder(rows) for encoder in self.encoders]
-        return replace(parts[0], vectors=torch.cat([part.vectors for part in parts], -1))
+    def tensors(self) -> dict[str, Tensor]:
+        """Field of a stored record -> tensor [K, ...], one member after the other."""
+        return {
+            f"{name}_{number}": tensor
+            for number, images in enumerate(self.members)
+            for name, tensor in images.tensors().items()
+        }
 
-
-class Ensemble(Reranker):
-    """Mean of the members' scores. It is made of trained members and not trained itself."""
-
-    def __init__(self, config: EnsembleConfig, members: Sequence[Reranker]) -> None:
-        super().__init__()
-        self.config = config
-        self.members = nn.ModuleList(members)
-        self.block = min(member.block for member in members)  # type: ignore[misc]
-        self.region_encoder: nn.Module = OnEnd([member.region_encoder for member in members])
-        self.sentence_encoder: nn.Module = OnEnd([member.sentence_encoder for member in members])
-        named = [(numbered(name, n), Tensor) for n, member in enumerate(members) for name in names(member.images_type)]
-        self.images_type = make_dataclass("EnsembleImages", named, bases=(Rows,), frozen=True)  # type: ignore[misc]
-
-    def precompute(self, projected: Regions) -> Rows:
-        parts = split(projected, self.config.region_widths)
-        own = [member.precompute(part) for member, part in zip(self._each(), parts, strict=True)]
-        return self.images_type(
-            **{numbered(name, n): tensor for n, rows in enumerate(own) for name, tensor in rows.tensors().items()}
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EnsembleRows":
+        """Rows of the same members with other tensors."""
+        return EnsembleRows(
+            tuple(images.with_tensors(_member_fields(tensors, n)) for n, images in enumerate(self.members))
         )
 
-    def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
-        scores = [
-            line.factor * member.score(*own) + line.shift
-            for line, (member, own) in zip(self._lines(), self._shared_out(images, words), strict=True)
+
+def _member_fields(record: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A member's fields of an ensemble's record, by the names they have in the member's own record."""
+    ending = f"_{number}"
+    return {name.removesuffix(ending): value for name, value in record.items() if name.endswith(ending)}
+
+
+class Ensemble(Matcher):
+    """The mean of the members' rescaled scores. It is made of trained matchers and not trained itself."""
+
+    def __init__(
+        self, members: Sequence[SingleMatcher], rescalings: Sequence[AffineRescaling], calibration: Calibration | None
+    ) -> None:
+        """`rescalings` are the members', in their order."""
+        first = members[0]
+        digests = "+".join(member.digest for member in members)
+        super().__init__(
+            "+".join(member.name for member in members),
+            first.vocabulary,
+            first.extractor_digest,
+            hashlib.sha256(digests.encode()).hexdigest()[:16],
+            calibration,
+        )
+        self.members = nn.ModuleList(members)
+        self.rescalings = tuple(rescalings)
+
+    @property
+    def feature_dim(self) -> int:
+        return self._first.feature_dim
+
+    @property
+    def embed_dim(self) -> int:
+        return self._first.embed_dim
+
+    @property
+    def word_dim(self) -> int:
+        return sum(self._word_dims)
+
+    @torch.no_grad()
+    def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
+        encoded = [member.encode_regions(regions) for member in self._members()]
+        return _side_by_side([images for images, _ in encoded]), encoded[0][1]
+
+    def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
+        return _side_by_side(
+            [member.images_from(_member_fields(records, n)) for n, member in enumerate(self._members())]
+        )
+
+    @torch.no_grad()
+    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
+        encoded = [member.encode_tokens(tokens) for member in self._members()]
+        vectors = torch.cat([words.vectors for words, _ in encoded], -1)
+        return Words(vectors, tokens.mask), encoded[0][1]
+
+    @torch.no_grad()
+    def texts_from(self, words: Words) -> EncodedTexts:
+        """The offset is the mean of the members' rescaled offsets."""
+        texts = [member.texts_from(own) for member, own in zip(self._members(), self._split(words), strict=True)]
+        offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
+        return EncodedTexts(words.vectors, words.mask, torch.stack(offsets).mean(0))
+
+    @torch.no_grad()
+    def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        return self._mean_score([member.score(*own) for member, own in self._each(images, texts)], texts)
+
+    @torch.no_grad()
+    def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        return self._mean_score([member.score_in_blocks(*own) for member, own in self._each(images, texts)], texts)
+
+    @torch.no_grad()
+    def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
+        """The mean of what all members can explain; contributions alone where they attend in different directions."""
+        taken_off = texts.offset[:, None].expand(len(texts), len(images))
+        parts = [
+            member.explain(*own).rescaled(scale, shift - taken_off, texts.mask)
+            for (member, own), (scale, shift) in zip(self._each(images, texts), self.rescalings, strict=True)
         ]
-        return torch.stack(scores).mean(0)
+        same_kind = len({part.kind for part in parts}) == 1
+        names = [one.name for one in fields(Explanation) if one.name == "contributions" or same_kind]
+        return Explanation(
+            parts[0].kind,
+            **{name: _mean([getattr(part, name) for part in parts]) for name in names if name != "kind"},
+        )
 
-    def explain(self, images: Rows, words: Words) -> Explanation:
-        """What all members can say, averaged; only contributions where they look in different directions."""
-        told = [
-            on_line(member.explain(*own), line, words)
-            for line, (member, own) in zip(self._lines(), self._shared_out(images, words), strict=True)
-        ]
-        alike = len({one.kind for one in told}) == 1
-        said = [name for name in names(Explanation) if name == "contributions" or (alike and name != "kind")]
-        return Explanation(told[0].kind, **{name: mean([getattr(one, name) for one in told]) for name in said})
+    @property
+    def _first(self) -> SingleMatcher:
+        return next(self._members())
 
-    def _lines(self) -> Sequence[Line]:
-        return self.config.lines or [Line()] * len(self.members)
+    @property
+    def _word_dims(self) -> list[int]:
+        return [member.word_dim for member in self._members()]
 
-    def _each(self) -> Iterator[Reranker]:
+    def _members(self) -> Iterator[SingleMatcher]:
         for member in self.members:
-            assert isinstance(member, Reranker)
+            assert isinstance(member, SingleMatcher)
             yield member
 
-    def _shared_out(self, images: Rows, words: Words) -> Iterator[tuple[Reranker, tuple[Rows, Words]]]:
-        """Every member with its own part of the pictures and words."""
-        for n, (member, own) in enumerate(zip(self._each(), split(words, self.config.word_widths), strict=True)):
-            tensors = {name: getattr(images, numbered(name, n)) for name in names(member.images_type)}
-            yield member, (member.images_type(**tensors), own)
+    def _split(self, words: Words) -> list[Words]:
+        """Every member's own words."""
+        return [Words(vectors, words.mask) for vectors in torch.split(words.vectors, self._word_dims, -1)]
+
+    def _each(
+        self, images: EncodedImages, texts: EncodedTexts
+    ) -> Iterator[tuple[SingleMatcher, tuple[EncodedImages, EncodedTexts]]]:
+        """Every member with its own pictures and words; the words' offsets are 0, the ensemble's is taken off last."""
+        assert isinstance(images.rows, EnsembleRows)
+        none = torch.zeros_like(texts.offset)
+        parts = zip(self._members(), images.rows.members, self._split(texts.words), strict=True)
+        for member, own_images, words in parts:
+            yield member, (own_images, EncodedTexts(words.vectors, words.mask, none))
+
+    def _mean_score(self, scores: Sequence[Float[Tensor, "Q K"]], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        rescaled = [scale * own + shift for own, (scale, shift) in zip(scores, self.rescalings, strict=True)]
+        return torch.stack(rescaled).mean(0) - texts.offset[:, None]
 
 
-def on_line(told: Explanation, line: Line, words: Words) -> Explanation:
-    """The same told of a score that was put on a line."""
-    if told.contributions is None or line == Line():
-        return told
-    steep = replace(told, contributions=line.factor * told.contributions)
-    return raised(steep, told.contributions.new_full(told.contributions.shape[:2], line.shift), words)
+def _side_by_side(members: Sequence[EncodedImages]) -> EncodedImages:
+    return EncodedImages(EnsembleRows(tuple(members)))
 
 
-def names(of: type) -> list[str]:
-    """Names of a dataclass's fields."""
-    return [field.name for field in fields(of)]
-
-
-def numbered(name: str, member: int) -> str:
-    """The ensemble's name for a member's field."""
-    return f"{name}_{member}"
-
-
-def split(rows: AnyVectors, widths: Sequence[int]) -> list[AnyVectors]:
-    """Rows of vectors on end, as the rows they were joined from."""
-    return [replace(rows, vectors=part) for part in torch.split(rows.vectors, list(widths), -1)]
-
-
-def mean(values: Sequence[Tensor | None]) -> Tensor | None:
-    """None unless there is a value from all."""
+def _mean(values: Sequence[Tensor | None]) -> Tensor | None:
+    """None unless all members have a value."""
     present = [value for value in values if value is not None]
     return torch.stack(present).mean(0) if len(present) == len(values) else None
 
 
-def combined(matchers: Sequence[Matcher]) -> Matcher:
-    """One matcher that scores as all of them on average; ValueError where their scores are not of a kind.
+def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:
+    """One matcher that scores as all of them on average, or the only one; ValueError where scores are not comparable.
 
     All must have been trained on the same detector's features and with the same vocabulary.
     """
-    first = matchers[0]
-    if len(matchers) == 1:
-        return first
-    together = "+".join(matcher.name for matcher in matchers)
+    if len(members) == 1:
+        return members[0]
+    name = "+".join(member.name for member in members)
     for what, distinct in (
-        ("trained on features of different detectors", {m.extractor_digest for m in matchers}),
-        ("trained with different vocabularies", {m.vocabulary.words for m in matchers}),
+        ("trained on features of different detectors", {member.extractor_digest for member in members}),
+        ("trained with different vocabularies", {member.vocabulary.words for member in members}),
     ):
         if len(distinct) > 1:
-            raise ValueError(f"{together} is no ensemble: its members are {what}")
-    families = {family(matcher.name) for matcher in matchers}
-    known = [matcher.calibration for matcher in matchers if matcher.calibration is not None]
-    if len(families) > 1 and len(known) < len(matchers):
+            raise ValueError(f"{name} is no ensemble: its members are {what}")
+    families = {model_family(member.name) for member in members}
+    known = [member.calibration for member in members if member.calibration is not None]
+    if len(families) > 1 and len(known) < len(members):
         raise ValueError(
-            f"{together} is no ensemble: its members are of different families, whose scores have different scales, and"
+            f"{name} is no ensemble: its members are of different families, whose scores have different scales, and"
             " not all are calibrated (`regard calibrate`)"
         )
-    lines = [Line(one.text.slope + one.text.lead, one.text.intercept) if len(families) > 1 else Line() for one in known]
-    config = EnsembleConfig(
-        lines=tuple(lines) if len(families) > 1 else None,
-        region_widths=tuple(matcher.pooled.config.picture_width for matcher in matchers),
-        word_widths=tuple(matcher.pooled.config.width for matcher in matchers),
-    )
-    return Matcher(
-        together,
-        replace(first.encoders, width=sum(config.word_widths)),
-        Ensemble(config, [matcher.reranker for matcher in matchers]),
-        widened(first.pooled, sum(config.region_widths), sum(config.word_widths)),
-        first.vocabulary,
-        first.extractor_digest,
-        hashlib.sha256("+".join(matcher.digest for matcher in matchers).encode()).hexdigest()[:16],
-        calibration_of(known, lines) if len(known) == len(matchers) else None,
-    ).eval()
+    rescalings = [AffineRescaling()] * len(members)
+    if len(families) > 1:
+        rescalings = [to_log_odds(one.text) for one in known]
+    calibration = ensemble_calibration(known, rescalings) if len(known) == len(members) else None
+    return Ensemble(members, rescalings, calibration).eval()
 
 
-def calibration_of(members: Sequence[Calibration], lines: Sequence[Line]) -> Calibration:
-    """What an ensemble's scores mean, as far as its members' calibrations tell: the mean of what each says.
+def to_log_odds(model: LogOddsModel) -> AffineRescaling:
+    """The rescaling of a best score to its log odds, up to what depends on the other candidates."""
+    return AffineRescaling(model.slope + model.margin_weight, model.intercept)
+
+
+def ensemble_calibration(members: Sequence[Calibration], rescalings: Sequence[AffineRescaling]) -> Calibration:
+    """The meaning of an ensemble's scores as far as its members' calibrations tell: the mean of what each says.
 
     Members do not err together, so the truth is somewhat steeper.
     """
+    pairs = list(zip(members, rescalings, strict=True))
     return Calibration(
-        text=Evidence.mean([one.text.rescaled(*line) for one, line in zip(members, lines, strict=True)]),
-        image=Evidence.mean([one.image.rescaled(*line) for one, line in zip(members, lines, strict=True)]),
+        text=LogOddsModel.mean([one.text.of_rescaled_scores(*rescaling) for one, rescaling in pairs]),
+        image=LogOddsModel.mean([one.image.of_rescaled_scores(*rescaling) for one, rescaling in pairs]),
     )
 
 
-def family(name: str) -> str:
-    """Models of one family have scores of one scale: scan-t2i-avg and scan-i2t-lse, not scan and camp."""
+def model_family(name: str) -> str:
+    """The family of a model, whose scores have one scale: scan-t2i-avg and scan-i2t-lse, not scan and camp."""
     return name.partition("-")[0]
-
-
-def widened(pooled: Pooled, image_width: int, text_width: int) -> Pooled:
-    """The same stage-one head over wider vectors, of which it reads the first part alone."""
-    config = replace(pooled.config, width=text_width, image_width=image_width, embed_dim=pooled.config.dim)
-    wide = Pooled(config)
-    for layer, own in ((wide.image, pooled.image), (wide.text, pooled.text)):
-        weight = own.weight.detach() if isinstance(own, nn.Linear) else torch.eye(config.dim)
-        assert isinstance(layer, nn.Linear)
-        layer.weight = nn.Parameter(pad(weight, (0, layer.in_features - weight.shape[1])))
-    return wide

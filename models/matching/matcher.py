@@ -1,101 +1,149 @@
-"""A matcher is what a checkpoint holds: reranker, stage-one head and vocabulary, with the names they go by."""
+"""Matchers: sentences and raw region features in, stage-one embeddings and scores out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words
 from models.matching.calibration import Calibration
-from models.matching.stage_one import Pooled
-from models.rerankers.base import Explanation, Reranker
+from models.matching.hubness import HubnessCorrection, SentenceBank
+from models.matching.stage_one import StageOneHead
+from models.rerankers.base import Explanation, Reranker, score_in_blocks
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
 
+HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
 
-class Matcher(nn.Module):
-    """Sentences and raw region features in, stage-one embeddings and scores out."""
+
+@dataclass(frozen=True)
+class EncodedImages(Rows):
+    """Encoded pictures: the reranker's own rows and, with a hubness correction, what is taken off each one's scores.
+
+    `tensors` are the fields of the pictures' stored records.
+    """
+
+    rows: Rows
+    offset: Float[Tensor, " K"] | None = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Field of a stored record -> tensor [K, ...], in the records' order."""
+        return self.rows.tensors() | ({} if self.offset is None else {HUBNESS: self.offset})
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EncodedImages":
+        """Encoded pictures with the same fields, from other tensors."""
+        own = dict(tensors)
+        offset = own.pop(HUBNESS, None)
+        return EncodedImages(self.rows.with_tensors(own), offset)
+
+
+@dataclass(frozen=True)
+class EncodedTexts(Rows):
+    """Encoded sentences: the vectors of their words, and what is taken off each sentence's scores for hubness."""
+
+    vectors: Float[Tensor, "Q W D"]
+    mask: Bool[Tensor, "Q W"]
+    offset: Float[Tensor, " Q"]
+
+    @property
+    def words(self) -> Words:
+        """The words alone, as a reranker reads them."""
+        return Words(self.vectors, self.mask)
+
+
+class Matcher(nn.Module, ABC):
+    """A searchable model: what a view of pictures and captions is built with, and what its candidates are scored by.
+
+    Pictures are encoded once and stored; a record read back gives the same scores. Captions are stored as the words
+    of `encode_words` and scored as `texts_from` them.
+    """
 
     def __init__(
-        self,
-        name: str,
-        encoders: EncoderConfig,
-        reranker: Reranker,
-        pooled: Pooled,
-        vocabulary: Vocabulary,
-        extractor_digest: str,
-        digest: str = "",
-        calibration: Calibration | None = None,
+        self, name: str, vocabulary: Vocabulary, extractor_digest: str, digest: str, calibration: Calibration | None
     ) -> None:
-        """`calibration` says what the reranker's scores mean, where that is known."""
+        """`extractor_digest` names the extractor whose features it reads; `calibration`: what its scores mean, or None
+        where that is not known."""
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
-        self.calibration = calibration
-        self.encoders, self.vocabulary = encoders, vocabulary
-        self.reranker, self.pooled = reranker, pooled
+        self.vocabulary, self.calibration = vocabulary, calibration
 
     @property
+    @abstractmethod
+    def feature_dim(self) -> int:
+        """Width F of the region features it reads."""
+
+    @property
+    @abstractmethod
     def embed_dim(self) -> int:
         """Width E of the stage-one embeddings."""
-        return self.pooled.config.dim
 
     @property
+    @abstractmethod
     def word_dim(self) -> int:
-        """Width D of a word's vector."""
-        return self.encoders.width
+        """Width D of an encoded word's vector."""
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
 
-    @torch.no_grad()
-    def encode_regions(self, regions: Regions) -> tuple[Rows, Float[Tensor, "K E"]]:
-        """The model's encoded pictures (what a view stores) and their stage-one embeddings."""
-        projected = self.reranker.project(regions.to(self.device, torch.float32))
-        # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
-        # vector's inner product and its length would speak of two different vectors.
-        rounded = Regions(projected.vectors.half().float(), projected.mask)
-        return self.reranker.precompute(rounded), self.pooled.embed_images(rounded)
+    @abstractmethod
+    def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
+        """Encoded pictures, whose `tensors` a view stores, and their stage-one embeddings."""
 
-    @torch.no_grad()
-    def encode_sentences(self, sentences: Sequence[str]) -> tuple[Words, Float[Tensor, "Q E"]]:
-        """Encoded words and stage-one embeddings; ValueError on an empty sentence."""
-        words = self.reranker.encode_texts(self.tokenize(sentences).to(self.device))
-        return words, self.pooled.embed_texts(words)
+    @abstractmethod
+    def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
+        """Encoded pictures from a view's records (field -> [K, ...]), in float32 on the matcher's device."""
+
+    @abstractmethod
+    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
+        """Encoded words of tokenised sentences, and the sentences' stage-one embeddings."""
+
+    @abstractmethod
+    def texts_from(self, words: Words) -> EncodedTexts:
+        """Sentences that can be scored, from their encoded words."""
+
+    @abstractmethod
+    def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        """Score of every sentence with every picture; higher matches better."""
+
+    @abstractmethod
+    def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        """`score` for many pictures and sentences at once, with bounded memory."""
+
+    @abstractmethod
+    def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
+        """The reasons of all pairs' scores; contributions add up to the score."""
 
     def tokenize(self, sentences: Sequence[str]) -> Tokens:
         """Word ids, padded; ValueError on an empty sentence."""
         return self.vocabulary.encode(sentences)
+
+    def encode_words(self, sentences: Sequence[str]) -> tuple[Words, Float[Tensor, "Q E"]]:
+        """Encoded words, which a view stores of captions, and stage-one embeddings; ValueError on an empty sentence."""
+        return self.encode_tokens(self.tokenize(sentences).to(self.device))
+
+    def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
+        """Sentences that can be scored, and stage-one embeddings; ValueError on an empty sentence."""
+        words, embeddings = self.encode_words(sentences)
+        return self.texts_from(words), embeddings
 
     def words(self, sentence: str) -> list[str]:
         """The tokens that are scored, <start> and <end> included."""
         return self.vocabulary.tokens(sentence)
 
     def unknown_words(self, sentence: str) -> list[str]:
-        """Words the model has never seen."""
+        """Words that are not in the vocabulary."""
         return self.vocabulary.unknown_words(sentence)
 
     def read_as(self, sentence: str) -> dict[str, str]:
-        """Those words -> what each is scored as: a word near it, or <unk>."""
+        """Unknown word -> the word near it that it is scored as, or <unk>."""
         return {word: self.vocabulary.read_as(word) for word in self.unknown_words(sentence)}
-
-    @torch.no_grad()
-    def prepared(self, words: Words) -> Words:
-        """Words that are to be scored with many blocks of pictures, with all that they have in common found once."""
-        return self.reranker.prepared(words)
-
-    @torch.no_grad()
-    def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
-        """Scores of all pairs."""
-        return self.reranker.score(images, words)
-
-    @torch.no_grad()
-    def explain(self, images: Rows, words: Words) -> Explanation:
-        """What the scores of all pairs are made of."""
-        return self.reranker.explain(images, words)
 
     def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
         """Shape of every field of one picture's record, found by encoding one empty picture."""
@@ -103,7 +151,115 @@ class Matcher(nn.Module):
         images, _ = self.encode_regions(empty)
         return {name: tuple(tensor.shape[1:]) for name, tensor in images.tensors().items()}
 
-    def images_from(self, arrays: Mapping[str, np.ndarray]) -> Rows:
-        """A view's records as the model's encoded pictures, in float32 on the model's device."""
-        tensors = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
-        return self.reranker.images_type(**tensors).to(dtype=torch.float32)
+
+class SingleMatcher(Matcher):
+    """One reranker with its stage-one head, vocabulary and hubness correction: what a checkpoint holds."""
+
+    def __init__(
+        self,
+        name: str,
+        encoders: EncoderConfig,
+        reranker: Reranker[Any],
+        pooled: StageOneHead,
+        vocabulary: Vocabulary,
+        extractor_digest: str,
+        digest: str = "",
+        calibration: Calibration | None = None,
+        hubness: HubnessCorrection | None = None,
+    ) -> None:
+        """`hubness` lowers the scores that `calibration` speaks of."""
+        super().__init__(name, vocabulary, extractor_digest, digest, calibration)
+        self.encoders, self.reranker = encoders, reranker
+        self.pooled = pooled  # the name that checkpoints have for the weights of the stage-one head
+        self.hubness = hubness
+
+    def with_calibration(self, calibration: Calibration, bank: SentenceBank | None = None) -> "SingleMatcher":
+        """A matcher with the same weights whose scores are corrected and calibrated as `calibration` says.
+
+        ValueError where it has a hubness correction that `bank` or the reranker do not allow.
+        """
+        hubness = None
+        if calibration.hubness is not None:
+            if bank is None or bank.width != self.word_dim:
+                raise ValueError(f"the hubness correction needs a bank of sentence vectors {self.word_dim} wide")
+            by_scores = calibration.hubness.similarity == "scores" and calibration.hubness.text_weight > 0
+            if by_scores and not self.reranker.projects:
+                raise ValueError(
+                    "this model's region vectors are raw features and no sentence's vector can stand for one: its"
+                    " hubness correction must go by embeddings"
+                )
+            hubness = HubnessCorrection(calibration.hubness, bank).to(self.device)
+        return SingleMatcher(
+            self.name,
+            self.encoders,
+            self.reranker,
+            self.pooled,
+            self.vocabulary,
+            self.extractor_digest,
+            self.digest,
+            calibration,
+            hubness,
+        ).eval()
+
+    @property
+    def feature_dim(self) -> int:
+        return self.encoders.feature_dim
+
+    @property
+    def embed_dim(self) -> int:
+        return self.pooled.config.output_width
+
+    @property
+    def word_dim(self) -> int:
+        return self.encoders.width
+
+    @torch.no_grad()
+    def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
+        projected = self.reranker.project(regions.to(self.device, torch.float32))
+        # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
+        # vector's inner product and its length would speak of two different vectors.
+        rounded = Regions(projected.vectors.half().float(), projected.mask)
+        return self.encode_projected(rounded), self.pooled.embed_images(rounded)
+
+    @torch.no_grad()
+    def encode_projected(self, projected: Regions) -> EncodedImages:
+        """Encoded pictures from what `reranker.project` made of their region features."""
+        rows = self.reranker.precompute(projected)
+        if self.hubness is None:
+            return EncodedImages(rows)
+        return EncodedImages(rows, self.hubness.image_offsets(self.reranker, self.pooled, projected, rows))
+
+    def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
+        tensors = {name: torch.from_numpy(array).to(self.device) for name, array in records.items()}
+        offset = None if self.hubness is None else tensors.pop(HUBNESS)
+        return EncodedImages(self.reranker.images_type(**tensors), offset).to(dtype=torch.float32)
+
+    @torch.no_grad()
+    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
+        words = self.reranker.encode_texts(tokens)
+        return words, self.pooled.embed_texts(words)
+
+    @torch.no_grad()
+    def texts_from(self, words: Words) -> EncodedTexts:
+        if self.hubness is None:
+            return EncodedTexts(words.vectors, words.mask, words.vectors.new_zeros(len(words)))
+        return EncodedTexts(words.vectors, words.mask, self.hubness.text_offsets(self.reranker, self.pooled, words))
+
+    @torch.no_grad()
+    def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        return self.reranker.score(images.rows, texts.words) - offsets(images, texts)
+
+    @torch.no_grad()
+    def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        return score_in_blocks(self.reranker, images.rows, texts.words) - offsets(images, texts)
+
+    @torch.no_grad()
+    def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
+        """The reranker's explanation; all words of a sentence have an even share in what is taken off."""
+        return self.reranker.explain(images.rows, texts.words).rescaled(1.0, -offsets(images, texts), texts.mask)
+
+
+def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+    """The number taken off the score of every pair: the sum of the picture's and the sentence's offset."""
+    by_image = texts.offset.new_zeros(len(images)) if images.offset is None else images.offset
+    return texts.offset[:, None] + by_image

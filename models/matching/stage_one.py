@@ -6,11 +6,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Words
-from models.rerankers.attention import masked_mean, unit
+from models.rerankers.attention import l2_normalise, masked_mean
 
 
 @dataclass(frozen=True, kw_only=True)
-class PooledConfig:
+class StageOneConfig:
     """Width of the reranker's vectors and of the stage-one embedding made of them."""
 
     width: int = 1024
@@ -18,38 +18,40 @@ class PooledConfig:
     image_width: int | None = None  # of the pictures' vectors, where it is not the words'
 
     @property
-    def picture_width(self) -> int:
+    def region_width(self) -> int:
         """Width of the pictures' vectors."""
         return self.image_width or self.width
 
     @property
-    def dim(self) -> int:
+    def output_width(self) -> int:
         """Width E of the embeddings."""
         return self.embed_dim or self.width
 
 
-class Pooled(nn.Module):
-    """Mean of the vectors, unit length; trained by a ranking loss of its own.
+class StageOneHead(nn.Module):
+    """Mean pooling to unit length, with or without a linear layer on each side; trained by a ranking loss of its own.
 
     Without a layer the stage-one loss draws a picture's regions and its words to the same place, which is where a
     reranker that compares them has to start: with layers of their own on each side, they learn to match and the
     vectors beneath them do not (docs/quality.md).
     """
 
-    def __init__(self, config: PooledConfig) -> None:
+    def __init__(self, config: StageOneConfig) -> None:
         super().__init__()
         self.config = config
-        alike = config.picture_width == config.width
-        self.image = _layer(config.picture_width, config.dim, needed=config.embed_dim is not None or not alike)
-        self.text = _layer(config.width, config.dim, needed=config.embed_dim is not None)
+        same_width = config.region_width == config.width
+        self.image = _layer(
+            config.region_width, config.output_width, needed=config.embed_dim is not None or not same_width
+        )
+        self.text = _layer(config.width, config.output_width, needed=config.embed_dim is not None)
 
     def embed_images(self, projected: Regions) -> Float[Tensor, "K E"]:
         """Unit embeddings of pictures."""
-        return unit(self.image(masked_mean(projected.vectors, projected.mask)))
+        return l2_normalise(self.image(masked_mean(projected.vectors, projected.mask)))
 
     def embed_texts(self, words: Words) -> Float[Tensor, "Q E"]:
         """Unit embeddings of sentences."""
-        return unit(self.text(masked_mean(words.vectors, words.mask)))
+        return l2_normalise(self.text(masked_mean(words.vectors, words.mask)))
 
 
 def _layer(width: int, dim: int, needed: bool) -> nn.Linear | nn.Identity:

@@ -1,10 +1,10 @@
-"""Pure functions that several models share. Masks are meant: a padded place weighs nothing."""
+"""Attention and norms that several models share. A padded place weighs nothing."""
 
 import math
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.batches import Words
 
@@ -14,20 +14,25 @@ EPSILON = 1e-8
 LARGEST_EXPONENT = 30.0
 
 
-def unit(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
+def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
     """x / (|x| + 1e-8) along `dim`; a row of zeros stays zero."""
-    return vectors / (length(vectors, dim) + EPSILON)
+    return vectors / (l2_norm(vectors, dim) + EPSILON)
 
 
-def length(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
-    """|x| along `dim`, which stays with one place."""
+def l2_norm(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
+    """|x| along `dim`, which is kept with length 1."""
     # The root's gradient at zero is infinite, and padding is zero: the clamp keeps it finite
     # without moving any norm that float32 can tell from zero.
     return vectors.square().sum(dim, keepdim=True).clamp_min(1e-30).sqrt()
 
 
+def zero_padded(vectors: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch N D"]:
+    """The vectors with zeros in place of padding."""
+    return vectors.masked_fill(~mask.unsqueeze(-1), 0)
+
+
 def masked_mean(values: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch D"]:
-    """Mean over the real ones of N rows; zeros where there is none."""
+    """Mean over those of N rows that are real; zeros where none is."""
     count = mask.sum(-1, keepdim=True).clamp_min(1)
     return torch.where(mask.unsqueeze(-1), values, 0).sum(-2) / count
 
@@ -43,10 +48,10 @@ def masked_softmax(logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"
 def weights_up_to_scale(
     logits: Float[Tensor, "*shape"], bound: float | None, mask: Bool[Tensor, "*#shape"], dim: int
 ) -> Float[Tensor, "*shape"]:
-    """Softmax along `dim` without its denominator, for what does not change with a factor of all weights.
+    """Softmax along `dim` without its denominator, for results that a common factor of all weights does not change.
 
-    `bound` is how large a logit can be; where exponentials so large could overflow (or it is None) it is a whole
-    softmax. Padded places may weigh something: to vectors of zeros, which they stand for, it makes no difference.
+    `bound` is how large a logit can be; where exponentials that large could overflow, or it is None, the whole softmax
+    is computed. Padded places may get a weight: it makes no difference to the vectors of zeros that they stand for.
     """
     # Such weights are squared and added up in pairs.
     largest = math.log(torch.finfo(logits.dtype).max) / 2 - math.log(logits.shape[dim])
@@ -55,7 +60,7 @@ def weights_up_to_scale(
     return logits.exp()
 
 
-def gram(vectors: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N N"]:
+def gram_matrix(vectors: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N N"]:
     """Inner products of all pairs of rows: with it |sum_i a_i v_i|^2 = a' gram a needs no D."""
     return vectors @ vectors.mT
 
@@ -64,17 +69,18 @@ def similarities(
     regions: Float[Tensor, "K R D"], words: Words
 ) -> tuple[Float[Tensor, "K R Q W"], Float[Tensor, "Q W D"]]:
     """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
-    vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
+    vectors = zero_padded(words.vectors, words.mask)
     product = regions @ vectors.flatten(0, 1).T
     return product.view(*product.shape[:2], *vectors.shape[:2]), vectors
 
 
-def cosine(
+def attended_cosine(
     inner: Float[Tensor, "*shape"],
     squared_length: Float[Tensor, "*#shape"],
     query_length: Float[Tensor, "*#shape"],
 ) -> Float[Tensor, "*shape"]:
-    """Cosine from an inner product, the attended vector's squared length and the query's length."""
+    """Cosine of a query and the vector it attends to, from their inner product, the attended vector's squared length
+    and the query's length."""
     # The clamp inside the root keeps its gradient finite and rounding from making a square negative. A vector of
     # zeros has inner products of zero: any clamp of the product gives 0, and this one leaves all others alone.
     both = squared_length.clamp_min(1e-30).sqrt() * query_length
@@ -84,14 +90,44 @@ def cosine(
 def squared_sum_of_regions(
     attention: Float[Tensor, "K R Q W"], region_gram: Float[Tensor, "K R R"]
 ) -> Float[Tensor, "K Q W"]:
-    """Squared length of the sum of regions that every word attends to, which is never built."""
+    """Squared length of the weighted sum of regions that every word attends to; the sum itself is never built."""
     return (attention * (region_gram @ attention.flatten(2)).view_as(attention)).sum(1)
 
 
 def squared_sum_of_words(
     attention: Float[Tensor, "K R Q W"], word_gram: Float[Tensor, "Q W W"]
 ) -> Float[Tensor, "K R Q"]:
-    """Squared length of the sum of words that every region attends to, which is never built."""
+    """Squared length of the weighted sum of words that every region attends to; the sum itself is never built."""
     by_sentence = attention.permute(2, 0, 1, 3)
     attended = (by_sentence.flatten(1, 2) @ word_gram).view_as(by_sentence)
     return (by_sentence * attended).sum(3).permute(1, 2, 0)
+
+
+def tanh_logits(doubled: Float[Tensor, "*batch D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "*batch"]:
+    """weight . tanh(doubled / 2), up to a constant, which a softmax does not see.
+
+    tanh(x) = 2 sigmoid(2x) - 1, and on CPU torch's sigmoid takes a sixth of the time of its tanh.
+    """
+    return doubled.sigmoid() @ (2 * weight)
+
+
+class AdditiveAttention(nn.Module):
+    """The layers of one step of SMAN's additive attention: W of the keys, Wq of the query, w of the logits."""
+
+    def __init__(self, key_width: int, width: int) -> None:
+        super().__init__()
+        self.keys = nn.Linear(key_width, width)
+        self.query = nn.Linear(width, width)
+        self.weight = nn.Linear(width, 1, bias=False)
+
+    def product_inside_tanh(self, keys: Float[Tensor, "*keys N D"], query: Float[Tensor, "*queries D"]) -> Tensor:
+        """w . tanh(key * tanh(Wq query)) of every key, up to a constant; the first axes are broadcast."""
+        doubled = 2 * self.query(query).tanh()
+        return tanh_logits(keys * doubled.unsqueeze(-2), self.weight.weight[0])
+
+    def product_outside_tanh(
+        self, keys: Float[Tensor, "Q N D"], queries: Float[Tensor, "Q K D"]
+    ) -> Float[Tensor, "Q K N"]:
+        """w . (tanh(key) * tanh(Wq query)) of every key and query of a batch."""
+        weighed: Tensor = self.query(queries).tanh() * self.weight.weight[0]
+        return weighed @ keys.tanh().mT

@@ -1,14 +1,17 @@
-"""What every reranker is: two encoders and a score, with all that needs no partner done beforehand."""
+"""The interface of a reranker, scoring in blocks and in pairs, and what a score is explained by."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words, tiles
+from models.rerankers.attention import gram_matrix, zero_padded
+
+Images = TypeVar("Images", bound=Rows)
 
 
 @dataclass(frozen=True)
@@ -21,20 +24,37 @@ class Explanation:
     word_weights: Float[Tensor, "Q K W"] | None = None
     region_weights: Float[Tensor, "Q K R"] | None = None
 
+    def rescaled(self, scale: float, shift: Float[Tensor, "Q K"], words: Bool[Tensor, "Q W"]) -> "Explanation":
+        """The explanation of scale x score + shift: every one of a sentence's words has an even share in the shift."""
+        if self.contributions is None:
+            return self
+        share = shift[:, :, None] / words.sum(1)[:, None, None]
+        return replace(self, contributions=(scale * self.contributions + share).masked_fill(~words[:, None], 0))
 
-def raised(told: Explanation, by: Float[Tensor, "Q K"], words: Words) -> Explanation:
-    """The same told of scores that are higher by a number for each pair: every word has an even share in it."""
-    if told.contributions is None:
-        return told
-    share = by[:, :, None] / words.mask.sum(1)[:, None, None]
-    return replace(told, contributions=(told.contributions + share).masked_fill(~words.mask[:, None], 0))
+
+@dataclass(frozen=True)
+class RegionsWithGram(Rows):
+    """Encoded pictures: region vectors (zero where padded) and the inner products of all their pairs."""
+
+    vectors: Float[Tensor, "K R D"]
+    gram: Float[Tensor, "K R R"]
+    mask: Bool[Tensor, "K R"]
+
+    @classmethod
+    def of(cls, projected: Regions) -> "RegionsWithGram":
+        """The rows of projected regions."""
+        vectors = zero_padded(projected.vectors, projected.mask)
+        return cls(vectors, gram_matrix(vectors), projected.mask)
 
 
-class Reranker(nn.Module, ABC):
-    """A cross-attention matching model. Padding never changes a score; values go in and out, no state is kept."""
+class Reranker(nn.Module, ABC, Generic[Images]):
+    """A cross-attention matching model over encoded pictures of type `Images`.
+
+    Padding never changes a score. Values go in and out; no state is kept between calls.
+    """
 
     config: Any  # the frozen dataclass of its own options
-    images_type: ClassVar[type[Rows]]  # what `precompute` returns and a store keeps
+    images_type: type[Images]  # what `precompute` returns and a store keeps
     block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
@@ -47,10 +67,10 @@ class Reranker(nn.Module, ABC):
         return projected
 
     @abstractmethod
-    def precompute(self, projected: Regions) -> Rows:
-        """All of an image's side that needs no text (SPEED.md's records): one `images_type`."""
+    def precompute(self, projected: Regions) -> Images:
+        """All of an image's side that needs no text: the record that a store keeps of it."""
 
-    def encode_images(self, regions: Regions) -> Rows:
+    def encode_images(self, regions: Regions) -> Images:
         """Raw region features to encoded images."""
         return self.precompute(self.project(regions))
 
@@ -60,23 +80,19 @@ class Reranker(nn.Module, ABC):
         assert isinstance(words, Words)
         return words
 
-    def prepared(self, words: Words) -> Words:
-        """The same words with all that `score` finds of a sentence whatever the picture, found once for many blocks."""
-        return words
-
     @abstractmethod
-    def score(self, images: Rows, words: Words) -> Float[Tensor, "Q K"]:
+    def score(self, images: Images, words: Words) -> Float[Tensor, "Q K"]:
         """Score of every sentence with every picture; higher matches better."""
 
     @abstractmethod
-    def explain(self, images: Rows, words: Words) -> Explanation:
-        """What the scores of all pairs are made of."""
+    def explain(self, images: Images, words: Words) -> Explanation:
+        """The reasons of all pairs' scores, as far as the model has exact ones."""
 
 
 @torch.no_grad()
 def score_in_blocks(
-    reranker: Reranker,
-    images: Rows,
+    reranker: Reranker[Images],
+    images: Images,
     words: Words,
     image_block: int | None = None,
     text_block: int | None = None,
@@ -86,30 +102,29 @@ def score_in_blocks(
     The usual block keeps its similarities inside the processor's cache (16 sentences of 14 words x 50 pictures of 36
     regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one.
     """
-    pictures, sentences = reranker.block
+    num_images, num_texts = reranker.block
     lengths = words.mask.sum(1)
     order = lengths.argsort(stable=True)
     # Half precision is for computing, not for comparing scores.
     dtype = torch.promote_types(words.vectors.dtype, torch.float32)
     scores = torch.empty(len(words), len(images), dtype=dtype, device=words.mask.device)
-    for block in tiles(len(words), text_block or sentences):
+    for block in tiles(len(words), text_block or num_texts):
         chosen = order[block]
         width = int(lengths[chosen].max())
-        part = words[chosen]
-        part = reranker.prepared(Words(part.vectors[:, :width], part.mask[:, :width]))
-        for tile in tiles(len(images), image_block or pictures):
+        part = Words(words.vectors[chosen, :width], words.mask[chosen, :width])
+        for tile in tiles(len(images), image_block or num_images):
             scores[chosen, tile] = reranker.score(images[tile], part).to(dtype)
     return scores
 
 
-def score_pairs(reranker: Reranker, images: Rows, words: Words) -> Float[Tensor, " P"]:
+def score_pairs(reranker: Reranker[Images], images: Images, words: Words) -> Float[Tensor, " P"]:
     """Scores of P aligned pairs, with gradient: image p with sentence p alone."""
     names = list(images.tensors())
 
-    def one(tensors: tuple[Tensor, ...], vectors: Tensor, mask: Tensor) -> Tensor:
-        image = type(images)(**{name: tensor[None] for name, tensor in zip(names, tensors, strict=True)})
+    def score_pair(tensors: tuple[Tensor, ...], vectors: Tensor, mask: Tensor) -> Tensor:
+        image = images.with_tensors({name: tensor[None] for name, tensor in zip(names, tensors, strict=True)})
         return reranker.score(image, Words(vectors[None], mask[None]))[0, 0]
 
-    scores = torch.func.vmap(one)(tuple(images.tensors().values()), words.vectors, words.mask)
+    scores = torch.func.vmap(score_pair)(tuple(images.tensors().values()), words.vectors, words.mask)
     assert isinstance(scores, Tensor)
     return scores

@@ -16,7 +16,7 @@ What the paper leaves open, as decided here:
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,18 +24,17 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from models.batches import Regions, Rows, Words, tiles
-from models.rerankers.additive import tanh_logits
-from models.rerankers.attention import EPSILON, masked_softmax
+from models.rerankers.attention import EPSILON, masked_softmax, tanh_logits, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 # Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.
-BLOCK = 1 << 18
+_STEP_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaanConfig:
-    """What the paper does not state."""
+    """Options that the paper does not state."""
 
     attention_width: int = 256
     slope: float = 0.0  # of [x]+ below zero
@@ -52,7 +51,7 @@ class CaanImages(Rows):
 
 
 class _Texts(NamedTuple):
-    """Words' side of all pairs: u_j (zero where padded), K u_j, Q2'u_j and Q3'u_j."""
+    """The words' side of all pairs: u_j (zero where padded), K u_j, Q2'u_j and Q3'u_j."""
 
     vectors: Float[Tensor, "Q W D"]
     keys: Float[Tensor, "Q W D"]
@@ -62,17 +61,17 @@ class _Texts(NamedTuple):
 
 
 class _Attended(NamedTuple):
-    """Weights f and g, and the words' shares g_j sum_i f_i s_ij of the scores."""
+    """Attention weights f and g, and the words' shares g_j sum_i f_i s_ij of the scores."""
 
     regions: Float[Tensor, "Q K R"]
     words: Float[Tensor, "Q K W"]
     shares: Float[Tensor, "Q K W"]
 
 
-class Caan(Reranker):
-    """`caan`."""
+class Caan(Reranker[CaanImages]):
+    """CAAN, registered as `caan`."""
 
-    images_type: ClassVar[type[Rows]] = CaanImages
+    images_type = CaanImages
 
     def __init__(self, config: CaanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
@@ -90,13 +89,13 @@ class Caan(Reranker):
         self.word_weight = nn.Linear(z, 1, bias=False)
 
     def precompute(self, projected: Regions) -> CaanImages:
-        vectors = projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0)
+        vectors = zero_padded(projected.vectors, projected.mask)
         return CaanImages(vectors, self.region_intra(vectors), self.word_inter(vectors), projected.mask)
 
-    def score(self, images: CaanImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+    def score(self, images: CaanImages, words: Words) -> Float[Tensor, "Q K"]:
         return self._attend(images, words).shares.sum(2)
 
-    def explain(self, images: CaanImages, words: Words) -> Explanation:  # type: ignore[override]
+    def explain(self, images: CaanImages, words: Words) -> Explanation:
         attended = self._attend(images, words)
         return Explanation(
             "weights",
@@ -106,11 +105,11 @@ class Caan(Reranker):
         )
 
     def _attend(self, images: CaanImages, words: Words) -> _Attended:
-        vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
+        vectors = zero_padded(words.vectors, words.mask)
         texts = _Texts(
             vectors, self.affinity(vectors), self.region_inter(vectors), self.word_intra(vectors), words.mask
         )
-        size = max(1, BLOCK // (len(words) * images.intra[0].numel()))
+        size = max(1, _STEP_NUMBERS // (len(words) * images.intra[0].numel()))
         parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 

@@ -5,7 +5,7 @@ number by how well message and fragment agree, and what passed changes the fragm
     x' = F(sigmoid(x * m) * (x + m)) + x,   F(y) = ReLU(W y + b)
 The changed fragments are pooled by attention and score = sigmoid(MLP(v* + t*)). Vectors are not normalised.
 Not printed in the paper and decided here: the width of the attention's keys (half of the vectors'), F's ReLU,
-MLP = Linear(D, D), ReLU, Linear(D, 1). What the authors released is another network: camp_released.py.
+MLP = Linear(D, D), ReLU, Linear(D, 1). The authors released other networks: camp_released.py.
 
 The gate stands inside F, so F's D x D product on every region and word of every pair cannot be done beforehand.
 """
@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Words
-from models.rerankers.attention import masked_softmax, similarities
+from models.batches import Regions, Words
+from models.rerankers.attention import masked_softmax, similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
@@ -28,23 +28,15 @@ LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching 
 
 @dataclass(frozen=True, kw_only=True)
 class CampConfig:
-    """What the paper leaves open."""
+    """Options that the paper leaves open."""
 
     key_width: int | None = None  # of the attention's projections; None: half of the vectors' width
     activation: Literal["relu", "tanh"] = "relu"  # of F
 
 
 @dataclass(frozen=True)
-class CampImages(Rows):
-    """Encoded pictures: region vectors, zero where padded."""
-
-    vectors: Float[Tensor, "K R D"]
-    mask: Bool[Tensor, "K R"]
-
-
-@dataclass(frozen=True)
-class Fused:
-    """One score and what it was made from."""
+class FusedPairs:
+    """Scores of all pairs, with the attention and pooling weights they were computed by."""
 
     scores: Float[Tensor, "Q K"]
     attention: Float[Tensor, "Q K W R"]  # of words over regions
@@ -52,8 +44,8 @@ class Fused:
     region_weights: Float[Tensor, "Q K R"]
 
 
-class Side(nn.Module):
-    """What one side does with the messages it receives: gate, fuse and pool."""
+class GatedFusion(nn.Module):
+    """One side's fusion with the messages it receives: gate, fuse and pool."""
 
     def __init__(self, width: int, config: CampConfig) -> None:
         super().__init__()
@@ -72,12 +64,12 @@ class Side(nn.Module):
 
 
 def length_scorer(width: int) -> nn.Sequential:
-    """The paper's two layers, started so that they tell how long a vector is.
+    """The paper's two layers, initialised to measure the length of a vector.
 
-    Vectors that agree have a long sum, which is how a match shows; random weights have to find that out first, on a
-    plateau of the loss. Half the hidden units are projections of the sum, the others the same
-    negated: after the ReLU they add up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias puts 0 where
-    two unit vectors are at right angles, |x| = sqrt(2).
+    Vectors that agree have a long sum, which is how a match shows; random weights would have to find that out first, on
+    a plateau of the loss. Half the hidden units are projections w_i of the sum, the others their negatives: after the
+    ReLU they add up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias puts 0 where two unit vectors
+    are at right angles, |x| = sqrt(2).
     """
     hidden, out = nn.Linear(width, width), nn.Linear(width, 1)
     pairs = width // 2
@@ -91,10 +83,10 @@ def length_scorer(width: int) -> nn.Sequential:
     return nn.Sequential(hidden, nn.ReLU(), out)
 
 
-class Camp(Reranker):
-    """`camp`."""
+class Camp(Reranker[Regions]):
+    """The CAMP of the paper, registered as `camp`."""
 
-    images_type: ClassVar[type[Rows]] = CampImages
+    images_type = Regions
     block: ClassVar[tuple[int, int]] = (32, 2)  # a changed vector of every region and pair: 9 MB at width 1024
 
     def __init__(self, config: CampConfig, encoders: EncoderConfig) -> None:
@@ -106,22 +98,22 @@ class Camp(Reranker):
         self.key_width = config.key_width or max(width // 2, 1)
         self.region_key = nn.Linear(width, self.key_width, bias=False)
         self.word_key = nn.Linear(width, self.key_width, bias=False)
-        self.region_side, self.word_side = Side(width, config), Side(width, config)
+        self.region_side, self.word_side = GatedFusion(width, config), GatedFusion(width, config)
         self.scorer = length_scorer(width)
 
-    def precompute(self, projected: Regions) -> CampImages:
-        return CampImages(projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0), projected.mask)
+    def precompute(self, projected: Regions) -> Regions:
+        return Regions(zero_padded(projected.vectors, projected.mask), projected.mask)
 
-    def score(self, images: CampImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
-        return self._fused(images, words).scores
+    def score(self, images: Regions, words: Words) -> Float[Tensor, "Q K"]:
+        return self._fuse(images, words).scores
 
-    def explain(self, images: CampImages, words: Words) -> Explanation:  # type: ignore[override]
-        """Where words look, and what each side's vector was pooled from; no part of the score is a word's alone."""
-        fused = self._fused(images, words)
+    def explain(self, images: Regions, words: Words) -> Explanation:
+        """The words' attention and both sides' pooling weights; no part of the score is a word's alone."""
+        fused = self._fuse(images, words)
         return Explanation("words attend regions", fused.attention, None, fused.word_weights, fused.region_weights)
 
-    def _fused(self, images: CampImages, words: Words) -> Fused:
-        vectors = words.vectors.masked_fill(~words.mask.unsqueeze(-1), 0)
+    def _fuse(self, images: Regions, words: Words) -> FusedPairs:
+        vectors = zero_padded(words.vectors, words.mask)
         # <W_v v, W_t t> = <v, W_v' W_t t>: no region is projected.
         keys = Words(self.word_key(vectors) @ self.region_key.weight, words.mask)
         affinity = similarities(images.vectors, keys)[0] / math.sqrt(self.key_width)
@@ -132,4 +124,4 @@ class Camp(Reranker):
         picture, region_weights = self.region_side(images.vectors[None], to_regions, images.mask[None])
         sentence, word_weights = self.word_side(vectors[:, None], to_words, words.mask[:, None])
         scores = torch.sigmoid(self.scorer(picture + sentence)[..., 0])
-        return Fused(scores, by_words.permute(2, 0, 3, 1), word_weights, region_weights)
+        return FusedPairs(scores, by_words.permute(2, 0, 3, 1), word_weights, region_weights)

@@ -1,4 +1,4 @@
-"""Raw region features and word ids to the vectors that the models attend to (MODELS: SCAN and BFAN, 1.4)."""
+"""Encoders of raw region features and of word ids: they give the vectors that the models attend to."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.batches import Regions, Tokens, Words
-from models.rerankers.attention import unit
+from models.rerankers.attention import l2_normalise
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """Sizes and habits of the two encoders; the defaults are the SCAN paper's."""
+    """Sizes, normalisation and dropout of the two encoders; the defaults are the SCAN paper's."""
 
     num_words: int
     feature_dim: int = 2048
@@ -27,22 +27,20 @@ class EncoderConfig:
     word_dropout: float = 0.0
     region_dropout: float = 0.0  # chance that a region is left out of a training step
 
-    def lengths_kept(self) -> "EncoderConfig":
-        """The same config for a model whose paper does not normalise: what is left open becomes False."""
+    def without_default_norms(self) -> "EncoderConfig":
+        """The config of a model whose paper does not normalise: `unit_*` that are None become False."""
         return replace(self, unit_regions=bool(self.unit_regions), unit_words=bool(self.unit_words))
 
 
-def thinned(mask: Bool[Tensor, "K R"], chance: float) -> Bool[Tensor, "K R"]:
-    """A mask that leaves out each region with that chance, unless none were left."""
+def drop_regions(mask: Bool[Tensor, "K R"], chance: float) -> Bool[Tensor, "K R"]:
+    """A mask that leaves out each region with that chance; a picture that would lose all keeps all."""
     if chance == 0:
         return mask
     kept = mask & (torch.rand(mask.shape, device=mask.device) >= chance)
     return torch.where(kept.any(1, keepdim=True), kept, mask)
 
 
-def packed_outputs(
-    rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor, "Q W"]
-) -> Float[Tensor, "Q W H"]:
+def rnn_outputs(rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor, "Q W"]) -> Float[Tensor, "Q W H"]:
     """Outputs of a recurrent network, directions side by side; zeros where padded."""
     # Packing keeps the backward direction from reading the padding first.
     packed = pack_padded_sequence(vectors, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
@@ -64,8 +62,8 @@ class RegionEncoder(nn.Module):
 
     def forward(self, regions: Regions) -> Regions:
         vectors = self.fc(self.dropout(regions.vectors))
-        mask = thinned(regions.mask, self.region_dropout) if self.training else regions.mask
-        return Regions(unit(vectors) if self.unit else vectors, mask)
+        mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
+        return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
 
 
 class SentenceEncoder(nn.Module):
@@ -80,15 +78,15 @@ class SentenceEncoder(nn.Module):
         self.unit = config.unit_words is not False
 
     def forward(self, tokens: Tokens) -> Words:
-        vectors = packed_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
+        vectors = rnn_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
         if self.rnn.bidirectional:
             forward, backward = vectors.chunk(2, dim=2)
             vectors = (forward + backward) / 2
-        return Words(unit(vectors) if self.unit else vectors, tokens.mask)
+        return Words(l2_normalise(vectors) if self.unit else vectors, tokens.mask)
 
 
-class RawFeatures(nn.Module):
-    """Region features as they come, for a model whose layers read them directly."""
+class RawRegionEncoder(nn.Module):
+    """Region features without a projection, for a model whose layers read them directly."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -98,8 +96,8 @@ class RawFeatures(nn.Module):
 
     def forward(self, regions: Regions) -> Regions:
         vectors = self.dropout(regions.vectors)
-        mask = thinned(regions.mask, self.region_dropout) if self.training else regions.mask
-        return Regions(unit(vectors) if self.unit else vectors, mask)
+        mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
+        return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
 
 
 class LstmSentenceEncoder(nn.Module):
@@ -115,7 +113,7 @@ class LstmSentenceEncoder(nn.Module):
         self.unit = config.unit_words is not False
 
     def forward(self, tokens: Tokens) -> Words:
-        outputs = packed_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
+        outputs = rnn_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
         each = outputs.view(*tokens.ids.shape, -1, self.rnn.hidden_size)
         vectors = each.sum(2) if self.directions == "sum" else each.mean(2)
-        return Words(unit(vectors) if self.unit else vectors, tokens.mask)
+        return Words(l2_normalise(vectors) if self.unit else vectors, tokens.mask)

@@ -1,4 +1,4 @@
-"""Names of models -> classes with their configs: the one place that knows the names."""
+"""The registry of models: names -> classes with their configs. No other place knows the names."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -8,43 +8,46 @@ from models.rerankers.base import Reranker
 from models.rerankers.bfan import Bfan, BfanConfig
 from models.rerankers.caan import Caan, CaanConfig
 from models.rerankers.camp import Camp, CampConfig
-from models.rerankers.camp_attention import CampAttention, CampAttentionConfig
-from models.rerankers.camp_released import CampReleased, CampReleasedConfig
+from models.rerankers.camp_released import CampAttention, CampAttentionConfig, CampReleased, CampReleasedConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.scan import Scan, ScanConfig
 from models.rerankers.sman import Sman, SmanConfig
 from models.rerankers.summax import SumMax, SumMaxConfig
 
 
-class Named(NamedTuple):
-    """What a name stands for: a class, the config it is built with unless told otherwise, and whether the encoders
-    give unit vectors where their own config leaves that open."""
+class RegistryEntry(NamedTuple):
+    """A model's class, its default config, and whether its encoders normalise where their own config leaves that
+    open."""
 
     reranker: type[Any]
     config: Any
     unit_vectors: bool = True
 
 
-RERANKERS: Mapping[str, Named] = {
-    "scan-t2i-lse": Named(Scan, ScanConfig(direction="t2i", pooling="LogSumExp", lambda_softmax=9.0, lambda_lse=6.0)),
-    "scan-t2i-avg": Named(Scan, ScanConfig(direction="t2i", pooling="Mean", lambda_softmax=9.0)),
-    "scan-i2t-lse": Named(Scan, ScanConfig(direction="i2t", pooling="LogSumExp", lambda_softmax=4.0, lambda_lse=5.0)),
-    "scan-i2t-avg": Named(Scan, ScanConfig(direction="i2t", pooling="Mean", lambda_softmax=4.0)),
-    "summax-t2i": Named(SumMax, SumMaxConfig(direction="t2i")),
-    "summax-i2t": Named(SumMax, SumMaxConfig(direction="i2t")),
-    "bfan-prob": Named(Bfan, BfanConfig(focal="prob")),
-    "bfan-equal": Named(Bfan, BfanConfig(focal="equal")),
+RERANKERS: Mapping[str, RegistryEntry] = {
+    "scan-t2i-lse": RegistryEntry(
+        Scan, ScanConfig(direction="t2i", pooling="LogSumExp", lambda_softmax=9.0, lambda_lse=6.0)
+    ),
+    "scan-t2i-avg": RegistryEntry(Scan, ScanConfig(direction="t2i", pooling="Mean", lambda_softmax=9.0)),
+    "scan-i2t-lse": RegistryEntry(
+        Scan, ScanConfig(direction="i2t", pooling="LogSumExp", lambda_softmax=4.0, lambda_lse=5.0)
+    ),
+    "scan-i2t-avg": RegistryEntry(Scan, ScanConfig(direction="i2t", pooling="Mean", lambda_softmax=4.0)),
+    "summax-t2i": RegistryEntry(SumMax, SumMaxConfig(direction="t2i")),
+    "summax-i2t": RegistryEntry(SumMax, SumMaxConfig(direction="i2t")),
+    "bfan-prob": RegistryEntry(Bfan, BfanConfig(focal="prob")),
+    "bfan-equal": RegistryEntry(Bfan, BfanConfig(focal="equal")),
     # Neither CAMP's paper nor its authors' code normalises the encoders' vectors, nor does SMAN's paper.
-    "camp": Named(Camp, CampConfig(), unit_vectors=False),
-    "camp-released": Named(CampReleased, CampReleasedConfig(), unit_vectors=False),
-    "camp-released-attention": Named(CampAttention, CampAttentionConfig(), unit_vectors=False),
-    "caan": Named(Caan, CaanConfig()),
-    "sman": Named(Sman, SmanConfig(), unit_vectors=False),
+    "camp": RegistryEntry(Camp, CampConfig(), unit_vectors=False),
+    "camp-released": RegistryEntry(CampReleased, CampReleasedConfig(), unit_vectors=False),
+    "camp-released-attention": RegistryEntry(CampAttention, CampAttentionConfig(), unit_vectors=False),
+    "caan": RegistryEntry(Caan, CaanConfig()),
+    "sman": RegistryEntry(Sman, SmanConfig(), unit_vectors=False),
 }
 
 
 class UnknownModel(ValueError):
-    """A name that no model goes by."""
+    """A name that is not in the registry."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"no model is called {name!r}; known: {', '.join(sorted(RERANKERS))}")
@@ -54,7 +57,7 @@ class UnknownOption(ValueError):
     """An option that a model does not have."""
 
 
-def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker:
+def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker[Any]:
     """A new model by its name, with fresh weights; `options` change fields of the named config.
 
     UnknownModel and UnknownOption name the known ones.
@@ -65,6 +68,6 @@ def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None 
     known = [field.name for field in fields(config)]
     if unknown := sorted(set(options or {}) - set(known)):
         raise UnknownOption(f"{name} has no option {', '.join(unknown)}; it has: {', '.join(known)}")
-    reranker = kind(replace(config, **(options or {})), encoders if unit_vectors else encoders.lengths_kept())
+    reranker = kind(replace(config, **(options or {})), encoders if unit_vectors else encoders.without_default_norms())
     assert isinstance(reranker, Reranker)
     return reranker

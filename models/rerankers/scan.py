@@ -7,26 +7,26 @@ all a_i changes nothing there, so the softmax's denominator is left out.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from models.batches import Regions, Rows, Words
+from models.batches import Regions, Words
 from models.rerankers.attention import (
     EPSILON,
-    cosine,
-    gram,
-    length,
+    attended_cosine,
+    gram_matrix,
+    l2_norm,
     masked_softmax,
     similarities,
     squared_sum_of_regions,
     squared_sum_of_words,
     weights_up_to_scale,
 )
-from models.rerankers.base import Explanation, Reranker
+from models.rerankers.base import Explanation, RegionsWithGram, Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 Normalisation = Literal["softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm"]
@@ -44,30 +44,23 @@ class ScanConfig:
     lambda_lse: float = 6.0
 
 
-@dataclass(frozen=True)
-class ScanImages(Rows):
-    """Encoded pictures: region vectors (zero where padded) and the inner products of all their pairs."""
-
-    vectors: Float[Tensor, "K R D"]
-    gram: Float[Tensor, "K R R"]
-    mask: Bool[Tensor, "K R"]
-
-
-def logits_of(
+def attention_logits(
     raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
 ) -> tuple[Float[Tensor, "*shape"], float | None]:
-    """Logits of the attention, and how large they can be: similarities normalised along the queries' axis `dim`, whose
-    padded places hold zero, times lambda."""
+    """Logits of the attention, and the largest value they can have where it is known: similarities normalised along
+    the queries' axis `dim`, whose padded places hold zero, times lambda."""
     how, times = config.normalisation, config.lambda_softmax
     if how == "softmax":
         return times * masked_softmax(raw, mask, dim), times
     clipped = leaky_relu(raw, 0.1) if how in ("clipped", "clipped_l2norm") else raw
     if how in ("clipped", "no_norm"):
         return times * clipped, None
-    return clipped * (times / (length(clipped, dim) + EPSILON)), times
+    return clipped * (times / (l2_norm(clipped, dim) + EPSILON)), times
 
 
-def pool(relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int) -> Tensor:
+def pool_relevance(
+    relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
+) -> Tensor:
     """Relevances of the real queries along `dim` to one score."""
     match config.pooling:
         case "LogSumExp":
@@ -81,10 +74,10 @@ def pool(relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], conf
             return relevance.masked_fill(~mask, 0).sum(dim) / mask.expand_as(relevance).sum(dim).clamp_min(1)
 
 
-class Scan(Reranker):
-    """`scan-t2i-*` and `scan-i2t-*`."""
+class Scan(Reranker[RegionsWithGram]):
+    """SCAN, registered as `scan-t2i-*` and `scan-i2t-*`."""
 
-    images_type: ClassVar[type[Rows]] = ScanImages
+    images_type = RegionsWithGram
 
     def __init__(self, config: ScanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
@@ -92,17 +85,16 @@ class Scan(Reranker):
         self.region_encoder: nn.Module = RegionEncoder(encoders)
         self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
 
-    def precompute(self, projected: Regions) -> ScanImages:
-        vectors = projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0)
-        return ScanImages(vectors, gram(vectors), projected.mask)
+    def precompute(self, projected: Regions) -> RegionsWithGram:
+        return RegionsWithGram.of(projected)
 
-    def score(self, images: ScanImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+    def score(self, images: RegionsWithGram, words: Words) -> Float[Tensor, "Q K"]:
         relevance, _ = self._attend(images, words)
         if self.config.direction == "t2i":
-            return pool(relevance, words.mask, self.config, dim=2).T
-        return pool(relevance, images.mask.unsqueeze(-1), self.config, dim=1).T
+            return pool_relevance(relevance, words.mask, self.config, dim=2).T
+        return pool_relevance(relevance, images.mask.unsqueeze(-1), self.config, dim=1).T
 
-    def explain(self, images: ScanImages, words: Words) -> Explanation:  # type: ignore[override]
+    def explain(self, images: RegionsWithGram, words: Words) -> Explanation:
         relevance, weights = self._attend(images, words)
         by_words = self.config.direction == "t2i"
         mask, dim = (images.mask[:, :, None, None], 1) if by_words else (words.mask, 3)
@@ -111,31 +103,31 @@ class Scan(Reranker):
         kind = "words attend regions" if by_words else "regions attend words"
         if self.config.pooling not in ("Mean", "Sum"):
             return Explanation(kind, attention)
-        parts = relevance.masked_fill(~words.mask, 0) if by_words else self._word_parts(images, words, weights)
+        shares = relevance.masked_fill(~words.mask, 0) if by_words else self._word_shares(images, words, weights)
         if self.config.pooling == "Mean":
             queries = words.mask if by_words else images.mask.unsqueeze(-1)
-            parts = parts / queries.sum(1, keepdim=True).clamp_min(1)
-        return Explanation(kind, attention, parts.permute(1, 0, 2))
+            shares = shares / queries.sum(1, keepdim=True).clamp_min(1)
+        return Explanation(kind, attention, shares.permute(1, 0, 2))
 
-    def _word_parts(
-        self, images: ScanImages, words: Words, weights: Float[Tensor, "K R Q W"]
+    def _word_shares(
+        self, images: RegionsWithGram, words: Words, weights: Float[Tensor, "K R Q W"]
     ) -> Float[Tensor, "K Q W"]:
-        """Each word's part of all regions' relevances <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|), a sum over words."""
+        """Each word's share of all regions' relevances <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|), a sum over words."""
         raw, vectors = similarities(images.vectors, words)
-        squared = squared_sum_of_words(weights, gram(vectors)).unsqueeze(-1)
-        return cosine(weights * raw, squared, images.vectors.norm(dim=-1)[:, :, None, None]).sum(1)
+        squared = squared_sum_of_words(weights, gram_matrix(vectors)).unsqueeze(-1)
+        return attended_cosine(weights * raw, squared, images.vectors.norm(dim=-1)[:, :, None, None]).sum(1)
 
-    def _attend(self, images: ScanImages, words: Words) -> tuple[Tensor, Tensor]:
+    def _attend(self, images: RegionsWithGram, words: Words) -> tuple[Tensor, Tensor]:
         """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each
         query's own, which no cosine sees."""
         raw, vectors = similarities(images.vectors, words)
         regions_mask = images.mask[:, :, None, None]
         if self.config.direction == "t2i":
-            logits, bound = logits_of(raw, words.mask, self.config, dim=3)
+            logits, bound = attention_logits(raw, words.mask, self.config, dim=3)
             weights = weights_up_to_scale(logits, bound, regions_mask, dim=1)
             squared = squared_sum_of_regions(weights, images.gram)
-            return cosine((weights * raw).sum(1), squared, vectors.norm(dim=-1)), weights
-        logits, bound = logits_of(raw, regions_mask, self.config, dim=1)
+            return attended_cosine((weights * raw).sum(1), squared, vectors.norm(dim=-1)), weights
+        logits, bound = attention_logits(raw, regions_mask, self.config, dim=1)
         weights = weights_up_to_scale(logits, bound, words.mask, dim=3)
-        squared = squared_sum_of_words(weights, gram(vectors))
-        return cosine((weights * raw).sum(3), squared, images.vectors.norm(dim=-1).unsqueeze(-1)), weights
+        squared = squared_sum_of_words(weights, gram_matrix(vectors))
+        return attended_cosine((weights * raw).sum(3), squared, images.vectors.norm(dim=-1).unsqueeze(-1)), weights

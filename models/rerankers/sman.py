@@ -32,19 +32,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Words, tiles
-from models.rerankers.additive import AdditiveAttention
-from models.rerankers.attention import masked_mean, masked_softmax
+from models.rerankers.attention import AdditiveAttention, masked_mean, masked_softmax, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, RawFeatures
+from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, RawRegionEncoder
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
-BLOCK = 1 << 20
+_STEP_NUMBERS = 1 << 20
 NUM_COSINES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SmanConfig:
-    """The paper's choices, and the other readings of what it leaves open."""
+    """Options whose defaults are the paper's choices; the others are other readings of what it leaves open."""
 
     alpha: float = 0.9  # share of its own side in a query of the second step
     divide_by_regions: bool = True
@@ -55,7 +54,7 @@ class SmanConfig:
 
 @dataclass(frozen=True)
 class SmanImages(Rows):
-    """Encoded pictures: all of the image's side but the queries of the second step."""
+    """Encoded pictures: all of the image's side except the queries of the second step."""
 
     keys: Float[Tensor, "K R D"]  # W I_m of the second step
     values: Float[Tensor, "K R D"]  # P2 I_m / M
@@ -66,7 +65,7 @@ class SmanImages(Rows):
 
 
 class _Texts(NamedTuple):
-    """The same of sentences; `values` are the words themselves, zero where padded."""
+    """Sentences with the fields of `SmanImages`; `values` are the words themselves, zero where padded."""
 
     keys: Float[Tensor, "Q W D"]
     values: Float[Tensor, "Q W D"]
@@ -77,23 +76,23 @@ class _Texts(NamedTuple):
 
 
 class _Attended(NamedTuple):
-    """Scores and the weights of the second step."""
+    """Scores, and the attention weights of the second step."""
 
     scores: Float[Tensor, "Q K"]
     words: Float[Tensor, "Q K W"]
     regions: Float[Tensor, "Q K R"]
 
 
-class Sman(Reranker):
-    """`sman`."""
+class Sman(Reranker[SmanImages]):
+    """SMAN, registered as `sman`."""
 
-    images_type: ClassVar[type[Rows]] = SmanImages
+    images_type = SmanImages
     projects: ClassVar[bool] = False
 
     def __init__(self, config: SmanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RawFeatures(encoders)
+        self.region_encoder: nn.Module = RawRegionEncoder(encoders)
         self.sentence_encoder: nn.Module = LstmSentenceEncoder(encoders, config.directions)
         features, width = encoders.feature_dim, encoders.width
         self.summary = nn.Linear(features, width)  # P0
@@ -109,24 +108,24 @@ class Sman(Reranker):
 
     def precompute(self, projected: Regions) -> SmanImages:
         mask = projected.mask
-        vectors = projected.vectors.masked_fill(~mask.unsqueeze(-1), 0)
+        vectors = zero_padded(projected.vectors, mask)
         shares = vectors / mask.sum(1).clamp_min(1)[:, None, None] if self.config.divide_by_regions else vectors
-        whole = self.summary(masked_mean(vectors, mask)).tanh() + self._read(vectors, mask)
-        logits = self.region_first.inside(self.region_first.keys(vectors), whole)
+        whole = self.summary(masked_mean(vectors, mask)).tanh() + self._mean_state(vectors, mask)
+        logits = self.region_first.product_inside_tanh(self.region_first.keys(vectors), whole)
         weights = masked_softmax(logits, mask, dim=1)
         own = self.region_output_first((weights.unsqueeze(1) @ shares)[:, 0]).tanh()
         # P2 before the weights are known: they sum to one, so its bias may stand at every region.
         values = self.region_output_second(shares)
         return SmanImages(self.region_second.keys(vectors), values, self.region_gate(whole + own), whole, own, mask)
 
-    def score(self, images: SmanImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+    def score(self, images: SmanImages, words: Words) -> Float[Tensor, "Q K"]:
         return self._attend(images, words).scores
 
-    def explain(self, images: SmanImages, words: Words) -> Explanation:  # type: ignore[override]
+    def explain(self, images: SmanImages, words: Words) -> Explanation:
         attended = self._attend(images, words)
         return Explanation("weights", word_weights=attended.words, region_weights=attended.regions)
 
-    def _read(self, vectors: Float[Tensor, "K R F"], mask: Bool[Tensor, "K R"]) -> Float[Tensor, "K D"]:
+    def _mean_state(self, vectors: Float[Tensor, "K R F"], mask: Bool[Tensor, "K R"]) -> Float[Tensor, "K D"]:
         """Mean state of the GRU over the real regions alone, in their order."""
         order = mask.byte().argsort(dim=1, descending=True, stable=True)
         states, _ = self.reader(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))
@@ -134,15 +133,15 @@ class Sman(Reranker):
 
     def _texts(self, words: Words) -> _Texts:
         mask = words.mask
-        vectors = words.vectors.masked_fill(~mask.unsqueeze(-1), 0)
+        vectors = zero_padded(words.vectors, mask)
         whole = masked_mean(vectors, mask)
-        logits = self.word_first.outside(self.word_first.keys(vectors), whole.unsqueeze(1))
+        logits = self.word_first.product_outside_tanh(self.word_first.keys(vectors), whole.unsqueeze(1))
         own = (masked_softmax(logits, mask.unsqueeze(1), dim=2) @ vectors)[:, 0]
         return _Texts(self.word_second.keys(vectors), vectors, self.word_gate(whole + own), whole, own, mask)
 
     def _attend(self, images: SmanImages, words: Words) -> _Attended:
         texts = self._texts(words)
-        size = max(1, BLOCK // (len(words) * images.keys[0].numel()))
+        size = max(1, _STEP_NUMBERS // (len(words) * images.keys[0].numel()))
         parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 
@@ -150,21 +149,22 @@ class Sman(Reranker):
         alpha, text_gate = self.config.alpha, texts.gate.unsqueeze(1)
         region_query = (alpha * images.gate + (1 - alpha) * text_gate).sigmoid()
         word_query = (alpha * text_gate + (1 - alpha) * images.gate).sigmoid()
-        logits = self.region_second.inside(images.keys, region_query)
+        logits = self.region_second.product_inside_tanh(images.keys, region_query)
         region_weights = masked_softmax(logits, images.mask, dim=2)
         if self.config.text_product == "inside":
-            logits = self.word_second.inside(texts.keys.unsqueeze(1), word_query)
+            logits = self.word_second.product_inside_tanh(texts.keys.unsqueeze(1), word_query)
         else:
-            logits = self.word_second.outside(texts.keys, word_query)
+            logits = self.word_second.product_outside_tanh(texts.keys, word_query)
         word_weights = masked_softmax(logits, texts.mask.unsqueeze(1), dim=2)
-        seen = torch.einsum("qkr,krd->qkd", region_weights, images.values).tanh()
-        said = word_weights @ texts.values
+        attended_regions = torch.einsum("qkr,krd->qkd", region_weights, images.values).tanh()
+        attended_words = word_weights @ texts.values
         sides = ((images.whole, texts.whole), (images.own, texts.own))
-        scores = self._similarity(*((image, text.unsqueeze(1)) for image, text in sides), (seen, said))
+        first_steps = [(image, text.unsqueeze(1)) for image, text in sides]
+        scores = self._similarity(*first_steps, (attended_regions, attended_words))
         return _Attended(scores, word_weights, region_weights)
 
     def _similarity(self, *sides: tuple[Tensor, Tensor]) -> Float[Tensor, "Q K"]:
-        """Cosines of the pairs of vectors added, or one cosine of all the vectors on end."""
+        """The sum of the cosines of the pairs of vectors, or one cosine of their concatenations."""
         products = [((v * t).sum(-1), v.square().sum(-1), t.square().sum(-1)) for v, t in sides]
         if self.config.similarity == "concatenation":
             products = [tuple(a + b + c for a, b, c in zip(*products, strict=True))]

@@ -5,38 +5,30 @@ The published code does not hold them; vectors are taken as normalised, as there
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from models.batches import Regions, Rows, Words
-from models.rerankers.attention import similarities
+from models.batches import Regions, Words
+from models.rerankers.attention import similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
 class SumMaxConfig:
-    """Who chooses: t2i, every word its best region (eq. 9); i2t, every region its best word (eq. 10)."""
+    """t2i: every word chooses its best region (eq. 9); i2t: every region its best word (eq. 10)."""
 
     direction: Literal["t2i", "i2t"] = "t2i"
 
 
-@dataclass(frozen=True)
-class SumMaxImages(Rows):
-    """Encoded pictures: region vectors, zero where padded."""
+class SumMax(Reranker[Regions]):
+    """Sum-Max, registered as `summax-t2i` and `summax-i2t`."""
 
-    vectors: Float[Tensor, "K R D"]
-    mask: Bool[Tensor, "K R"]
-
-
-class SumMax(Reranker):
-    """`summax-t2i` and `summax-i2t`."""
-
-    images_type: ClassVar[type[Rows]] = SumMaxImages
+    images_type = Regions
 
     def __init__(self, config: SumMaxConfig, encoders: EncoderConfig) -> None:
         super().__init__()
@@ -44,10 +36,10 @@ class SumMax(Reranker):
         self.region_encoder: nn.Module = RegionEncoder(encoders)
         self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
 
-    def precompute(self, projected: Regions) -> SumMaxImages:
-        return SumMaxImages(projected.vectors.masked_fill(~projected.mask.unsqueeze(-1), 0), projected.mask)
+    def precompute(self, projected: Regions) -> Regions:
+        return Regions(zero_padded(projected.vectors, projected.mask), projected.mask)
 
-    def score(self, images: SumMaxImages, words: Words) -> Float[Tensor, "Q K"]:  # type: ignore[override]
+    def score(self, images: Regions, words: Words) -> Float[Tensor, "Q K"]:
         raw, _ = similarities(images.vectors, words)
         if self.config.direction == "t2i":
             best = raw.masked_fill(~images.mask[:, :, None, None], -torch.inf).amax(1)
@@ -55,7 +47,7 @@ class SumMax(Reranker):
         best = raw.masked_fill(~words.mask, -torch.inf).amax(3)
         return best.masked_fill(~images.mask.unsqueeze(-1), 0).sum(1).T
 
-    def explain(self, images: SumMaxImages, words: Words) -> Explanation:  # type: ignore[override]
+    def explain(self, images: Regions, words: Words) -> Explanation:
         """All of a query's attention is on its choice; a word's share is the sum of what it chose or was chosen for."""
         raw = similarities(images.vectors, words)[0].permute(2, 0, 3, 1)  # zero where either is padding
         if self.config.direction == "t2i":

@@ -13,9 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.batches import Regions, Rows, Tokens, Words
-from models.matching.matcher import Matcher
-from models.rerankers.base import Reranker, score_in_blocks, score_pairs
+from models.batches import Regions, Tokens, Words
+from models.matching.matcher import SingleMatcher
+from models.rerankers.base import Images, Reranker, score_in_blocks, score_pairs
 from models.rerankers.sman import intra_pair_loss
 from models.training.recipes import Recipe
 
@@ -36,7 +36,9 @@ def hardest_negatives(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"]) -
     return wrong.argmax(1), wrong.argmax(0)
 
 
-def hardest_triplets(reranker: Reranker, images: Rows, words: Words, same: Bool[Tensor, "Q Q"]) -> TripletScores:
+def hardest_triplets(
+    reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"]
+) -> TripletScores:
     """Scores of all matching pairs and of their hardest negatives, in two passes.
 
     All Q x Q pairs are scored without a graph, then only the 3 Q that carry gradient with one. This is exact, because
@@ -82,7 +84,7 @@ def info_nce_loss(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], tempe
 
 
 def batch_losses(
-    matcher: Matcher, regions: Regions, tokens: Tokens, pictures: np.ndarray, recipe: Recipe, is_warmup: bool
+    matcher: SingleMatcher, regions: Regions, tokens: Tokens, pictures: np.ndarray, recipe: Recipe, is_warmup: bool
 ) -> dict[str, Float[Tensor, ""]]:
     """The losses of Q matching pairs as a recipe has them: "pooled" of stage one and, but in warm-up, "ranking".
 
@@ -105,7 +107,7 @@ def batch_losses(
     return losses
 
 
-def stage_one_scores(matcher: Matcher, projected: Regions, words: Words, recipe: Recipe) -> Float[Tensor, "Q Q"]:
+def stage_one_scores(matcher: SingleMatcher, projected: Regions, words: Words, recipe: Recipe) -> Float[Tensor, "Q Q"]:
     """Inner products of the batch's stage-one embeddings; the encoders get no gradient where these learn apart."""
     if recipe.stage_one == "apart":
         projected = replace(projected, vectors=projected.vectors.detach())
@@ -114,7 +116,7 @@ def stage_one_scores(matcher: Matcher, projected: Regions, words: Words, recipe:
 
 
 def ranking_loss(
-    reranker: Reranker, images: Rows, words: Words, same: Bool[Tensor, "Q Q"], recipe: Recipe
+    reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"], recipe: Recipe
 ) -> Float[Tensor, ""]:
     """The reranker's loss, summed over the batch."""
     if recipe.negatives == "all":

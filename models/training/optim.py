@@ -5,7 +5,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adadelta, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR, OneCycleLR
 
-from models.matching.matcher import Matcher
+from models.matching.matcher import SingleMatcher
 from models.training.recipes import Recipe
 
 
@@ -30,7 +30,7 @@ def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -
     return MultiStepLR(optimizer, milestones, gamma=0.1)
 
 
-def clip_gradients(recipe: Recipe, matcher: Matcher) -> None:
+def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> None:
     """Limit the norm of the gradient; that of stage one's layers separately where these learn apart."""
     for part in [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]:
         clip_grad_norm_(list(part.parameters()), recipe.clip)

@@ -15,8 +15,8 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import Vocabulary
 from models.training.checkpoints import TrainingCheckpoint
@@ -64,7 +64,7 @@ class Training:
         dev: CaptionedFeatures,
         out: Path,
         device: str = "cpu",
-        initial: Matcher | None = None,
+        initial: SingleMatcher | None = None,
         word_vectors: Path | None = None,
     ) -> None:
         """`initial` is the matcher that a recipe with `starts_from` goes on from, `word_vectors` a file of vectors.
@@ -100,7 +100,7 @@ class Training:
             },
         )
 
-    def run(self, log: Log) -> Matcher:
+    def run(self, log: Log) -> SingleMatcher:
         """Train to the end of the recipe or until it no longer improves, going on where an earlier run stopped.
 
         Returns the last average; the best one so far is in `out`/best. ValueError where `out` holds another training
@@ -129,10 +129,10 @@ class Training:
         self.out.mkdir(parents=True, exist_ok=True)
         self.step = self.checkpoint.resume() or 0
 
-    def averaged_matcher(self) -> Matcher:
+    def averaged_matcher(self) -> SingleMatcher:
         """The matcher with averaged weights."""
         matcher = self.average.module
-        assert isinstance(matcher, Matcher)
+        assert isinstance(matcher, SingleMatcher)
         return matcher
 
     def _epoch_ends(self) -> bool:
@@ -179,7 +179,7 @@ class Training:
             save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER)
 
 
-def initial_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher | None) -> Matcher:
+def initial_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None) -> SingleMatcher:
     """The matcher before the first step: random weights, but those of `initial` where it has them.
 
     ValueError where the recipe starts from another one's weights and `initial` is none or of another model, or the
@@ -199,7 +199,7 @@ def initial_matcher(recipe: Recipe, train: CaptionedFeatures, initial: Matcher |
     return matcher
 
 
-def init_words(recipe: Recipe, matcher: Matcher, word_vectors: Path | None) -> int:
+def init_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None) -> int:
     """Start the word embeddings from a file of vectors where one is given; how many words it has.
 
     ValueError where a recipe with near words is given no file.
@@ -217,7 +217,7 @@ def digest_of_vocabulary(vocabulary: Vocabulary) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> Matcher:
+def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> SingleMatcher:
     """A matcher of a recipe's sizes with random weights, by default with the vocabulary of the training captions."""
     captions = (text for texts in train.captions for text in texts)
     vocabulary = vocabulary or Vocabulary.from_captions(captions, recipe.least_count)
@@ -232,5 +232,5 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Voca
         word_dropout=recipe.word_dropout,
         region_dropout=recipe.region_dropout,
     )
-    pooled = PooledConfig(width=recipe.width, embed_dim=recipe.embed_dim)
+    pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
     return new_matcher(recipe.model, encoders, pooled, vocabulary, train.extractor_digest, options=recipe.options)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from models.batches import tiles
-from models.matching.matcher import Matcher
+from models.matching.matcher import SingleMatcher
 from models.text.word_vectors import WordVectors, read_word_vectors
 
 # Files are sorted by frequency: later words, unless the vocabulary has them, are too rare to be worth a near word.
@@ -17,7 +17,7 @@ NUM_FREQUENT = 20_000
 WORDS_AT_ONCE = 1024
 
 
-def init_word_embeddings(matcher: Matcher, path: Path, near: float | None = None) -> int:
+def init_word_embeddings(matcher: SingleMatcher, path: Path, near: float | None = None) -> int:
     """Replace the embeddings of all words that a file of vectors has; returns how many of the vocabulary's these are.
 
     Words that the file lacks keep their embeddings. With `near`, frequent words of the file that the vocabulary lacks

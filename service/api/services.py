@@ -72,9 +72,9 @@ class Loaded:
                     f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
                     f" set {where} so that they belong together"
                 )
-            if matcher.encoders.feature_dim != made.feature_dim:
+            if matcher.feature_dim != made.feature_dim:
                 raise Misconfigured(
-                    f"{name} reads features of {matcher.encoders.feature_dim} numbers, and those of {made.digest} have"
+                    f"{name} reads features of {matcher.feature_dim} numbers, and those of {made.digest} have"
                     f" {made.feature_dim}: the name of the features is wrong in one of them"
                 )
 

@@ -101,8 +101,8 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
     made = data.extractor_digest
     if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
         raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}")
-    if data.feature_dim != matcher.encoders.feature_dim:
-        wanted = matcher.encoders.feature_dim
+    if data.feature_dim != matcher.feature_dim:
+        wanted = matcher.feature_dim
         raise UserError(f"{name} reads features of {wanted} numbers, these have {data.feature_dim}")
 
 

@@ -11,7 +11,7 @@ import torch
 from index.records import Mask
 from index.shortlist import Shortlist
 from models.batches import tiles
-from models.matching.calibration import Evidence, leads, surprise
+from models.matching.calibration import LogOddsModel, margins, prior_log_odds
 from service.search.requests import SearchRequest
 
 T = TypeVar("T")
@@ -34,12 +34,12 @@ class Candidates:
         searched = int(allowed[: len(shortlist)].sum())
         return cls(rows=rows[0, :found].tolist(), scores=products[0, :found], searched=searched)
 
-    def rescored(self, scores: npt.NDArray[np.float32], evidence: Evidence | None, num_right: float = 1.0) -> Self:
+    def rescored(self, scores: npt.NDArray[np.float32], log_odds: LogOddsModel | None, num_right: float = 1.0) -> Self:
         """With a reranker's scores, and probabilities where `num_right` of the searched rows are expected right."""
-        if evidence is None or not self.rows:
+        if log_odds is None or not self.rows:
             return replace(self, scores=scores)
-        against = surprise(self.searched, num_right)
-        return replace(self, scores=scores, probabilities=evidence.probability(scores, leads(scores), against))
+        prior = prior_log_odds(self.searched, num_right)
+        return replace(self, scores=scores, probabilities=log_odds.probability(scores, margins(scores), prior))
 
     def probability(self, position: int) -> float | None:
         """Probability of the candidate at this position of the shortlist; None without a calibration."""

@@ -20,9 +20,9 @@ from torch import Tensor
 from index.catalog import Catalog
 from index.records import Caption, Image, Mask
 from index.view import Counts, Snapshot
-from models.batches import Regions, Words
+from models.batches import Regions
 from models.extractors.base import Extractor
-from models.matching.matcher import Matcher
+from models.matching.matcher import EncodedTexts, Matcher
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.search.candidates import Candidates
 from service.search.model_views import ModelView, ModelViews
@@ -118,7 +118,7 @@ class SearchEngine:
         """Pictures that show what a sentence says; InvalidRequest where it holds no word."""
         request, matcher, snapshot = query.request, query.matcher, query.snapshot
         watch = Stopwatch("encode", "shortlist", "rerank")
-        words, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
+        texts, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
         found = partial(
             TextSearchResult,
             **origin(query),
@@ -130,13 +130,13 @@ class SearchEngine:
             return found()
         with watch.stage("shortlist"):
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, self._pictures(request))
-        scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, candidates.rows, words))
+        scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, candidates.rows, texts))
         candidates = candidates.rescored(scores, matcher.calibration.text if matcher.calibration else None)
         hits, left_out = self._picture_hits(request, candidates)
         if request.sort == "date":
             hits.sort(key=_newest_first)
         if request.explain:
-            hits = self._explained_pictures(hits, words, query, accelerate, watch)
+            hits = self._explained_pictures(hits, texts, query, accelerate, watch)
         return found(results=ranked(hits), left_out=left_out)
 
     def image(
@@ -216,8 +216,8 @@ class SearchEngine:
         matcher = self._models.default.matcher
         shape = (1, self._extractor.num_regions, self._extractor.feature_dim)
         images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
-        words, _ = matcher.encode_sentences(["a picture"])
-        score = float(matcher.score(images, words)[0, 0])
+        texts, _ = matcher.encode_sentences(["a picture"])
+        score = float(matcher.score(images, texts)[0, 0])
         assert np.isfinite(score), f"{matcher.name} scores {score}"
 
     def _pictures(self, request: SearchRequest) -> Mask:
@@ -261,7 +261,7 @@ class SearchEngine:
     def _explained_pictures(
         self,
         hits: Sequence[RankedPicture],
-        words: Words,
+        texts: EncodedTexts,
         query: Query[TextSearchRequest],
         accelerate: Accelerate,
         watch: Stopwatch,
@@ -270,12 +270,12 @@ class SearchEngine:
         slots = [hit.slot for hit in hits if hit.slot is not None]
         pictures = [self._regions.regions(slot) for slot in slots]
         tokens = query.matcher.words(query.request.query)
-        explain = watch.timed("rerank", explain_pictures, query.matcher, query.snapshot, slots, words, tokens, pictures)
+        explain = watch.timed("rerank", explain_pictures, query.matcher, query.snapshot, slots, texts, tokens, pictures)
         return [replace(hit, explanation=why) for hit, why in zip(hits, accelerate(explain), strict=True)]
 
 
-def encoded_sentence(matcher: Matcher, sentence: str) -> tuple[Words, Tensor]:
-    """Words and [1, E] embedding of a query; InvalidRequest where it holds no word."""
+def encoded_sentence(matcher: Matcher, sentence: str) -> tuple[EncodedTexts, Tensor]:
+    """The encoded sentence and [1, E] embedding of a query; InvalidRequest where it holds no word."""
     try:
         return matcher.encode_sentences([sentence])
     except ValueError as fault:

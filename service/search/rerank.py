@@ -8,8 +8,8 @@ import torch
 
 from index.records import Caption
 from index.view import Snapshot
-from models.batches import Rows, Words, tiles
-from models.matching.matcher import Matcher
+from models.batches import Words, tiles
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from service.search.explain import explain_pair
 from service.search.results import PairExplanation
 from service.storage.region_records import PictureRegions
@@ -22,7 +22,7 @@ CHUNK = 64  # candidates at a time: what is computed for them stays in the proce
 
 def read_pictures(
     matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, chunk: int = CHUNK
-) -> Iterator[tuple[slice, Rows]]:
+) -> Iterator[tuple[slice, EncodedImages]]:
     """Encoded pictures of `rows`, a chunk at a time; a chunk is overwritten by the next."""
     buffers = None
     for part in tiles(len(rows), chunk):
@@ -33,7 +33,7 @@ def read_pictures(
 
 def read_captions(
     matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, chunk: int = CHUNK
-) -> Iterator[tuple[slice, Words]]:
+) -> Iterator[tuple[slice, EncodedTexts]]:
     """Encoded captions of `rows`, a chunk at a time, padded to the longest of the chunk."""
     for part in tiles(len(rows), chunk):
         stored = snapshot.read_captions(rows[part])
@@ -43,23 +43,26 @@ def read_captions(
         for padded, words in zip(vectors, stored, strict=True):
             padded[: len(words)] = words
         mask = torch.arange(width) < lengths[:, None]
-        yield part, Words(torch.from_numpy(vectors), mask).to(matcher.device)
+        yield part, matcher.texts_from(Words(torch.from_numpy(vectors), mask).to(matcher.device))
 
 
-def score_pictures(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, words: Words, chunk: int = CHUNK) -> Scores:
+def score_pictures(
+    matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: EncodedTexts, chunk: int = CHUNK
+) -> Scores:
     """[len(rows)] score of each picture with the one sentence."""
     scores = np.empty(len(rows), dtype=np.float32)
-    words = matcher.prepared(words)
     for part, images in read_pictures(matcher, snapshot, rows, chunk):
-        scores[part] = matcher.score(images, words)[0].float().cpu().numpy()
+        scores[part] = matcher.score(images, texts)[0].float().cpu().numpy()
     return scores
 
 
-def score_captions(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, images: Rows, chunk: int = CHUNK) -> Scores:
+def score_captions(
+    matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, images: EncodedImages, chunk: int = CHUNK
+) -> Scores:
     """[len(rows)] score of each caption with the one picture."""
     scores = np.empty(len(rows), dtype=np.float32)
-    for part, words in read_captions(matcher, snapshot, rows, chunk):
-        scores[part] = matcher.score(images, words)[:, 0].float().cpu().numpy()
+    for part, texts in read_captions(matcher, snapshot, rows, chunk):
+        scores[part] = matcher.score(images, texts)[:, 0].float().cpu().numpy()
     return scores
 
 
@@ -67,26 +70,26 @@ def explain_pictures(
     matcher: Matcher,
     snapshot: Snapshot,
     rows: RowNumbers,
-    words: Words,
+    texts: EncodedTexts,
     tokens: Sequence[str],
     pictures: Sequence[PictureRegions],
 ) -> list[PairExplanation]:
     """Why each picture of `rows` scored what it did; `pictures` are their regions in the same order."""
     explanations = []
     for part, images in read_pictures(matcher, snapshot, rows):
-        batch = matcher.explain(images, words)
+        batch = matcher.explain(images, texts)
         explanations += [explain_pair(batch, 0, k, tokens, picture) for k, picture in enumerate(pictures[part])]
     return explanations
 
 
 def explain_captions(
-    matcher: Matcher, snapshot: Snapshot, captions: Sequence[Caption], images: Rows, picture: PictureRegions
+    matcher: Matcher, snapshot: Snapshot, captions: Sequence[Caption], images: EncodedImages, picture: PictureRegions
 ) -> list[PairExplanation]:
     """Why each caption scored what it did with the one picture."""
     explanations: list[PairExplanation] = []
     rows = [caption.slot for caption in captions if caption.slot is not None]
-    for part, words in read_captions(matcher, snapshot, rows):
-        batch = matcher.explain(images, words)
+    for part, texts in read_captions(matcher, snapshot, rows):
+        batch = matcher.explain(images, texts)
         for q, caption in enumerate(captions[part]):
             explanations.append(explain_pair(batch, q, 0, matcher.words(caption.text), picture))
     return explanations

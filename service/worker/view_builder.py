@@ -74,9 +74,9 @@ class ViewBuilder:
 
     def _encoded(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
         try:
-            return self._matcher.encode_sentences(sentences)
+            return self._matcher.encode_words(sentences)
         except ValueError:
-            return self._matcher.encode_sentences([self._readable(sentence) for sentence in sentences])
+            return self._matcher.encode_words([self._readable(sentence) for sentence in sentences])
 
     def _readable(self, sentence: str) -> str:
         try:

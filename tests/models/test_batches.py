@@ -26,7 +26,7 @@ def test_slices_and_joins_are_inverse() -> None:
     assert torch.equal(again.mask, whole.mask)
 
 
-def test_a_dtype_moves_the_floats_alone() -> None:
+def test_a_dtype_changes_floating_tensors_alone() -> None:
     half = regions(2).to(dtype=torch.float16)
     assert half.vectors.dtype == torch.float16
     assert half.mask.dtype == torch.bool

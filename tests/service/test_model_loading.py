@@ -54,7 +54,7 @@ def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(fold
     models = load_models(["scan-t2i-avg", "i2t=other/best", "scan-t2i-avg+i2t"], "cpu")
     assert list(models) == ["scan-t2i-avg", "i2t", "scan-t2i-avg+i2t"]
     assert models["i2t"].name == "scan-i2t-avg"
-    assert models["scan-t2i-avg+i2t"].reranker.members[0] is models["scan-t2i-avg"].reranker
+    assert models["scan-t2i-avg+i2t"].members[0] is models["scan-t2i-avg"]
     assert len({matcher.digest for matcher in models.values()}) == 3
 
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Tokens, Words
 from models.extractors.base import PICTURE, Detections, Extractor
-from models.matching.matcher import Matcher
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from models.rerankers.base import Explanation
+from models.text.vocabulary import Vocabulary
 
 COLOURS = {
     "red": (1, 0, 0),
@@ -82,11 +83,9 @@ def _unit_colours(rgb: Tensor) -> Tensor:
 
 
 class FakeMatcher(Matcher):
-    """A Matcher over eight colour words; a word's share of the score is its cosine with the nearest region.
+    """A Matcher over eight colour words; a word's share of the score is its cosine with the nearest region."""
 
-    It is a subclass so that mypy compares the two; nothing of Matcher's own is initialised or used.
-    """
-
+    feature_dim = D
     embed_dim = E
     word_dim = E
     device = torch.device("cpu")
@@ -94,16 +93,15 @@ class FakeMatcher(Matcher):
     def __init__(
         self, name: str = "fake", digest: str = "fake-matcher", extractor_digest: str = "fake-extractor"
     ) -> None:
-        nn.Module.__init__(self)
-        self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
-        self.calibration = None
+        super().__init__(name, Vocabulary(VOCABULARY), extractor_digest, digest, None)
 
-    def encode_regions(self, regions: Regions) -> tuple[FakeImages, Tensor]:
+    def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Tensor]:
         vectors = _unit_colours(regions.vectors.float()[..., 12:15]) * regions.mask.unsqueeze(-1)
-        return FakeImages(vectors, regions.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
+        return EncodedImages(FakeImages(vectors, regions.mask)), nn.functional.normalize(vectors.sum(1), dim=-1)
 
-    def prepared(self, words: Words) -> Words:
-        return words
+    def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
+        tensors = {name: torch.from_numpy(array) for name, array in records.items()}
+        return EncodedImages(FakeImages(**tensors)).to(dtype=torch.float32)
 
     def tokenize(self, sentences: Sequence[str]) -> Tokens:
         rows = [[VOCABULARY.index(w) if w in VOCABULARY else 3 for w in self.words(s)] for s in sentences]
@@ -121,29 +119,28 @@ class FakeMatcher(Matcher):
     def unknown_words(self, sentence: str) -> list[str]:
         return list(dict.fromkeys(word for word in self.words(sentence) if word not in VOCABULARY))
 
-    def encode_sentences(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
-        tokens = self.tokenize(sentences)
+    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Tensor]:
         colours = _unit_colours(torch.tensor(list(COLOURS.values()), dtype=torch.float32))
         table = torch.cat([torch.zeros(len(SPECIALS), E), colours])
         vectors = table[tokens.ids]
         return Words(vectors, tokens.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
 
-    def score(self, images: Rows, words: Words) -> Tensor:
-        contributions = self.explain(images, words).contributions
+    def texts_from(self, words: Words) -> EncodedTexts:
+        return EncodedTexts(words.vectors, words.mask, torch.zeros(len(words)))
+
+    def score(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
+        contributions = self.explain(images, texts).contributions
         assert contributions is not None
         return contributions.sum(-1)
 
-    def explain(self, images: Rows, words: Words) -> Explanation:
-        assert isinstance(images, FakeImages)
-        cosines = torch.einsum("qwd,krd->qkwr", words.vectors, images.vectors.float())
-        cosines = cosines.masked_fill(~images.mask[None, :, None, :], -torch.inf)
+    def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
+        return self.score(images, texts)
+
+    def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
+        rows = images.rows
+        assert isinstance(rows, FakeImages)
+        cosines = torch.einsum("qwd,krd->qkwr", texts.vectors, rows.vectors.float())
+        cosines = cosines.masked_fill(~rows.mask[None, :, None, :], -torch.inf)
         attention = (10 * cosines).softmax(-1)
-        best = cosines.amax(-1).masked_fill(~words.mask[:, None], 0)
-        return Explanation("words attend regions", attention, best / words.mask.sum(1)[:, None, None])
-
-    def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
-        return {"vectors": (num_regions, E), "mask": (num_regions,)}
-
-    def images_from(self, arrays: Mapping[str, np.ndarray]) -> FakeImages:
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return FakeImages(**tensors).to(dtype=torch.float32)
+        best = cosines.amax(-1).masked_fill(~texts.mask[:, None], 0)
+        return Explanation("words attend regions", attention, best / texts.mask.sum(1)[:, None, None])

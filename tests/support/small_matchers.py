@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from models.matching.checkpoint import new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.support.fakes import COLOURS, D
@@ -14,12 +14,12 @@ from tests.support.fakes import COLOURS, D
 
 def small_matcher(
     name: str, seed: int = 1, *, feature_dim: int = D, extractor: str = "fake-extractor", words: tuple[str, ...] = ()
-) -> Matcher:
+) -> SingleMatcher:
     """A matcher that knows `words`, or the colours."""
     torch.manual_seed(seed)
     vocabulary = Vocabulary((*SPECIALS, *(words or COLOURS)))
     encoders = EncoderConfig(num_words=len(vocabulary.words), feature_dim=feature_dim, word_dim=6, width=8)
-    return new_matcher(name, encoders, PooledConfig(width=8, embed_dim=4), vocabulary, extractor).eval()
+    return new_matcher(name, encoders, StageOneConfig(width=8, embed_dim=4), vocabulary, extractor).eval()
 
 
 def small_weights(

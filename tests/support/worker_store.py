@@ -113,7 +113,7 @@ class Store:
                 Regions(torch.from_numpy(record["features"]).float()[None], alone.mask)
             )
             kept = snapshot.read_images([slot])
-            np.testing.assert_array_equal(kept["vectors"][0], encoded_alone.vectors[0].half().numpy())
+            np.testing.assert_array_equal(kept["vectors"][0], encoded_alone.tensors()["vectors"][0].half().numpy())
             np.testing.assert_allclose(snapshot.embedding_of(slot), embedding[0].numpy(), atol=1e-6)
         self._check_captions(snapshot, matcher)
         slab.close()

@@ -23,7 +23,7 @@ from models.extractors.backbones.base import Backbone, fold_batch_norm, read_lay
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import digest_of_extractor
 from models.extractors.resize import stack_resized
-from models.matching.matcher import Matcher
+from models.matching.matcher import SingleMatcher
 from models.training.backbone.recipe import BackboneRecipe, PhotographBatch, iter_photograph_batches, steps_per_epoch
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
@@ -81,7 +81,7 @@ class BackboneTraining:
         self.backbone = Backbone(self.architecture, layers.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
         self.matching = replace(RECIPES[recipe.matching], batch=recipe.batch)
         captioned = self._tile_features(train[:1])
-        self.matcher: Matcher = untrained_matcher(
+        self.matcher: SingleMatcher = untrained_matcher(
             self.matching, replace(captioned, captions=[line.captions for line in train])
         ).to(device)
         parameters = [*self.matcher.parameters(), *self.backbone.parameters()]

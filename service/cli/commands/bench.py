@@ -12,8 +12,8 @@ from service.cli.output import print_json, print_table, show_progress
 from service.errors import UserError
 
 if TYPE_CHECKING:
-    from models.bench.encoding import Sizes
-    from models.bench.timing import Best
+    from models.bench.inputs import Sizes
+    from models.bench.timing import MachineRates
 
 FULL_DIGITS = 1000  # from which on a number is printed without decimals
 
@@ -53,21 +53,21 @@ def bench(
     _check_models(model or [])
     import torch  # noqa: PLC0415 - seconds, which a refused argument should not take
 
-    from models.bench.encoding import Sizes  # noqa: PLC0415
-    from models.bench.timing import best_rates, hardware  # noqa: PLC0415
+    from models.bench.inputs import Sizes  # noqa: PLC0415
+    from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
 
     if threads is not None:
         torch.set_num_threads(threads)
     sizes = Sizes(regions=regions, words=words, width=width)
     with show_progress() as progress:
         with progress.activity("measuring the machine"):
-            best = best_rates()
-        rows, total = _rows(what, model, candidates, captions, sizes, rounds, best)
+            rates = measure_rates()
+        rows, total = _rows(what, model, candidates, captions, sizes, rounds, rates)
         task, measured = progress.add_task("measuring", total), []
         for row in rows:
             measured.append(row)
             task.advance()
-    report = {"hardware": hardware() | best.rates(), "rows": measured}
+    report = {"hardware": hardware() | rates.as_dict(), "rows": measured}
     if as_json:
         print_json(report)
     else:
@@ -88,26 +88,24 @@ def _rows(
     captions: int,
     sizes: "Sizes",
     rounds: int,
-    best: "Best",
+    rates: "MachineRates",
 ) -> tuple[Iterator[dict[str, Any]], int]:
     """The rows of the report, each measured when it is asked for, and how many there will be."""
-    from models.bench.evaluation import MODELS as EVALUATED  # noqa: PLC0415
-    from models.bench.evaluation import evaluation  # noqa: PLC0415
-    from models.bench.rerank import rerank  # noqa: PLC0415
-    from models.bench.training import MODELS as TRAINED  # noqa: PLC0415
-    from models.bench.training import training  # noqa: PLC0415
+    from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows  # noqa: PLC0415
+    from models.bench.rerank import rerank_rows  # noqa: PLC0415
+    from models.bench.training import TRAINED_MODELS, training_rows  # noqa: PLC0415
     from models.rerankers.registry import RERANKERS  # noqa: PLC0415
 
     match what:
         case Benchmark.RERANK:
             names, counts = model or list(RERANKERS), candidates or [100, 1000]
-            rows = rerank(names, counts, sizes, rounds, best)
+            rows = rerank_rows(names, counts, sizes, rounds, rates)
         case Benchmark.TRAIN:
-            names, counts = model or list(TRAINED), candidates or [128]
-            rows = training(names, counts, sizes, rounds, best)
+            names, counts = model or list(TRAINED_MODELS), candidates or [128]
+            rows = training_rows(names, counts, sizes, rounds, rates)
         case Benchmark.EVALUATE:
-            names, counts = model or list(EVALUATED), candidates or [1000]
-            rows = evaluation(names, counts, captions, sizes, best)
+            names, counts = model or list(EVALUATED_MODELS), candidates or [1000]
+            rows = evaluation_rows(names, counts, captions, sizes, rates)
     return rows, len(names) * len(counts)
 
 

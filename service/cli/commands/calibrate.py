@@ -12,7 +12,7 @@ from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
 
 if TYPE_CHECKING:
-    from models.evaluation.fit_calibration import Plan
+    from models.evaluation.fit_calibration import CalibrationPlan
 
 
 def calibrate(
@@ -39,10 +39,10 @@ def calibrate(
     source.check(Selection(split))
     if share > 0:
         source.check(Selection(bank_split))
-    from models.evaluation.fit_calibration import Plan  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
     from service.api.services import device_of  # noqa: PLC0415
 
-    plan = Plan(share=share, by=by, best=best, bank=bank, held_out=held_out, seed=seed)
+    plan = CalibrationPlan(share=share, similarity=by, neighbours=best, bank_size=bank, held_out=held_out, seed=seed)
     report = _calibrate(folder, source, split, bank_split, plan, device_of(device))
     if as_json:
         print_json(report)
@@ -52,23 +52,23 @@ def calibrate(
 
 
 def _calibrate(
-    folder: Path, source: CaptionedSource, split: str | None, bank_split: str, plan: "Plan", device: str
+    folder: Path, source: CaptionedSource, split: str | None, bank_split: str, plan: "CalibrationPlan", device: str
 ) -> dict[str, Any]:
     """Fit the calibration and save it; the report."""
     from models.evaluation.fit_calibration import calibrate as fit_calibration  # noqa: PLC0415
-    from models.matching.checkpoint import load_plain, save_calibration  # noqa: PLC0415
+    from models.matching.checkpoint import load_uncalibrated, save_calibration  # noqa: PLC0415
 
     with show_progress() as progress:
         with progress.activity("loading the model"), user_input(folder):
-            matcher = load_plain(folder, device)
+            matcher = load_uncalibrated(folder, device)
         data = source.load(Selection(split))
         check_fits(matcher, data, folder)
         with user_input():
-            plan.halves(len(data))  # which refuses too few pictures
+            plan.split(len(data))  # which refuses too few pictures
         sentences = _sentences(source, bank_split) if plan.share > 0 else []
-        if plan.share > 0 and len(sentences) < plan.bank:
-            raise UserError(f"the bank is to have {plan.bank} typical sentences, and there are {len(sentences)}")
-        if plan.share > 0 and plan.by == "scores" and not matcher.reranker.projects:
+        if plan.share > 0 and len(sentences) < plan.bank_size:
+            raise UserError(f"the bank is to have {plan.bank_size} typical sentences, and there are {len(sentences)}")
+        if plan.share > 0 and plan.similarity == "scores" and not matcher.reranker.projects:
             raise UserError(f"{folder} does not encode regions as it encodes words: find hubs with --by embeddings")
         with progress.activity("calibrating"):
             calibration, hubs_bank, report = fit_calibration(matcher, data, sentences, plan, progress=progress.report)

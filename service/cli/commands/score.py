@@ -56,7 +56,7 @@ def _check_features(weights: Path, features: Path, arrays: "np.ndarray", progres
     from models.matching.checkpoint import load_matcher  # noqa: PLC0415
 
     with user_input(weights):
-        feature_dim = load_matcher(weights).encoders.feature_dim
+        feature_dim = load_matcher(weights).feature_dim
     if arrays.shape[2] != feature_dim:
         expected = f"(pictures, regions, {feature_dim})"
         raise UserError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")

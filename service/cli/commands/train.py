@@ -164,7 +164,7 @@ def _train_matcher(
     recipe = _check_recipe(name, changes, start, word_vectors)
     source.check(selections[0])
     source.check(selections[1], all_captioned=True)
-    from models.matching.checkpoint import load_plain  # noqa: PLC0415 - PyTorch comes with it
+    from models.matching.checkpoint import load_uncalibrated  # noqa: PLC0415 - PyTorch comes with it
     from models.training.trainer import Training  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
@@ -172,7 +172,7 @@ def _train_matcher(
     if train.feature_dim != dev.feature_dim:
         raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
     with user_input():
-        initial = load_plain(start) if start else None
+        initial = load_uncalibrated(start) if start else None
         training = Training(recipe, train, dev, out, device_of(device), initial, word_vectors)
     if word_vectors is not None:
         vocabulary = training.matcher.vocabulary

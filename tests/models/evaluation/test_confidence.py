@@ -3,51 +3,54 @@
 import numpy as np
 import pytest
 
-from models.evaluation.confidence import RESAMPLES, drawings, intervals
+from models.evaluation.confidence import NUM_RESAMPLES, bootstrap_intervals, resample_counts
 from models.evaluation.metrics import Recalls
 
 
-def asked(pictures: int, captions: int = 5) -> np.ndarray:
+def picture_of_captions(pictures: int, captions: int = 5) -> np.ndarray:
+    """The picture that each caption is about."""
     return np.arange(pictures).repeat(captions)
 
 
-def test_ends_are_percentiles_of_recalls_over_pictures_drawn_anew() -> None:
+def test_intervals_are_percentiles_of_recalls_over_resampled_pictures() -> None:
     random = np.random.default_rng(1)
     picture_of = np.sort(random.integers(0, 20, 70))  # some picture has no caption, others many
     ranks = {"text_to_image": random.geometric(0.2, 70) - 1, "image_to_text": random.geometric(0.1, 20) - 1}
-    told = intervals(ranks, {"text_to_image": picture_of, "image_to_text": np.arange(20)})
+    intervals = bootstrap_intervals(ranks, {"text_to_image": picture_of, "image_to_text": np.arange(20)})
     with_captions = np.unique(picture_of)
     recalls = []
-    for times in drawings(len(with_captions)):
-        drawn = np.repeat(with_captions, times.astype(int))
-        recalls.append(Recalls.of(np.concatenate([ranks["text_to_image"][picture_of == one] for one in drawn])).r5)
-    assert told["text_to_image"]["r5"] == pytest.approx(np.percentile(recalls, [2.5, 97.5]))
-    for way, each in ranks.items():
+    for counts in resample_counts(len(with_captions)):
+        resample = np.repeat(with_captions, counts.astype(int))
+        recalls.append(Recalls.of(np.concatenate([ranks["text_to_image"][picture_of == one] for one in resample])).r5)
+    assert intervals["text_to_image"]["r5"] == pytest.approx(np.percentile(recalls, [2.5, 97.5]))
+    for direction, each in ranks.items():
         found = Recalls.of(each)
-        for name, (low, high) in told[way].items():
+        for name, (low, high) in intervals[direction].items():
             assert low <= getattr(found, name) <= high
 
 
-def test_every_resample_has_as_many_pictures_and_all_reports_the_same() -> None:
-    assert drawings(30).shape == (RESAMPLES, 30)
-    assert (drawings(30).sum(1) == 30).all()
-    ranks, of = {"text_to_image": np.arange(50) % 12}, {"text_to_image": asked(10)}
-    assert intervals(ranks, of) == intervals(ranks, of)
+def test_every_resample_has_as_many_pictures_and_all_reports_have_the_same_resamples() -> None:
+    assert resample_counts(30).shape == (NUM_RESAMPLES, 30)
+    assert (resample_counts(30).sum(1) == 30).all()
+    ranks, of = {"text_to_image": np.arange(50) % 12}, {"text_to_image": picture_of_captions(10)}
+    assert bootstrap_intervals(ranks, of) == bootstrap_intervals(ranks, of)
 
 
-def test_captions_that_stand_or_fall_together_tell_less() -> None:
+def test_captions_that_succeed_or_fail_together_give_wider_intervals() -> None:
     random = np.random.default_rng(2)
     together = np.where(random.random(200) < 0.5, 0, 99).repeat(5)
     apart = np.where(random.random(1000) < 0.5, 0, 99)
     widths = []
     for ranks in (together, apart):
-        low, high = intervals({"text_to_image": ranks}, {"text_to_image": asked(200)})["text_to_image"]["r1"]
+        low, high = bootstrap_intervals({"text_to_image": ranks}, {"text_to_image": picture_of_captions(200)})[
+            "text_to_image"
+        ]["r1"]
         widths.append(high - low)
     assert widths[0] > 1.8 * widths[1]  # the square root of five times as wide
 
 
 def test_the_sum_has_an_interval_where_there_are_both_directions() -> None:
     both = {"text_to_image": np.zeros(50, int), "image_to_text": np.full(10, 7)}
-    of = {"text_to_image": asked(10), "image_to_text": np.arange(10)}
-    assert intervals(both, of)["rsum"] == [400, 400]
-    assert "rsum" not in intervals({"text_to_image": both["text_to_image"]}, of)
+    of = {"text_to_image": picture_of_captions(10), "image_to_text": np.arange(10)}
+    assert bootstrap_intervals(both, of)["rsum"] == [400, 400]
+    assert "rsum" not in bootstrap_intervals({"text_to_image": both["text_to_image"]}, of)

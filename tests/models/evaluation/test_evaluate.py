@@ -7,23 +7,30 @@ import pytest
 import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.evaluate import all_pairs, evaluate, evaluate_gallery, folded, recalls, shortlisting
-from models.evaluation.metrics import Recalls, Shortlists, shortlisted
+from models.evaluation.evaluate import (
+    evaluate,
+    evaluate_gallery,
+    recalls_of_folds,
+    recalls_with_intervals,
+    score_all_pairs,
+    shortlist_recalls,
+)
+from models.evaluation.metrics import Recalls, Shortlists, mask_outside_shortlist
 from models.matching.checkpoint import new_matcher
-from models.matching.ensemble import combined
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.ensemble import build_ensemble
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 WORDS = ("a", "dog", "runs", "on", "grass", "red", "blue", "sky")
 
 
-def matcher(name: str = "scan-t2i-avg", seed: int = 3) -> Matcher:
+def small_matcher(name: str = "scan-t2i-avg", seed: int = 3) -> SingleMatcher:
     torch.manual_seed(seed)
     encoders = EncoderConfig(num_words=12, feature_dim=6, word_dim=5, width=8)
     vocabulary = Vocabulary((*SPECIALS, *WORDS))
-    return new_matcher(name, encoders, PooledConfig(width=8, embed_dim=4), vocabulary, "x").eval()
+    return new_matcher(name, encoders, StageOneConfig(width=8, embed_dim=4), vocabulary, "x").eval()
 
 
 def pictures(num: int) -> CaptionedFeatures:
@@ -35,7 +42,7 @@ def pictures(num: int) -> CaptionedFeatures:
 
 def test_a_shortlist_keeps_the_best_of_stage_one_alone() -> None:
     scores, stage_one = torch.arange(8.0).view(2, 4), torch.tensor([[4.0, 3, 2, 1], [1, 2, 3, 4]])
-    kept = shortlisted(scores, stage_one, 2)
+    kept = mask_outside_shortlist(scores, stage_one, 2)
     assert kept.tolist() == [[0, 1, -np.inf, -np.inf], [-np.inf, -np.inf, 6, 7]]
 
 
@@ -44,8 +51,8 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     scores = torch.randn(20, 10, generator=generator)
     stage_one = scores + torch.randn(20, 10, generator=generator)
     image_of = torch.arange(10).repeat_interleave(2)
-    found = recalls(scores, image_of, Shortlists(stage_one, 3))
-    kept = shortlisting(scores, stage_one, image_of, [3])
+    found = recalls_with_intervals(scores, image_of, Shortlists(stage_one, 3))
+    kept = shortlist_recalls(scores, stage_one, image_of, [3])
     positions, within, of_best = [], 0, []
     for q in range(20):
         shortlist = sorted(range(10), key=lambda k: -stage_one[q, k].item())[:3]
@@ -63,7 +70,7 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
 
 
 def test_a_shortlist_of_everything_changes_nothing() -> None:
-    report = evaluate(matcher(), pictures(12), shortlists=(5, 12, 50))
+    report = evaluate(small_matcher(), pictures(12), shortlists=(5, 12, 50))
     assert list(report["two_stage"]) == ["5", "12"]
     assert report["shortlist_recall"]["12"]["text_to_image"] == 100
     assert report["top10_kept"]["12"]["text_to_image"] == 100 > report["top10_kept"]["5"]["text_to_image"]
@@ -75,47 +82,49 @@ def test_a_shortlist_of_everything_changes_nothing() -> None:
 
 @torch.no_grad()
 def test_every_caption_is_scored_with_every_picture() -> None:
-    model, data = matcher(), pictures(7)
-    scores, stage_one = all_pairs(model, data, batch=3)
-    images, image_embeddings = model.encode_regions(data.regions(slice(None)))
-    words, embeddings = model.encode_sentences(data.sentences()[0])
-    torch.testing.assert_close(scores, model.score(images, words))
+    matcher, data = small_matcher(), pictures(7)
+    scores, stage_one = score_all_pairs(matcher, data, batch=3)
+    images, image_embeddings = matcher.encode_regions(data.regions(slice(None)))
+    texts, embeddings = matcher.encode_sentences(data.sentences()[0])
+    torch.testing.assert_close(scores, matcher.score(images, texts))
     torch.testing.assert_close(stage_one, embeddings @ image_embeddings.T)
 
 
-def test_how_many_pictures_are_held_does_not_show() -> None:
-    model, data = matcher(), pictures(7)
-    whole, parts = all_pairs(model, data), all_pairs(model, data, batch=2, held=3)
+def test_the_number_of_pictures_held_at_once_changes_no_score() -> None:
+    matcher, data = small_matcher(), pictures(7)
+    whole, parts = score_all_pairs(matcher, data), score_all_pairs(matcher, data, batch=2, held=3)
     for one, other in zip(whole, parts, strict=True):
         torch.testing.assert_close(one, other)
 
 
-def test_pictures_without_captions_stand_in_a_gallery() -> None:
-    model, data = matcher(), pictures(12)
-    asked = replace(data, captions=[*data.captions[:4], *([()] * 8)])
-    report = evaluate_gallery(model, asked, shortlists=(5, 12))
-    scores, stage_one = all_pairs(model, data)
+def test_pictures_without_captions_are_searched_too() -> None:
+    matcher, data = small_matcher(), pictures(12)
+    some_captioned = replace(data, captions=[*data.captions[:4], *([()] * 8)])
+    report = evaluate_gallery(matcher, some_captioned, shortlists=(5, 12))
+    scores, stage_one = score_all_pairs(matcher, data)
     image_of = torch.arange(4).repeat_interleave(2)
     assert (report["images"], report["captions"]) == (12, 8)
-    assert report["exhaustive"] == recalls(scores[:8], image_of, ways=("text_to_image",))
+    assert report["exhaustive"] == recalls_with_intervals(scores[:8], image_of, directions=("text_to_image",))
     assert list(report["two_stage"]["5"]) == ["text_to_image", "interval"]
-    kept = shortlisting(scores[:8], stage_one[:8], image_of, (5, 12), ("text_to_image",))
+    kept = shortlist_recalls(scores[:8], stage_one[:8], image_of, (5, 12), ("text_to_image",))
     assert {name: report[name] for name in kept} == kept
-    assert evaluate_gallery(model, asked.first_captions(3), shortlists=())["captions"] == 3
+    assert evaluate_gallery(matcher, some_captioned.first_captions(3), shortlists=())["captions"] == 3
 
 
 def test_an_ensemble_scores_the_mean_of_its_members() -> None:
-    members, data = [matcher(seed=1), matcher("scan-i2t-avg", seed=2)], pictures(7)
-    scores, _ = all_pairs(combined(members), data)
-    torch.testing.assert_close(scores, torch.stack([all_pairs(member, data)[0] for member in members]).mean(0))
+    members, data = [small_matcher(seed=1), small_matcher("scan-i2t-avg", seed=2)], pictures(7)
+    scores, _ = score_all_pairs(build_ensemble(members), data)
+    torch.testing.assert_close(scores, torch.stack([score_all_pairs(member, data)[0] for member in members]).mean(0))
 
 
 def test_folds_are_evaluated_apart_and_averaged() -> None:
     scores = torch.randn(30, 15, generator=torch.Generator().manual_seed(1))
     image_of = torch.arange(15).repeat_interleave(2)
-    found = folded(scores, image_of)
+    found = recalls_of_folds(scores, image_of)
     alone = [
-        recalls(scores[6 * fold : 6 * fold + 6, 3 * fold : 3 * fold + 3], torch.arange(3).repeat_interleave(2))
+        recalls_with_intervals(
+            scores[6 * fold : 6 * fold + 6, 3 * fold : 3 * fold + 3], torch.arange(3).repeat_interleave(2)
+        )
         for fold in range(5)
     ]
     assert found["rsum"] == pytest.approx(sum(report["rsum"] for report in alone) / 5)
@@ -126,17 +135,17 @@ def test_folds_are_evaluated_apart_and_averaged() -> None:
 
 
 def test_five_folds_are_reported_beside_the_whole() -> None:
-    report = evaluate(matcher(), pictures(10), shortlists=(5,), fold5=True)
+    report = evaluate(small_matcher(), pictures(10), shortlists=(5,), fold5=True)
     assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
-    assert "fold5" not in evaluate(matcher(), pictures(10), shortlists=(5,))
+    assert "fold5" not in evaluate(small_matcher(), pictures(10), shortlists=(5,))
     with pytest.raises(ValueError, match="12 pictures do not make 5 equal folds"):
-        evaluate(matcher(), pictures(12), shortlists=(5,), fold5=True)
+        evaluate(small_matcher(), pictures(12), shortlists=(5,), fold5=True)
 
 
-def test_what_cannot_be_evaluated_is_refused() -> None:
+def test_features_of_another_width_and_pictures_without_captions_are_refused() -> None:
     wide = np.ones((2, 3, 7), np.float16)
     with pytest.raises(ValueError, match="reads features of 6 numbers, these have 7"):
-        evaluate(matcher(), CaptionedFeatures.from_arrays(wide, np.ones((2, 3), bool), [["a dog"]] * 2, "x"))
-    silent = replace(pictures(2), captions=[["a dog"], []])
+        evaluate(small_matcher(), CaptionedFeatures.from_arrays(wide, np.ones((2, 3), bool), [["a dog"]] * 2, "x"))
+    without_caption = replace(pictures(2), captions=[["a dog"], []])
     with pytest.raises(ValueError, match="needs a caption"):
-        evaluate(matcher(), silent)
+        evaluate(small_matcher(), without_caption)

@@ -1,4 +1,4 @@
-"""A calibration is found from captioned pictures, judged by others, kept beside the weights and used from then on."""
+"""A calibration is fitted on captioned pictures, assessed on others, kept beside the weights and used from then on."""
 
 import json
 from pathlib import Path
@@ -10,26 +10,32 @@ from safetensors.torch import load_file
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
-from models.evaluation.evaluate import all_pairs, recalls
-from models.evaluation.fit_calibration import Pairs, Plan, answers, calibrate, galleries
-from models.matching.calibration import Calibration, Evidence
-from models.matching.checkpoint import BadCheckpoint, load_matcher, load_plain, save_calibration, save_matcher
-from models.matching.matcher import Matcher
+from models.evaluation.evaluate import recalls_with_intervals, score_all_pairs
+from models.evaluation.fit_calibration import (
+    CalibrationPlan,
+    ScoredPairs,
+    best_answers,
+    calibrate,
+    deal_galleries,
+)
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.checkpoint import BadCheckpoint, load_matcher, load_uncalibrated, save_calibration, save_matcher
+from models.matching.matcher import SingleMatcher
 from tests.support.cli_runner import Regard
 from tests.support.fakes import COLOURS
 from tests.support.small_matchers import small_matcher, small_weights
 
-PLAN = Plan(best=3, bank=8)
+PLAN = CalibrationPlan(neighbours=3, bank_size=8)
 
 
-def known_to(matcher: Matcher, count: int = 120, noise: float = 0.2) -> CaptionedFeatures:
+def captioned_features(matcher: SingleMatcher, count: int = 120, noise: float = 0.2) -> CaptionedFeatures:
     """Pictures whose regions look, to this untrained matcher, much like the words of their captions."""
     random = np.random.default_rng(5)
     captions = [[" ".join(random.choice(list(COLOURS), 4)) for _ in range(2)] for _ in range(count)]
     layer = matcher.reranker.region_encoder.fc
     words = torch.cat([matcher.encode_sentences(pair)[0].vectors.reshape(1, 12, 8) for pair in captions])
-    seen = words + noise * torch.randn(words.shape, generator=torch.Generator().manual_seed(1))
-    features = (seen - layer.bias.detach()) @ torch.linalg.pinv(layer.weight.detach()).T
+    vectors = words + noise * torch.randn(words.shape, generator=torch.Generator().manual_seed(1))
+    features = (vectors - layer.bias.detach()) @ torch.linalg.pinv(layer.weight.detach()).T
     return CaptionedFeatures.from_arrays(
         features.half().numpy(), np.ones((count, 12), bool), captions, "fake-extractor"
     )
@@ -37,41 +43,41 @@ def known_to(matcher: Matcher, count: int = 120, noise: float = 0.2) -> Captione
 
 def test_answers_are_the_best_of_each_question_in_a_gallery() -> None:
     image_of = torch.tensor([0, 0, 1, 2, 2, 2])
-    whole = Pairs(torch.randn(6, 3, generator=torch.Generator().manual_seed(3)), image_of)
+    whole = ScoredPairs(torch.randn(6, 3, generator=torch.Generator().manual_seed(3)), image_of)
     pairs = whole.among(torch.tensor([2, 0]))
     assert pairs.image_of.tolist() == [1, 1, 0, 0, 0]
-    found = answers(pairs, "text")
+    found = best_answers(pairs, "text")
     expected = [(float(whole.scores[q, k]), int(image_of[q]) == k) for q in (0, 1, 3, 4, 5) for k in (0, 2)]
-    assert sorted(zip(found.scores.tolist(), found.right.tolist(), strict=True)) == sorted(expected)
-    assert set(found.surprises) == {0.0}  # two pictures, one of them right
-    turned = answers(pairs, "image")
-    assert sorted(turned.scores) == pytest.approx(sorted(score for score, _ in expected))
-    assert turned.right.sum() == 5
+    assert sorted(zip(found.scores.tolist(), found.correct.tolist(), strict=True)) == sorted(expected)
+    assert set(found.prior_log_odds) == {0.0}  # two pictures, one of them right
+    of_pictures = best_answers(pairs, "image")
+    assert sorted(of_pictures.scores) == pytest.approx(sorted(score for score, _ in expected))
+    assert of_pictures.correct.sum() == 5
 
 
 def test_galleries_share_no_picture() -> None:
-    dealt = galleries(torch.arange(100, 205), 20, seed=1)
+    dealt = deal_galleries(torch.arange(100, 205), 20, seed=1)
     assert [len(gallery) for gallery in dealt] == [20] * 5
     assert len(set(torch.cat(dealt).tolist())) == 100
     assert min(torch.cat(dealt).tolist()) >= 100
 
 
 def test_halves_share_no_picture_and_too_few_are_refused() -> None:
-    own, others = Plan(held_out=0.4).halves(200)
+    own, others = CalibrationPlan(held_out=0.4).split(200)
     assert (len(own), len(others)) == (120, 80)
     assert sorted([*own.tolist(), *others.tolist()]) == list(range(200))
     with pytest.raises(ValueError, match="to judge by"):
-        Plan(held_out=0.1).halves(200)
+        CalibrationPlan(held_out=0.1).split(200)
 
 
-@pytest.mark.parametrize("plan", [PLAN, Plan(share=0.0)])
-def test_a_calibration_is_served_as_it_was_judged(plan: Plan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("plan", [PLAN, CalibrationPlan(share=0.0)])
+def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_path: Path) -> None:
     folder, made = tmp_path / "model", small_matcher("scan-t2i-avg")
     with torch.no_grad():
         made.reranker.sentence_encoder.embed.weight.mul_(40)  # words as different as after a training
     save_matcher(made, folder)
-    plain = load_plain(folder)
-    data = known_to(plain)
+    plain = load_uncalibrated(folder)
+    data = captioned_features(plain)
     sentences = [" ".join(pair) for pair in zip(COLOURS, [*COLOURS][::-1], strict=True)]
     calibration, bank, report = calibrate(plain, data, sentences, plan)
     json.dumps(report)
@@ -80,58 +86,60 @@ def test_a_calibration_is_served_as_it_was_judged(plan: Plan, tmp_path: Path) ->
     assert served.calibration == calibration
     assert plain.calibration is None
     assert digest == served.digest != plain.digest
-    _, others = plan.halves(len(data))
-    pairs = Pairs(all_pairs(served, data)[0], data.sentences()[1])
-    assert recalls(*pairs.among(others))["rsum"] == pytest.approx(report["rsum"]["held_out"]["as_served"])
-    shown = answers(pairs.among(others), "text")
-    predicted = calibration.text.probability(shown.scores, shown.leads, shown.surprises)
+    _, others = plan.split(len(data))
+    pairs = ScoredPairs(score_all_pairs(served, data)[0], data.sentences()[1])
+    assert recalls_with_intervals(*pairs.among(others))["rsum"] == pytest.approx(
+        report["rsum"]["held_out"]["as_served"]
+    )
+    answers = best_answers(pairs.among(others), "text")
+    predicted = calibration.text.probability(answers.scores, answers.margins, answers.prior_log_odds)
     judged = report["held_out"]["text"][str(len(others))]
     assert judged["answers"] == len(predicted)
     assert judged["error"] < 0.1
-    assert predicted[shown.right].mean() > 1.5 * predicted[~shown.right].mean()
+    assert predicted[answers.correct].mean() > 1.5 * predicted[~answers.correct].mean()
 
 
-def test_the_command_writes_what_it_found_and_says_how_good_it_is(regard: Regard, tmp_path: Path) -> None:
+def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Regard, tmp_path: Path) -> None:
     folder, data = tmp_path / "model", tmp_path / "data"
     data.mkdir()
     made = small_matcher("scan-t2i-avg", extractor=PUBLISHED_FEATURES)
     with torch.no_grad():
         made.reranker.sentence_encoder.embed.weight.mul_(40)
     save_matcher(made, folder)
-    pictures = known_to(load_plain(folder))
+    pictures = captioned_features(load_uncalibrated(folder))
     np.save(data / "dev_ims.npy", pictures.features)
     (data / "dev_caps.txt").write_text("".join(f"{captions[0]}\n" for captions in pictures.captions))
     fixed = ["calibrate", folder, "--precomp", data, "--device", "cpu"]
-    status, said, _ = regard(*fixed, "--bank-split", "dev", "--bank", 20, "--best", 3, "--json")
-    report = json.loads(said)
+    status, output, _ = regard(*fixed, "--bank-split", "dev", "--bank", 20, "--best", 3, "--json")
+    report = json.loads(output)
     assert (status, report["pictures"]) == (0, {"fitted": 60, "held_out": 60})
     served = load_matcher(folder)
     assert served.digest == report["digest"]
     assert served.calibration is not None
-    assert served.calibration.hubs is not None
+    assert served.calibration.hubness is not None
     assert load_file(folder / "hubs.safetensors")["bank"].shape == (20, served.word_dim)
-    status, said, _ = regard(*fixed, "--share", 0)
+    status, output, _ = regard(*fixed, "--share", 0)
     assert status == 0
-    assert "fitted on 60 pictures, judged by 60 others" in said
-    assert said.count("calibration error") == 2
+    assert "fitted on 60 pictures, judged by 60 others" in output
+    assert output.count("calibration error") == 2
     plain = load_matcher(folder).calibration
     assert plain is not None
-    assert plain.hubs is None
+    assert plain.hubness is None
     assert not (folder / "hubs.safetensors").exists()
-    status, _, told = regard(*fixed, "--bank-split", "dev", "--bank", 5000)
+    status, _, errors = regard(*fixed, "--bank-split", "dev", "--bank", 5000)
     assert status == 1
-    assert "there are 120" in told
+    assert "there are 120" in errors
     np.save(data / "dev_ims.npy", np.zeros((3, 2, 16)))
     (data / "dev_caps.txt").write_text("red\n" * 3)
     assert regard(*fixed, "--share", 0)[0] == 1
 
 
-def test_weights_saved_anew_have_no_calibration_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+def test_other_weights_lose_the_calibration_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     folder = small_weights(tmp_path, "scan-t2i-avg")
     before = load_matcher(folder).digest
-    line = Evidence(2.0, 1.0)
-    digests = {before, save_calibration(folder, Calibration(text=line, image=line))}
-    digests.add(save_calibration(folder, Calibration(text=line, image=Evidence(3.0, 1.0))))
+    model = LogOddsModel(2.0, 1.0)
+    digests = {before, save_calibration(folder, Calibration(text=model, image=model))}
+    digests.add(save_calibration(folder, Calibration(text=model, image=LogOddsModel(3.0, 1.0))))
     assert len(digests) == 3
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         ["calibration.json", "config.json", "digest", "model.safetensors", "vocabulary.json"]

@@ -13,8 +13,8 @@ from models.evaluation.metrics import (
     Recalls,
     Shortlists,
     image_to_text_ranks,
-    places_of_best,
     rsum,
+    stage_one_ranks_of_best,
     text_to_image_ranks,
 )
 
@@ -56,7 +56,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     image_of = torch.arange(7).repeat_interleave(3)
     for shortlists in (None, Shortlists(stage_one, 3)):
         whole = [judged(scores, image_of, shortlists) for judged in (text_to_image_ranks, image_to_text_ranks)]
-        monkeypatch.setattr(metrics, "BLOCK", 2)
+        monkeypatch.setattr(metrics, "QUESTIONS_AT_ONCE", 2)
         parts = [judged(scores, image_of, shortlists) for judged in (text_to_image_ranks, image_to_text_ranks)]
         monkeypatch.undo()
         for one, other in zip(whole, parts, strict=True):
@@ -72,8 +72,8 @@ def test_what_no_shortlist_holds_stands_last() -> None:
 
 def test_the_best_are_placed_by_stage_one_and_ties_count_against() -> None:
     scores = torch.tensor([[5.0, 4.0, 3.0, float("nan")]])
-    assert places_of_best(scores, torch.tensor([[1.0, 2.0, 9.0, 2.0]]), best=2).tolist() == [[3, 2]]
-    assert places_of_best(scores, torch.zeros(1, 4)).tolist() == [[3] * 4]
+    assert stage_one_ranks_of_best(scores, torch.tensor([[1.0, 2.0, 9.0, 2.0]]), best=2).tolist() == [[3, 2]]
+    assert stage_one_ranks_of_best(scores, torch.zeros(1, 4)).tolist() == [[3] * 4]
 
 
 def test_an_infinite_score_is_no_number_but_counts() -> None:

@@ -1,4 +1,4 @@
-"""All scores of a folder of weights: the exactness is tested with the authors' numbers in test_convert.py."""
+"""Score matrices of a folder of weights. Exactness is tested with the authors' numbers in test_convert.py."""
 
 from pathlib import Path
 
@@ -7,58 +7,60 @@ import pytest
 import torch
 
 from models.batches import Regions
-from models.evaluation import score_matrix as score
-from models.evaluation.score_matrix import encoded_sentences, score_all
+from models.evaluation import score_matrix
+from models.evaluation.score_matrix import encode_in_batches, score_all
 from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
 CAPTIONS = ["a dog runs on grass", "grass", "a dog", "dog on a dog on a dog", "runs", "a a a"]
 
 
-def weights(folder: Path, name: str = "caan") -> Matcher:
+def saved_matcher(folder: Path, name: str = "caan") -> SingleMatcher:
+    """A matcher with random weights, in `folder` too."""
     torch.manual_seed(3)
     encoders = EncoderConfig(num_words=9, feature_dim=6, word_dim=5, width=8)
     vocabulary = Vocabulary((*SPECIALS, "a", "dog", "runs", "on", "grass"))
-    save_matcher(new_matcher(name, encoders, PooledConfig(width=8, embed_dim=4), vocabulary, "x"), folder)
+    save_matcher(new_matcher(name, encoders, StageOneConfig(width=8, embed_dim=4), vocabulary, "x"), folder)
     return load_matcher(folder)
 
 
 @pytest.mark.parametrize("name", ["scan-t2i-lse", "caan", "camp", "sman"])
 @torch.no_grad()
 def test_every_pair_is_scored_once_where_it_belongs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score, "BATCH", 2)
-    matcher = weights(tmp_path / "w", name)
+    monkeypatch.setattr(score_matrix, "ENCODING_BATCH", 2)
+    matcher = saved_matcher(tmp_path / "w", name)
     features = np.random.default_rng(0).random((5, 3, 6), dtype=np.float32)
     np.save(tmp_path / "f.npy", features)
     (tmp_path / "c.txt").write_text("\n".join(CAPTIONS))
-    heard: list[int] = []
-    scores = score_all(tmp_path / "w", tmp_path / "f.npy", tmp_path / "c.txt", done=heard.append)
+    progress: list[int] = []
+    scores = score_all(tmp_path / "w", tmp_path / "f.npy", tmp_path / "c.txt", report_progress=progress.append)
     assert (scores.shape, scores.dtype) == ((5, 6), np.float64)
-    images = matcher.reranker.encode_images(Regions(torch.from_numpy(features), torch.ones(5, 3, dtype=torch.bool)))
-    words, _ = matcher.encode_sentences(CAPTIONS)
-    np.testing.assert_allclose(scores, matcher.score(images, words).T.numpy(), atol=1e-5)
-    assert heard == [2, 4, 5]
+    regions = Regions(torch.from_numpy(features), torch.ones(5, 3, dtype=torch.bool))
+    images = matcher.encode_projected(matcher.reranker.project(regions))
+    texts, _ = matcher.encode_sentences(CAPTIONS)
+    np.testing.assert_allclose(scores, matcher.score(images, texts).T.numpy(), atol=1e-5)
+    assert progress == [2, 4, 5]
 
 
 def test_sentences_come_short_ones_first_and_without_padding_beyond_their_batch(tmp_path: Path) -> None:
-    batches = list(encoded_sentences(weights(tmp_path), CAPTIONS, batch=2))
-    assert [words.mask.shape[1] for _, words, _ in batches] == [3, 5, 9]
+    batches = list(encode_in_batches(saved_matcher(tmp_path), CAPTIONS, batch=2))
+    assert [texts.mask.shape[1] for _, texts, _ in batches] == [3, 5, 9]
     assert sorted(place for chosen, _, _ in batches for place in chosen.tolist()) == list(range(6))
 
 
 def test_features_of_another_width_are_refused(tmp_path: Path) -> None:
-    weights(tmp_path)
+    saved_matcher(tmp_path)
     np.save(tmp_path / "f.npy", np.zeros((2, 3, 7), np.float32))
     (tmp_path / "c.txt").write_text("a dog\n")
     with pytest.raises(ValueError, match=r"shape \(2, 3, 7\).*\(pictures, regions, 6\)"):
         score_all(tmp_path, tmp_path / "f.npy", tmp_path / "c.txt")
 
 
-def test_what_cannot_be_scored_is_refused_by_name(tmp_path: Path) -> None:
-    weights(tmp_path / "w")
+def test_arrays_and_captions_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
+    saved_matcher(tmp_path / "w")
     features = np.ones((5, 3, 6), np.float32)
     features[3, 1, 2] = np.nan
     np.save(tmp_path / "nan.npy", features)

@@ -1,4 +1,4 @@
-"""The shipped weights find what docs/quality.md says, on photographs that they were not trained on."""
+"""The shipped weights reach the recalls that docs/quality.md states, on photographs they were not trained on."""
 
 import json
 import os
@@ -20,14 +20,14 @@ MARK = "reproduced by tests/models/evaluation/test_shipped_quality.py"
 TOLERANCES = (*[0.4] * 3, *[1.0] * 3, 1.5)
 
 
-def documented() -> str:
-    """The marked line."""
+def documented_line() -> str:
+    """The line of the document that is marked as reproduced here."""
     lines = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8").splitlines()
     (found,) = (text for text in lines if MARK in text)
     return found.partition("<!--")[0].strip()
 
 
-def numbers(text: str) -> list[float]:
+def recalls_in(text: str) -> list[float]:
     """Three recalls of each direction and their sum."""
     return [float(number) for number in re.findall(r"\d+\.\d", text.partition("`:")[2])]
 
@@ -41,20 +41,20 @@ def all_cores() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_the_line_can_be_read() -> None:
-    assert len(numbers(documented())) == len(TOLERANCES)
-    *recalls, rsum = numbers(documented())
+def test_the_documented_line_holds_all_recalls_and_their_sum() -> None:
+    assert len(recalls_in(documented_line())) == len(TOLERANCES)
+    *recalls, rsum = recalls_in(documented_line())
     assert rsum == pytest.approx(sum(recalls), abs=0.4)
 
 
 @pytest.mark.realdata
 @pytest.mark.usefixtures("all_cores")
-def test_the_shipped_weights_find_what_the_documents_say(regard: Regard, data_dir: Path) -> None:
+def test_the_shipped_weights_reach_the_documented_recalls(regard: Regard, data_dir: Path) -> None:
     folder = data_dir / "flickr8k"
     given = ["--images", folder, "--captions", folder / "captions.jsonl", "--split", "dev", "--first", 200]
-    status, said, noted = regard("evaluate", "--model", Settings().models[0], *given, "--device", "cpu", "--json")
-    assert status == 0, noted
-    found = summary_line(json.loads(said))
-    assert found.partition(":")[0] == documented().partition(":")[0]
-    for got, written, tolerance in zip(numbers(found), numbers(documented()), TOLERANCES, strict=True):
-        assert got == pytest.approx(written, abs=tolerance), f"{found}\n{documented()}"
+    status, output, errors = regard("evaluate", "--model", Settings().models[0], *given, "--device", "cpu", "--json")
+    assert status == 0, errors
+    found = summary_line(json.loads(output))
+    assert found.partition(":")[0] == documented_line().partition(":")[0]
+    for got, written, tolerance in zip(recalls_in(found), recalls_in(documented_line()), TOLERANCES, strict=True):
+        assert got == pytest.approx(written, abs=tolerance), f"{found}\n{documented_line()}"

@@ -1,4 +1,4 @@
-"""Weights come back as they were saved, or not at all."""
+"""Checkpoints come back as they were saved, or not at all."""
 
 import json
 from pathlib import Path
@@ -7,37 +7,95 @@ from typing import Any
 import pytest
 import torch
 
-from models.matching.checkpoint import WEIGHTS, BadCheckpoint, digest_of, load_matcher, new_matcher, save_matcher
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.checkpoint import (
+    WEIGHTS,
+    BadCheckpoint,
+    digest_of,
+    load_matcher,
+    load_uncalibrated,
+    new_matcher,
+    save_matcher,
+)
+from models.matching.hubness import HubnessConfig, SentenceBank
+from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import UnknownModel, UnknownOption
 from models.text.vocabulary import SPECIALS, Vocabulary
 
+SHIPPED = sorted(path.parent for path in WEIGHTS.glob("*/vocabulary.json"))
 
-def matcher(options: dict[str, Any] | None = None) -> Matcher:
+
+def small_matcher(options: dict[str, Any] | None = None) -> SingleMatcher:
     torch.manual_seed(3)
     encoders = EncoderConfig(num_words=6, feature_dim=6, word_dim=5, width=8)
     vocabulary = Vocabulary((*SPECIALS, "dog", "grass"))
-    pooled = PooledConfig(width=8, embed_dim=4)
-    made = new_matcher("scan-t2i-avg", encoders, pooled, vocabulary, "extractor", options=options)
-    return made.half().float().eval()
+    head = StageOneConfig(width=8, embed_dim=4)
+    matcher = new_matcher("scan-t2i-avg", encoders, head, vocabulary, "extractor", options=options)
+    return matcher.half().float().eval()
 
 
 def test_a_saved_matcher_scores_the_same(tmp_path: Path) -> None:
-    first = matcher()
+    first = small_matcher()
     digest = save_matcher(first, tmp_path)
     again = load_matcher(tmp_path)
     assert (again.digest, again.name, again.extractor_digest) == (digest, "scan-t2i-avg", "extractor")
-    words, embeddings = first.encode_sentences(["dog grass"])
-    loaded_words, loaded_embeddings = again.encode_sentences(["dog grass"])
-    assert torch.equal(words.vectors, loaded_words.vectors)
+    texts, embeddings = first.encode_sentences(["dog grass"])
+    loaded_texts, loaded_embeddings = again.encode_sentences(["dog grass"])
+    assert torch.equal(texts.vectors, loaded_texts.vectors)
     assert torch.equal(embeddings, loaded_embeddings)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The content of a checkpoint's files; a card is no part of it."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "card.md"}
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_saving_a_shipped_matcher_writes_the_files_it_was_loaded_from(folder: Path, tmp_path: Path) -> None:
+    first = load_matcher(folder)
+    assert save_matcher(first, tmp_path) == first.digest
+    assert files_of(tmp_path) == files_of(folder)
+    again = load_matcher(tmp_path)
+    assert (again.digest, again.calibration) == (first.digest, first.calibration)
+    assert (again.vocabulary.words, again.vocabulary.near_words) == (
+        first.vocabulary.words,
+        first.vocabulary.near_words,
+    )
+    state = again.state_dict()
+    assert state.keys() == first.state_dict().keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in first.state_dict().items())
+    assert first.hubness is not None
+    assert again.hubness is not None
+    assert again.hubness.config == first.hubness.config
+    assert torch.equal(again.hubness.bank.dequantise(), first.hubness.bank.dequantise())
+
+
+def test_there_are_shipped_matchers() -> None:
+    assert {folder.name for folder in SHIPPED} >= {"bfan-equal", "caan", "camp", "scan-t2i-avg", "sman"}
+
+
+def test_a_calibration_is_saved_and_loaded_with_its_matcher(tmp_path: Path) -> None:
+    model = LogOddsModel(2.0, -1.0, 0.5, 0.75)
+    hubness = HubnessConfig(image_weight=0.5, text_weight=0.25, neighbours=2, similarity="scores")
+    plain = small_matcher()
+    for calibration, bank in (
+        (Calibration(text=model, image=model, fitted_on={"pictures": 7}), None),
+        (Calibration(text=model, image=model, hubness=hubness), SentenceBank.quantise(torch.randn(3, 8))),
+    ):
+        digest = save_matcher(plain.with_calibration(calibration, bank), tmp_path)
+        again = load_matcher(tmp_path)
+        assert (again.digest, again.calibration) == (digest, calibration)
+        assert save_matcher(again, tmp_path / "again") == digest
+        assert load_uncalibrated(tmp_path).calibration is None
+    assert save_matcher(plain, tmp_path) == save_matcher(small_matcher(), tmp_path / "plain")
+    assert load_matcher(tmp_path).calibration is None
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json", "digest"])
 def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
-    save_matcher(matcher(), tmp_path)
+    save_matcher(small_matcher(), tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(BadCheckpoint, match=name):
         load_matcher(tmp_path)
@@ -45,7 +103,7 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
 def test_one_changed_byte_is_noticed(name: str, tmp_path: Path) -> None:
-    save_matcher(matcher(), tmp_path)
+    save_matcher(small_matcher(), tmp_path)
     content = bytearray((tmp_path / name).read_bytes())
     content[-3] ^= 1
     (tmp_path / name).write_bytes(content)
@@ -54,15 +112,15 @@ def test_one_changed_byte_is_noticed(name: str, tmp_path: Path) -> None:
 
 
 def test_the_digest_names_the_weights(tmp_path: Path) -> None:
-    first, second = matcher(), matcher()
+    first, second = small_matcher(), small_matcher()
     with torch.no_grad():
         second.reranker.get_parameter("region_encoder.fc.weight")[0, 0] += 1
-    assert save_matcher(first, tmp_path / "a") == save_matcher(matcher(), tmp_path / "b")
+    assert save_matcher(first, tmp_path / "a") == save_matcher(small_matcher(), tmp_path / "b")
     assert save_matcher(first, tmp_path / "a") != save_matcher(second, tmp_path / "c")
 
 
-def test_a_model_of_another_release_is_refused_by_name(tmp_path: Path) -> None:
-    first = matcher()
+def test_an_unknown_model_is_refused_by_name(tmp_path: Path) -> None:
+    first = small_matcher()
     first.name = "scan-9000"
     save_matcher(first, tmp_path)
     with pytest.raises(UnknownModel, match="scan-9000"):
@@ -70,26 +128,26 @@ def test_a_model_of_another_release_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_options_of_a_model_come_back(tmp_path: Path) -> None:
-    first = matcher(options={"pooling": "Max", "lambda_softmax": 4.5})
+    first = small_matcher(options={"pooling": "Max", "lambda_softmax": 4.5})
     save_matcher(first, tmp_path)
     again = load_matcher(tmp_path)
     assert again.reranker.config == first.reranker.config
-    assert again.reranker.config != matcher().reranker.config
+    assert again.reranker.config != small_matcher().reranker.config
     with pytest.raises(UnknownOption, match="no option temperature; it has: direction, normalisation"):
-        matcher(options={"temperature": 1.0})
+        small_matcher(options={"temperature": 1.0})
 
 
-def test_a_folder_from_before_options_loads_as_its_name_says(tmp_path: Path) -> None:
-    save_matcher(matcher(), tmp_path)
+def test_a_folder_without_options_has_those_of_its_models_name(tmp_path: Path) -> None:
+    save_matcher(small_matcher(), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     del config["options"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "digest").write_text(digest_of(tmp_path, ("config.json", "model.safetensors", "vocabulary.json")))
-    assert load_matcher(tmp_path).reranker.config == matcher().reranker.config
+    assert load_matcher(tmp_path).reranker.config == small_matcher().reranker.config
 
 
 def test_full_precision_is_kept_when_asked_for(tmp_path: Path) -> None:
-    first = matcher()
+    first = small_matcher()
     weight = first.reranker.get_parameter("region_encoder.fc.weight")
     with torch.no_grad():
         weight[0, 0] = 1 / 3
@@ -101,7 +159,7 @@ def test_full_precision_is_kept_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_shipped_matchers_belong_to_the_shipped_detector() -> None:
-    for folder in sorted(path.parent for path in WEIGHTS.glob("*/vocabulary.json")):
+    for folder in SHIPPED:
         shipped = load_matcher(folder)
         assert shipped.name == folder.name
         assert (folder / "card.md").is_file()

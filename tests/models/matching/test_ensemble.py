@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from models.batches import Regions
-from models.matching.calibration import Calibration, Evidence
-from models.matching.checkpoint import calibrated, new_matcher
-from models.matching.ensemble import combined
-from models.matching.hubness import Hubs
-from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
-from models.rerankers.base import score_in_blocks, score_pairs
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.checkpoint import new_matcher
+from models.matching.ensemble import Ensemble, build_ensemble
+from models.matching.hubness import HubnessConfig, SentenceBank
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 
@@ -20,17 +19,32 @@ WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball")
 SENTENCES = ["a dog runs", "two men play ball on grass"]
 
 
-def matcher(name: str, seed: int, width: int = 12, vocabulary: tuple[str, ...] = WORDS) -> Matcher:
+def small_member(name: str, seed: int, width: int = 12, vocabulary: tuple[str, ...] = WORDS) -> SingleMatcher:
     torch.manual_seed(seed)
     encoders = EncoderConfig(num_words=4 + len(vocabulary), feature_dim=10, word_dim=6, width=width)
-    pooled = PooledConfig(width=width, embed_dim=4)
-    return new_matcher(name, encoders, pooled, Vocabulary((*SPECIALS, *vocabulary)), "detector", f"{name}{seed}").eval()
+    head = StageOneConfig(width=width, embed_dim=4)
+    return new_matcher(name, encoders, head, Vocabulary((*SPECIALS, *vocabulary)), "detector", f"{name}{seed}").eval()
 
 
 def pictures() -> Regions:
     generator = torch.Generator().manual_seed(2)
     mask = torch.arange(5) < torch.tensor([5, 3, 1, 4])[:, None]
     return Regions(torch.randn(4, 5, 10, generator=generator), mask)
+
+
+def encode(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
+    return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
+
+
+def log_odds(slope: float, intercept: float, margin_weight: float = 0.0) -> Calibration:
+    return Calibration(text=LogOddsModel(slope, intercept, margin_weight), image=LogOddsModel(2 * slope, intercept - 1))
+
+
+def corrected_member(name: str, seed: int, width: int, calibration: Calibration, image_weight: float) -> SingleMatcher:
+    """A member with a hubness correction of its own."""
+    hubness = HubnessConfig(image_weight=image_weight, text_weight=0.2, neighbours=2, similarity="scores")
+    bank = SentenceBank.quantise(torch.randn(6, width, generator=torch.Generator().manual_seed(seed)))
+    return small_member(name, seed, width).with_calibration(replace(calibration, hubness=hubness), bank)
 
 
 PAIRS = [
@@ -44,116 +58,133 @@ PAIRS = [
 
 @pytest.mark.parametrize("members", PAIRS)
 def test_the_score_is_the_mean_of_the_members(members: tuple[tuple[str, int, int], ...]) -> None:
-    apart = [matcher(*member) for member in members]
-    together = combined([matcher(*member) for member in members])
     expected, embeddings = [], []
-    for one in apart:
-        images, picture_embeddings = one.encode_regions(pictures())
-        words, text_embeddings = one.encode_sentences(SENTENCES)
-        expected.append(one.score(images, words))
-        embeddings.append((picture_embeddings, text_embeddings))
-    images, picture_embeddings = together.encode_regions(pictures())
-    words, text_embeddings = together.encode_sentences(SENTENCES)
-    scores = together.score(images, words)
+    for member in [small_member(*one) for one in members]:
+        images, image_embeddings = member.encode_regions(pictures())
+        texts, text_embeddings = member.encode_sentences(SENTENCES)
+        expected.append(member.score(images, texts))
+        embeddings.append((image_embeddings, text_embeddings))
+    ensemble = build_ensemble([small_member(*one) for one in members])
+    images, image_embeddings = ensemble.encode_regions(pictures())
+    texts, text_embeddings = ensemble.encode_sentences(SENTENCES)
+    scores = ensemble.score(images, texts)
     torch.testing.assert_close(scores, (expected[0] + expected[1]) / 2)
     assert not torch.allclose(expected[0], expected[1])
-    torch.testing.assert_close(picture_embeddings, embeddings[0][0])  # the shortlist is the first's
+    torch.testing.assert_close(image_embeddings, embeddings[0][0])  # the shortlist is the first's
     torch.testing.assert_close(text_embeddings, embeddings[0][1])
-    assert words.vectors.shape[2] == together.word_dim == sum(width for _, _, width in members)
-    torch.testing.assert_close(score_in_blocks(together.reranker, images, words, 2, 1), scores)
-    torch.testing.assert_close(score_pairs(together.reranker, images[:2], words), scores.diagonal())
+    assert image_embeddings.shape[1] == ensemble.embed_dim
+    assert texts.vectors.shape[2] == ensemble.word_dim == sum(width for _, _, width in members)
+    assert isinstance(ensemble, Ensemble)
+    for member in ensemble.members:
+        member.reranker.block = (2, 1)
+    torch.testing.assert_close(ensemble.score_in_blocks(images, texts), scores)
+    torch.testing.assert_close(ensemble.score(images[:2], texts[[1]]), scores[1:, :2])
 
 
 @pytest.mark.parametrize("members", PAIRS)
 def test_a_stored_record_scores_like_the_picture_it_came_from(members: tuple[tuple[str, int, int], ...]) -> None:
-    together = combined([matcher(*member) for member in members])
-    images, _ = together.encode_regions(pictures())
+    ensemble = build_ensemble([small_member(*one) for one in members])
+    images, texts = encode(ensemble)
     arrays = {
         field: (tensor.half() if tensor.is_floating_point() else tensor).numpy()
         for field, tensor in images.tensors().items()
     }
-    assert {field: array.shape[1:] for field, array in arrays.items()} == together.image_layout(5, 10)
-    words, _ = together.encode_sentences(SENTENCES)
-    stored = together.score(together.images_from(arrays), words)
-    torch.testing.assert_close(stored, together.score(images, words), atol=5e-3, rtol=5e-3)
+    assert {field: array.shape[1:] for field, array in arrays.items()} == ensemble.image_layout(5, 10)
+    stored = ensemble.score(ensemble.images_from(arrays), texts)
+    torch.testing.assert_close(stored, ensemble.score(images, texts), atol=5e-3, rtol=5e-3)
 
 
-def test_what_all_members_can_say_is_averaged() -> None:
-    members = [matcher("caan", 1), matcher("caan", 2)]
-    together = combined(members)
-    images, _ = together.encode_regions(pictures())
-    words, _ = together.encode_sentences(SENTENCES)
-    told = together.explain(images, words)
-    assert told.kind == "weights"
-    assert told.attention is None
-    assert told.contributions is not None
-    assert told.word_weights is not None
-    torch.testing.assert_close(told.contributions.sum(2), together.score(images, words))
-    torch.testing.assert_close(told.word_weights.sum(2), torch.ones(2, 4))
+def test_members_keep_their_own_hubness_corrections() -> None:
+    """Offsets are the members' own in records, and one number a sentence, found once, in a request."""
+    first = corrected_member("scan-t2i-avg", 1, 12, log_odds(20.0, -3.0), image_weight=0.5)
+    second = corrected_member("caan", 2, 8, log_odds(4.0, 1.0), image_weight=0.3)
+    ensemble = build_ensemble([first, second])
+    images, texts = encode(ensemble)
+    record = images.tensors()
+    assert list(record) == [
+        *("vectors_0", "gram_0", "mask_0", "hubness_0"),
+        *("vectors_1", "intra_1", "inter_1", "mask_1", "hubness_1"),
+    ]
+    own = [encode(member) for member in (first, second)]
+    for number, (own_images, _) in enumerate(own):
+        assert own_images.offset is not None
+        assert torch.equal(record[f"hubness_{number}"], own_images.offset)
+    torch.testing.assert_close(texts.offset, (20 * own[0][1].offset + 4 * own[1][1].offset) / 2)
+    scores = [member.score(*each) for member, each in zip((first, second), own, strict=True)]
+    expected = (20 * scores[0] - 3 + 4 * scores[1] + 1) / 2
+    torch.testing.assert_close(ensemble.score(images, texts), expected)
+    read = ensemble.images_from({name: tensor.numpy() for name, tensor in record.items()})
+    torch.testing.assert_close(ensemble.score(read, texts), expected)
+    torch.testing.assert_close(ensemble.score(read[1:], texts), expected[:, 1:])
 
 
-def test_members_that_look_in_different_directions_say_no_more_than_is_exact() -> None:
-    together = combined([matcher("scan-t2i-avg", 1), matcher("scan-i2t-avg", 2)])
-    images, _ = together.encode_regions(pictures())
-    words, _ = together.encode_sentences(SENTENCES)
-    told = together.explain(images, words)
-    assert told.attention is None
-    assert told.contributions is not None  # which both have exactly, whoever attends
-    torch.testing.assert_close(told.contributions.sum(2), together.score(images, words))
-    lse = combined([matcher("scan-t2i-avg", 1), matcher("scan-i2t-lse", 2)])
-    assert lse.explain(lse.encode_regions(pictures())[0], words).contributions is None  # the second has none
+def test_weights_of_all_members_are_averaged() -> None:
+    ensemble = build_ensemble([small_member("caan", 1), small_member("caan", 2)])
+    images, texts = encode(ensemble)
+    explanation = ensemble.explain(images, texts)
+    assert explanation.kind == "weights"
+    assert explanation.attention is None
+    assert explanation.contributions is not None
+    assert explanation.word_weights is not None
+    torch.testing.assert_close(explanation.contributions.sum(2), ensemble.score(images, texts))
+    torch.testing.assert_close(explanation.word_weights.sum(2), torch.ones(2, 4))
 
 
-def calibration(slope: float, intercept: float, lead: float = 0.0) -> Calibration:
-    return Calibration(text=Evidence(slope, intercept, lead), image=Evidence(2 * slope, intercept - 1))
+def test_members_that_attend_in_different_directions_have_contributions_alone() -> None:
+    ensemble = build_ensemble([small_member("scan-t2i-avg", 1), small_member("scan-i2t-avg", 2)])
+    images, texts = encode(ensemble)
+    explanation = ensemble.explain(images, texts)
+    assert explanation.attention is None
+    assert explanation.contributions is not None  # which both have exactly, whoever attends
+    torch.testing.assert_close(explanation.contributions.sum(2), ensemble.score(images, texts))
+    lse = build_ensemble([small_member("scan-t2i-avg", 1), small_member("scan-i2t-lse", 2)])
+    assert lse.explain(*encode(lse)).contributions is None  # the second has none
 
 
-def test_calibrated_members_of_several_families_are_averaged_by_what_their_scores_mean() -> None:
+def test_calibrated_members_of_several_families_are_averaged_as_log_odds() -> None:
     """The mean of the log odds, and a picture's probability is near that of members who agree."""
-    hubs = Hubs(pictures=0.5, sentences=0.2, best=1)
-    scan = calibrated(matcher("scan-t2i-avg", 1), replace(calibration(20.0, -3.0, 5.0), hubs=hubs), torch.eye(3, 12))
-    caan = calibrated(matcher("caan", 2, 8), calibration(4.0, 1.0))
-    together = combined([scan, caan])
-    images, _ = together.encode_regions(pictures())
-    words, _ = together.encode_sentences(SENTENCES)
-    own = [one.score(one.encode_regions(pictures())[0], one.encode_sentences(SENTENCES)[0]) for one in (scan, caan)]
-    scores = together.score(images, words)
+    scan = corrected_member("scan-t2i-avg", 1, 12, log_odds(20.0, -3.0, 5.0), image_weight=0.5)
+    caan = small_member("caan", 2, 8).with_calibration(log_odds(4.0, 1.0))
+    ensemble = build_ensemble([scan, caan])
+    images, texts = encode(ensemble)
+    own = [member.score(*encode(member)) for member in (scan, caan)]
+    scores = ensemble.score(images, texts)
     torch.testing.assert_close(scores, ((25 * own[0] - 3) + (4 * own[1] + 1)) / 2, atol=1e-4, rtol=1e-4)
-    told = together.explain(images, words)
-    assert told.contributions is not None
-    torch.testing.assert_close(told.contributions.sum(2), scores, atol=1e-4, rtol=1e-4)
-    assert together.calibration is not None
-    assert together.calibration.text.slope + together.calibration.text.lead == pytest.approx(1)
+    explanation = ensemble.explain(images, texts)
+    assert explanation.contributions is not None
+    torch.testing.assert_close(explanation.contributions.sum(2), scores, atol=1e-4, rtol=1e-4)
+    assert ensemble.calibration is not None
+    assert ensemble.calibration.text.slope + ensemble.calibration.text.margin_weight == pytest.approx(1)
 
 
 @pytest.mark.parametrize("names", [("scan-t2i-avg", "caan"), ("scan-t2i-avg", "scan-i2t-avg")])
-def test_an_ensemble_of_a_model_with_itself_is_as_sure_as_the_model(names: tuple[str, str]) -> None:
-    same = calibration(20.0, -3.0, 5.0)
-    first, second = (calibrated(matcher(name, 1), same) for name in names)
-    together = combined([first, second]).calibration
-    factor, shift = (25, -3) if "caan" in names else (1, 0)
-    assert together is not None
+def test_an_ensemble_of_equally_calibrated_members_is_as_sure_as_each(names: tuple[str, str]) -> None:
+    same = log_odds(20.0, -3.0, 5.0)
+    calibration = build_ensemble([small_member(name, 1).with_calibration(same) for name in names]).calibration
+    scale, shift = (25, -3) if "caan" in names else (1, 0)
+    assert calibration is not None
     for side in ("text", "image"):
-        found = getattr(together, side).probability(factor * 0.3 + shift, factor * 0.1, 2.0)
-        assert float(found) == pytest.approx(float(getattr(same, side).probability(0.3, 0.1, 2.0)))
+        found = getattr(calibration, side).probability(scale * 0.3 + shift, scale * 0.1, -2.0)
+        assert float(found) == pytest.approx(float(getattr(same, side).probability(0.3, 0.1, -2.0)))
 
 
 def test_names_and_digests_tell_ensembles_apart() -> None:
-    one, other = matcher("scan-t2i-avg", 1), matcher("scan-i2t-avg", 2)
-    together = combined([one, other])
-    assert together.name == "scan-t2i-avg+scan-i2t-avg"
-    assert together.extractor_digest == "detector"
-    assert len({one.digest, other.digest, together.digest, combined([other, one]).digest}) == 4
-    assert combined([one]) is one
+    one, other = small_member("scan-t2i-avg", 1), small_member("scan-i2t-avg", 2)
+    ensemble = build_ensemble([one, other])
+    assert isinstance(ensemble, Ensemble)
+    assert ensemble.name == "scan-t2i-avg+scan-i2t-avg"
+    assert ensemble.extractor_digest == "detector"
+    assert len({one.digest, other.digest, ensemble.digest, build_ensemble([other, one]).digest}) == 4
+    assert build_ensemble([one]) is one
 
 
 def test_members_that_do_not_go_together_are_refused() -> None:
-    one = matcher("scan-t2i-avg", 1)
+    one = small_member("scan-t2i-avg", 1)
     with pytest.raises(ValueError, match=r"^scan-t2i-avg\+caan .*different families.* not all are calibrated"):
-        combined([one, matcher("caan", 2)])
+        build_ensemble([one, small_member("caan", 2)])
     with pytest.raises(ValueError, match="different vocabularies"):
-        combined([one, matcher("scan-i2t-avg", 2, vocabulary=("a", "cat"))])
-    other = matcher("scan-i2t-avg", 2)
+        build_ensemble([one, small_member("scan-i2t-avg", 2, vocabulary=("a", "cat"))])
+    other = small_member("scan-i2t-avg", 2)
     other.extractor_digest = "another"
     with pytest.raises(ValueError, match="different detectors"):
-        combined([one, other])
+        build_ensemble([one, other])

@@ -1,4 +1,4 @@
-"""What hubs score with anything is taken off, and nothing else changes."""
+"""Hubness correction: offsets by the formula in plain loops, and nothing else about a matcher changes."""
 
 import copy
 import math
@@ -12,20 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.batches import Regions, Rows, Words
-from models.matching.calibration import Calibration, Evidence
-from models.matching.checkpoint import BadCheckpoint, calibrated, load_matcher, save_calibration, save_matcher
-from models.matching.hubness import Hubs, centres, packed, unpacked
-from models.matching.matcher import Matcher
-from models.rerankers.attention import unit
-from models.rerankers.base import score_in_blocks, score_pairs
+from models.batches import Regions, Words
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.checkpoint import BadCheckpoint, load_matcher, save_calibration, save_matcher
+from models.matching.hubness import HubnessConfig, SentenceBank, spherical_k_means
+from models.matching.matcher import EncodedImages, EncodedTexts, SingleMatcher
+from models.rerankers.attention import l2_normalise
 from tests.support.small_matchers import small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]
 NAMES = ["scan-t2i-avg", "scan-i2t-lse", "bfan-equal", "caan", "camp", "sman"]
-HUBS = Hubs(pictures=0.5, sentences=0.3, best=2)
-MEANS = Evidence(2.0, -1.0)
-ALONE = torch.ones(1, 1, dtype=torch.bool)
+CONFIG = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2)
+LOG_ODDS = LogOddsModel(2.0, -1.0)
+ONE_WORD = torch.ones(1, 1, dtype=torch.bool)
 
 
 def pictures(count: int = 5) -> Regions:
@@ -34,153 +33,178 @@ def pictures(count: int = 5) -> Regions:
     return Regions(torch.randn(count, 4, 16, generator=generator), mask)
 
 
-def bank(matcher: Matcher, count: int = 5) -> Tensor:
-    return torch.randn(count, matcher.word_dim, generator=torch.Generator().manual_seed(4))
+def sentence_bank(matcher: SingleMatcher, count: int = 5, width: int | None = None) -> SentenceBank:
+    generator = torch.Generator().manual_seed(4)
+    return SentenceBank.quantise(torch.randn(count, width or matcher.word_dim, generator=generator))
 
 
-def corrected(name: str, hubs: Hubs = HUBS) -> Matcher:
+def corrected_matcher(name: str, config: HubnessConfig = CONFIG) -> SingleMatcher:
     matcher = small_matcher(name)
-    return calibrated(matcher, Calibration(text=MEANS, image=MEANS, hubs=hubs), bank(matcher))
+    calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=config)
+    return matcher.with_calibration(calibration, sentence_bank(matcher))
 
 
 def mean_of_two_best(values: list[float]) -> float:
     return sum(sorted(values)[-2:]) / 2
 
 
-def encoded(matcher: Matcher, sentences: list[str] = SENTENCES) -> tuple[Rows, Words]:
-    return matcher.encode_regions(pictures())[0], matcher.encode_sentences(sentences)[0]
+def encode(matcher: SingleMatcher) -> tuple[EncodedImages, EncodedTexts]:
+    return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_how_near_both_come_to_the_bank_in_stage_one_is_taken_off(name: str) -> None:
+def test_scores_are_lowered_by_the_cosines_with_the_bank_in_stage_one(name: str) -> None:
     plain = small_matcher(name)
-    seen, read = plain.encode_regions(pictures())[1], plain.encode_sentences(SENTENCES)[1]
-    expected = plain.score(*encoded(plain))
-    typical = [plain.pooled.embed_texts(Words(one[None, None], ALONE))[0].detach() for one in bank(plain)]
-    for q in range(len(read)):
-        for k in range(len(seen)):
-            near = (mean_of_two_best([float(one @ other) for other in typical]) for one in (seen[k], read[q]))
-            expected[q, k] -= 0.5 * next(near) + 0.3 * next(near)
-    same_scores(corrected(name), expected)
+    image_embeddings = plain.encode_regions(pictures())[1]
+    text_embeddings = plain.encode_sentences(SENTENCES)[1]
+    expected = plain.score(*encode(plain))
+    vectors = sentence_bank(plain).dequantise()
+    typical = [plain.pooled.embed_texts(Words(one[None, None], ONE_WORD))[0].detach() for one in vectors]
+    for q in range(len(text_embeddings)):
+        for k in range(len(image_embeddings)):
+            image_cosines = [float(image_embeddings[k] @ other) for other in typical]
+            text_cosines = [float(text_embeddings[q] @ other) for other in typical]
+            expected[q, k] -= 0.5 * mean_of_two_best(image_cosines) + 0.3 * mean_of_two_best(text_cosines)
+    check_scores(corrected_matcher(name), expected)
 
 
 @pytest.mark.parametrize("name", ["scan-i2t-lse", "caan", "camp"])
-def test_or_how_high_both_score_with_it(name: str) -> None:
+def test_scores_are_lowered_by_the_rerankers_scores_with_the_bank(name: str) -> None:
     plain = small_matcher(name)
-    images, words = encoded(plain)
-    expected = plain.score(images, words)
+    images, texts = encode(plain)
+    expected = plain.score(images, texts)
+    vectors = sentence_bank(plain).dequantise()
     for k in range(len(images)):
-        scores = [float(plain.score(images[k : k + 1], Words(one[None, None], ALONE))) for one in bank(plain)]
+        typical = [plain.texts_from(Words(one[None, None], ONE_WORD)) for one in vectors]
+        scores = [float(plain.score(images[k : k + 1], one)) for one in typical]
         expected[:, k] -= 0.5 * mean_of_two_best(scores)
-    for q in range(len(words)):
-        typical = [plain.reranker.precompute(Regions(one[None, None], ALONE)) for one in bank(plain)]
-        expected[q] -= 0.3 * mean_of_two_best([float(plain.score(one, words[q : q + 1])) for one in typical])
-    same_scores(corrected(name, replace(HUBS, by="scores")), expected)
+    for q in range(len(texts)):
+        as_pictures = [plain.encode_projected(Regions(one[None, None], ONE_WORD)) for one in vectors]
+        expected[q] -= 0.3 * mean_of_two_best([float(plain.score(one, texts[q : q + 1])) for one in as_pictures])
+    check_scores(corrected_matcher(name, replace(CONFIG, similarity="scores")), expected)
 
 
-def same_scores(matcher: Matcher, expected: Tensor) -> None:
-    images, words = encoded(matcher)
-    torch.testing.assert_close(matcher.score(images, words), expected)
-    torch.testing.assert_close(matcher.score(images, matcher.prepared(words)), expected)
-    torch.testing.assert_close(score_in_blocks(matcher.reranker, images, words, 2, 1), expected)
-    torch.testing.assert_close(score_pairs(matcher.reranker, images[:3], words), expected.diagonal())
+def check_scores(matcher: SingleMatcher, expected: Tensor) -> None:
+    """The matcher's scores, in every way of getting them, are the expected ones."""
+    images, texts = encode(matcher)
+    torch.testing.assert_close(matcher.score(images, texts), expected)
+    torch.testing.assert_close(matcher.score(images, matcher.texts_from(texts.words)), expected)
+    matcher.reranker.block = (2, 1)  # type: ignore[misc]
+    torch.testing.assert_close(matcher.score_in_blocks(images, texts), expected)
+    for q in range(len(texts)):
+        for k in range(len(images)):
+            alone = matcher.score(images[k : k + 1], texts[q : q + 1])
+            torch.testing.assert_close(alone[0, 0], expected[q, k])
 
 
-def test_regions_that_stay_as_they_were_found_are_no_words() -> None:
+def test_raw_region_features_can_not_be_compared_with_the_bank_by_scores() -> None:
+    by_scores = replace(CONFIG, similarity="scores")
     with pytest.raises(ValueError, match="by embeddings"):
-        corrected("sman", replace(HUBS, by="scores"))
-    corrected("sman", replace(HUBS, by="scores", sentences=0.0)).encode_regions(pictures())
+        corrected_matcher("sman", by_scores)
+    corrected_matcher("sman", replace(by_scores, text_weight=0.0)).encode_regions(pictures())
 
 
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "scan-i2t-avg", "caan"])
 def test_contributions_add_up_to_the_corrected_score(name: str) -> None:
-    matcher, plain = corrected(name), small_matcher(name)
-    images, words = encoded(matcher)
-    told, before = matcher.explain(images, words), plain.explain(*encoded(plain))
-    assert told.contributions is not None
+    matcher, plain = corrected_matcher(name), small_matcher(name)
+    images, texts = encode(matcher)
+    explanation, before = matcher.explain(images, texts), plain.explain(*encode(plain))
+    assert explanation.contributions is not None
     assert before.contributions is not None
-    torch.testing.assert_close(told.contributions.sum(2), matcher.score(images, words))
-    assert not told.contributions.masked_select(~words.mask[:, None]).any()
-    fallen = (before.contributions - told.contributions)[0, :, : int(words.mask[0].sum())]
-    torch.testing.assert_close(fallen, fallen[:, :1].expand_as(fallen))  # all words alike
+    torch.testing.assert_close(explanation.contributions.sum(2), matcher.score(images, texts))
+    assert not explanation.contributions.masked_select(~texts.mask[:, None]).any()
+    difference = (before.contributions - explanation.contributions)[0, :, : int(texts.mask[0].sum())]
+    torch.testing.assert_close(difference, difference[:, :1].expand_as(difference))  # all words alike
 
 
-def test_one_number_a_picture_is_all_that_a_record_gains() -> None:
+def test_a_record_gains_one_number_a_picture() -> None:
     before = small_matcher("scan-t2i-avg").image_layout(4, 16)
-    matcher = corrected("scan-t2i-avg")
-    assert matcher.image_layout(4, 16) == {**before, "hubness": ()}
-    images, words = encoded(matcher)
+    matcher = corrected_matcher("scan-t2i-avg")
+    layout = matcher.image_layout(4, 16)
+    assert layout == {**before, "hubness": ()}
+    assert list(layout) == ["vectors", "gram", "mask", "hubness"]  # stores compare the order, too
+    images, texts = encode(matcher)
     arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
-    torch.testing.assert_close(matcher.score(matcher.images_from(arrays), words), matcher.score(images, words))
+    assert arrays["hubness"].dtype == np.float32
+    torch.testing.assert_close(matcher.score(matcher.images_from(arrays), texts), matcher.score(images, texts))
+    del arrays["hubness"]
+    with pytest.raises(KeyError, match="hubness"):
+        matcher.images_from(arrays)
 
 
 def test_pictures_encoded_alone_are_those_encoded_together() -> None:
-    matcher = corrected("bfan-prob")
-    together, words = encoded(matcher)
-    alone = type(together).cat([matcher.encode_regions(pictures()[[k]])[0] for k in range(5)])
-    torch.testing.assert_close(matcher.score(alone, words), matcher.score(together, words))
+    matcher = corrected_matcher("bfan-prob")
+    together, texts = encode(matcher)
+    alone = EncodedImages.cat([matcher.encode_regions(pictures()[[k]])[0] for k in range(5)])
+    torch.testing.assert_close(matcher.score(alone, texts), matcher.score(together, texts))
 
 
-def test_the_bank_follows_the_weights() -> None:
-    matcher = corrected("scan-t2i-avg")
-    images, words = encoded(matcher)
-    exact = copy.deepcopy(matcher.reranker).double()
-    again = exact.precompute(matcher.reranker.project(pictures()).to(dtype=torch.float64))
-    assert again.tensors()["hubness"].dtype == torch.float64
-    scores = exact.score(again, words.to(dtype=torch.float64))
-    np.testing.assert_allclose(scores.detach().numpy(), matcher.score(images, words).numpy(), atol=2e-3)
+def test_a_copy_in_float64_has_its_bank_in_float64() -> None:
+    matcher = corrected_matcher("scan-t2i-avg")
+    images, texts = encode(matcher)
+    exact = copy.deepcopy(matcher).double()
+    exact_images = exact.encode_projected(matcher.reranker.project(pictures()).to(dtype=torch.float64))
+    exact_texts = exact.texts_from(texts.words.to(dtype=torch.float64))
+    assert exact_images.offset is not None
+    assert exact_images.offset.dtype == exact_texts.offset.dtype == torch.float64
+    scores = exact.score(exact_images, exact_texts)
+    np.testing.assert_allclose(scores.numpy(), matcher.score(images, texts).numpy(), atol=2e-3)
 
 
-def test_a_picture_without_regions_is_no_hub() -> None:
+def test_a_picture_without_regions_has_no_offset() -> None:
     empty = Regions(torch.zeros(1, 4, 16), torch.zeros(1, 4, dtype=torch.bool))
-    images, _ = corrected("scan-i2t-lse").encode_regions(empty)
+    images, _ = corrected_matcher("scan-i2t-lse").encode_regions(empty)
     assert images.tensors()["hubness"].tolist() == [0.0]
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"pictures": -0.1}, "below 0"),
-        ({"sentences": math.nan}, "below 0"),
-        ({"best": 0}, "best"),
+        ({"image_weight": -0.1}, "below 0"),
+        ({"text_weight": math.nan}, "below 0"),
+        ({"neighbours": 0}, "neighbours"),
     ],
 )
 def test_a_correction_that_makes_no_sense_is_refused(options: dict[str, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Hubs(**{"pictures": 0.5, "sentences": 0.5, "best": 2, **options})  # type: ignore[arg-type]
+        HubnessConfig(**{"image_weight": 0.5, "text_weight": 0.5, "neighbours": 2, **options})  # type: ignore[arg-type]
 
 
-def test_centres_stand_in_the_middle_of_groups() -> None:
-    """Three bundles of directions: from whatever vectors it starts, a centre ends in each."""
+def test_centroids_are_the_means_of_their_groups() -> None:
+    """Three bundles of directions: from some start a centroid ends in each."""
     generator = torch.Generator().manual_seed(0)
     middles = torch.eye(3, 8)
-    vectors = unit(middles.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 8, generator=generator))
+    vectors = l2_normalise(middles.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 8, generator=generator))
     for seed in range(5):
-        found = centres(vectors, 3, seed)
-        if len({*(vectors @ found.T).argmax(1).tolist()}) == 3 and (found @ middles.T).max(0).values.min() > 0.9:
+        centroids = spherical_k_means(vectors, 3, seed)
+        nearest = (vectors @ centroids.T).argmax(1)
+        if len({*nearest.tolist()}) == 3 and (centroids @ middles.T).max(0).values.min() > 0.9:
             break
     else:
         pytest.fail("no start found all three")
-    for place in range(3):
-        own = vectors[(vectors @ found.T).argmax(1) == place]
-        torch.testing.assert_close(found[place], own.mean(0), atol=1e-5, rtol=0)
+    for group in range(3):
+        torch.testing.assert_close(centroids[group], vectors[nearest == group].mean(0), atol=1e-5, rtol=0)
     with pytest.raises(ValueError, match="there are 150"):
-        centres(vectors, 151)
+        spherical_k_means(vectors, 151)
 
 
 @given(st.integers(0, 2**31), st.integers(1, 9))
-def test_a_bank_in_eight_bits_is_nearly_what_it_was(seed: int, width: int) -> None:
+def test_a_quantised_bank_is_near_its_vectors_and_its_file_holds_it_exactly(seed: int, width: int) -> None:
     vectors = 3 * torch.randn(6, width, generator=torch.Generator().manual_seed(seed))
-    again = unpacked(packed(vectors))
-    assert ((again - vectors).abs() <= vectors.abs().amax(1, keepdim=True) / 253).all()
-    torch.testing.assert_close(unpacked(packed(again)), again)  # once is enough
+    bank = SentenceBank.quantise(vectors)
+    dequantised = bank.dequantise()
+    assert ((dequantised - vectors).abs() <= vectors.abs().amax(1, keepdim=True) / 253).all()
+    torch.testing.assert_close(SentenceBank.quantise(dequantised).dequantise(), dequantised)  # once is enough
+    assert torch.equal(SentenceBank.from_tensors(bank.tensors()).dequantise(), dequantised)
+    with pytest.raises(ValueError, match="units missing"):
+        SentenceBank.from_tensors({"bank": bank.integers})
 
 
-def test_hubs_without_their_bank_are_refused_and_a_damaged_bank_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_damaged_or_unfit_bank_is_refused(tmp_path: Path) -> None:
     matcher = small_matcher("scan-t2i-avg")
     save_matcher(matcher, tmp_path)
-    calibration = Calibration(text=MEANS, image=MEANS, hubs=HUBS)
-    assert save_calibration(tmp_path, calibration, bank(matcher)) == load_matcher(tmp_path).digest
+    calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=CONFIG)
+    assert save_calibration(tmp_path, calibration, sentence_bank(matcher)) == load_matcher(tmp_path).digest
     kept = (tmp_path / "hubs.safetensors").read_bytes()
     (tmp_path / "hubs.safetensors").write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
     with pytest.raises(BadCheckpoint, match="damaged or edited"):
@@ -188,7 +212,7 @@ def test_hubs_without_their_bank_are_refused_and_a_damaged_bank_is_noticed(tmp_p
     save_calibration(tmp_path, calibration)
     with pytest.raises(BadCheckpoint, match=r"hubs\.safetensors"):
         load_matcher(tmp_path)
-    save_calibration(tmp_path, calibration, bank(matcher)[:, :3])
+    save_calibration(tmp_path, calibration, sentence_bank(matcher, width=3))
     with pytest.raises(BadCheckpoint, match="wide"):
         load_matcher(tmp_path)
     save_matcher(matcher, tmp_path)

@@ -16,7 +16,7 @@ from models.rerankers.encoders import EncoderConfig
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
 
 
-def compare(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> float:
+def mean_relevance(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> float:
     """Mean relevance of one direction's queries as published, every pair of fragments compared, a number at a time."""
     alike = [[float(c @ q) for q in query] for c in context]
     if config.similarity == "cosine":
@@ -62,14 +62,14 @@ def test_equals_the_formula_in_plain_loops(config: BfanConfig, words: int, regio
     scores = score(config, v, e)
     for q in range(3):
         for k in range(2):
-            expected = compare(e[q], v[k], config) + compare(v[k], e[q], config)
+            expected = mean_relevance(e[q], v[k], config) + mean_relevance(v[k], e[q], config)
             assert scores[q, k].item() == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("num", [1, 2, 3, 10, 36])
 @pytest.mark.parametrize("focal", ["prob", "equal"])
-def test_fragments_all_alike_are_all_attended(focal: str, num: int, dtype: torch.dtype) -> None:
+def test_equal_fragments_are_all_attended(focal: str, num: int, dtype: torch.dtype) -> None:
     """The published code answers NaN, or not, as rounding has it; the mean of equal vectors is what they are."""
     random = np.random.default_rng(num)
     region, word = random.normal(size=(1, num, 6)), random.normal(size=6)
@@ -81,13 +81,13 @@ def test_fragments_all_alike_are_all_attended(focal: str, num: int, dtype: torch
 
 @pytest.mark.parametrize("num", [1, 2, 10, 36])
 @pytest.mark.parametrize("focal", ["prob", "equal"])
-def test_every_word_attends_all_of_a_blank_picture(focal: str, num: int) -> None:
+def test_every_word_attends_all_equal_regions_of_a_blank_picture(focal: str, num: int) -> None:
     config = BfanConfig(focal=focal)  # type: ignore[arg-type]
     random = np.random.default_rng(num)
     region, words = random.normal(size=6), random.normal(size=(4, 6))
     blank = np.tile(region, (num, 1))
     own = np.mean([word @ region / (np.linalg.norm(word) * np.linalg.norm(region)) for word in words])
-    expected = own + compare(blank, words, config)
+    expected = own + mean_relevance(blank, words, config)
     assert score(config, blank[None], words[None]).item() == pytest.approx(expected, abs=1e-10)
 
 

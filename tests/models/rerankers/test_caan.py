@@ -32,7 +32,7 @@ def softmax(logits: list[float]) -> list[float]:
     return [value / sum(exps) for value in exps]
 
 
-def paper(caan: Caan, v: Tensor, u: Tensor) -> tuple[float, list[float], list[float]]:
+def score_by_the_paper(caan: Caan, v: Tensor, u: Tensor) -> tuple[float, list[float], list[float]]:
     """Score, f and g of one picture's regions v [n D] and one sentence's words u [m D]: eqs. 6 to 17, one by one."""
     n, m, slope = len(v), len(u), caan.config.slope
     k, q1, q2 = caan.affinity.weight, caan.region_intra.weight.T, caan.region_inter.weight.T
@@ -53,9 +53,9 @@ def paper(caan: Caan, v: Tensor, u: Tensor) -> tuple[float, list[float], list[fl
         inner = sum(hu[j][w] * (u[w] @ q3) for w in range(m)) + sum(hvu[i][j] * (v[i] @ q4) for i in range(n))
         g.append(float(torch.tanh(inner) @ caan.word_weight.weight[0]))
     f, g = softmax(f), softmax(g)
-    seen = sum(f[i] * v[i] for i in range(n))
-    said = sum(g[j] * u[j] for j in range(m))
-    return float(seen @ said), f, g
+    attended_regions = sum(f[i] * v[i] for i in range(n))
+    attended_words = sum(g[j] * u[j] for j in range(m))
+    return float(attended_regions @ attended_words), f, g
 
 
 @settings(max_examples=25, deadline=None)
@@ -74,33 +74,33 @@ def test_scores_and_weights_equal_the_papers_formulas(
     u = torch.randn(len(words), max(words), D, dtype=torch.float64)
     images = caan.precompute(Regions(v, torch.arange(max(regions)) < torch.tensor(regions)[:, None]))
     encoded = Words(u, torch.arange(max(words)) < torch.tensor(words)[:, None])
-    scores, told = caan.score(images, encoded), caan.explain(images, encoded)
-    assert told.region_weights is not None
-    assert told.word_weights is not None
+    scores, explanation = caan.score(images, encoded), caan.explain(images, encoded)
+    assert explanation.region_weights is not None
+    assert explanation.word_weights is not None
     for q, m in enumerate(words):
         for k, n in enumerate(regions):
-            score, f, g = paper(caan, v[k, :n], u[q, :m])
+            score, f, g = score_by_the_paper(caan, v[k, :n], u[q, :m])
             assert float(scores[q, k]) == pytest.approx(score, abs=1e-10)
-            assert told.region_weights[q, k, :n].tolist() == pytest.approx(f, abs=1e-10)
-            assert told.word_weights[q, k, :m].tolist() == pytest.approx(g, abs=1e-10)
+            assert explanation.region_weights[q, k, :n].tolist() == pytest.approx(f, abs=1e-10)
+            assert explanation.word_weights[q, k, :m].tolist() == pytest.approx(g, abs=1e-10)
 
 
 @torch.no_grad()
-def test_a_word_shares_what_the_regions_say_of_it() -> None:
+def test_a_contribution_is_the_words_weighted_sum_of_its_products_with_regions() -> None:
     caan = model(0.0, 1)
     v, u = torch.randn(1, 4, D, dtype=torch.float64), torch.randn(1, 3, D, dtype=torch.float64)
     images = caan.precompute(Regions(v, torch.ones(1, 4, dtype=torch.bool)))
-    told = caan.explain(images, Words(u, torch.ones(1, 3, dtype=torch.bool)))
-    assert told.contributions is not None
-    assert told.region_weights is not None
-    assert told.word_weights is not None
-    f, g = told.region_weights[0, 0], told.word_weights[0, 0]
+    explanation = caan.explain(images, Words(u, torch.ones(1, 3, dtype=torch.bool)))
+    assert explanation.contributions is not None
+    assert explanation.region_weights is not None
+    assert explanation.word_weights is not None
+    f, g = explanation.region_weights[0, 0], explanation.word_weights[0, 0]
     for j in range(3):
         share = sum(float(f[i] * (v[0, i] @ u[0, j]) * g[j]) for i in range(4))
-        assert float(told.contributions[0, 0, j]) == pytest.approx(share, abs=1e-10)
+        assert float(explanation.contributions[0, 0, j]) == pytest.approx(share, abs=1e-10)
 
 
-def test_no_positive_affinity_is_an_answer_and_not_a_division_by_zero() -> None:
+def test_without_any_positive_affinity_all_weights_are_equal() -> None:
     caan = model(0.0, 1)
     torch.nn.init.zeros_(caan.affinity.weight)
     regions = Regions(torch.randn(2, 3, D, dtype=torch.float64), torch.ones(2, 3, dtype=torch.bool))
@@ -110,9 +110,9 @@ def test_no_positive_affinity_is_an_answer_and_not_a_division_by_zero() -> None:
         if weight.grad is not None:
             assert weight.grad.isfinite().all(), name
     with torch.no_grad():
-        told = caan.explain(caan.precompute(regions), words)
-    assert told.region_weights is not None
-    torch.testing.assert_close(told.region_weights, torch.full((1, 2, 3), 1 / 3, dtype=torch.float64))
+        explanation = caan.explain(caan.precompute(regions), words)
+    assert explanation.region_weights is not None
+    torch.testing.assert_close(explanation.region_weights, torch.full((1, 2, 3), 1 / 3, dtype=torch.float64))
     means = regions.vectors.mean(1) @ words.vectors.mean(1).T
     torch.testing.assert_close(caan.score(caan.precompute(regions), words), means.T)
 

@@ -14,9 +14,13 @@ from torch import Tensor
 
 from models.batches import Regions, Words
 from models.rerankers.camp import Camp, CampConfig, length_scorer
-from models.rerankers.camp_attention import CampAttention, CampAttentionConfig
-from models.rerankers.camp_messages import PUBLISHED_NAMES
-from models.rerankers.camp_released import CampReleased, CampReleasedConfig
+from models.rerankers.camp_released import (
+    PUBLISHED_NAMES,
+    CampAttention,
+    CampAttentionConfig,
+    CampReleased,
+    CampReleasedConfig,
+)
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 
@@ -40,7 +44,7 @@ def l2norm(x: Tensor) -> Tensor:
     return x / (x.square().sum().sqrt() + 1e-8)
 
 
-def paper(camp: Camp, v: Vectors, t: Vectors) -> Tensor:
+def score_by_the_paper(camp: Camp, v: Vectors, t: Vectors) -> Tensor:
     """Score of one pair by equations 1 to 6 and sections 3.3 and 3.4."""
     keys_v, keys_t = [camp.region_key(x) for x in v], [camp.word_key(x) for x in t]
     activation = {"relu": torch.relu, "tanh": torch.tanh}[camp.config.activation]
@@ -58,7 +62,9 @@ def paper(camp: Camp, v: Vectors, t: Vectors) -> Tensor:
     return torch.sigmoid(camp.scorer(pooled[0] + pooled[1])[0])
 
 
-def heard(model: CampReleased | CampAttention, v: Vectors, t: Vectors, real: list[bool]) -> tuple[Vectors, Vectors]:
+def messages_of(
+    model: CampReleased | CampAttention, v: Vectors, t: Vectors, real: list[bool]
+) -> tuple[Vectors, Vectors]:
     """The authors' messages after both attentions: of every region, and of every place of a sentence."""
     m = model.messages
     m1 = attend([m.word_query(x) for x in t], [m.region_key(x) for x in v], v, [True] * len(v))
@@ -68,7 +74,7 @@ def heard(model: CampReleased | CampAttention, v: Vectors, t: Vectors, real: lis
     return f1, f2
 
 
-def padded(t: Vectors, places: int) -> tuple[Vectors, list[bool]]:
+def pad_places(t: Vectors, places: int) -> tuple[Vectors, list[bool]]:
     """Words and zeros up to the number of places, and which are words."""
     padding = max(places - len(t), 0)
     return [*t, *[torch.zeros(WIDTH).double()] * padding], [True] * len(t) + [False] * padding
@@ -76,8 +82,8 @@ def padded(t: Vectors, places: int) -> tuple[Vectors, list[bool]]:
 
 def gate_fusion(model: CampReleased, v: Vectors, t: Vectors) -> Tensor:
     """Score of one pair by the authors' `gate_fusion_new`."""
-    t, real = padded(t, 7)
-    f1, f2 = heard(model, v, t, real)
+    t, real = pad_places(t, 7)
+    f1, f2 = messages_of(model, v, t, real)
     sides = []
     for own, messages, kept, fusion, pool in (
         (v, f1, [True] * len(v), model.region_fusion, model.region_pool),
@@ -95,13 +101,15 @@ def gate_fusion(model: CampReleased, v: Vectors, t: Vectors) -> Tensor:
 
 def cross_attention(model: CampAttention, v: Vectors, t: Vectors) -> Tensor:
     """Score of one pair by the authors' `cross_attention_new`, whose means count the padding."""
-    t, real = padded(t, model.config.num_places)
-    f1, f2 = heard(model, v, t, real)
+    t, real = pad_places(t, model.config.num_places)
+    f1, f2 = messages_of(model, v, t, real)
     return l2norm(torch.stack(f1).mean(0)) @ l2norm(torch.stack(f2).mean(0))
 
 
 @torch.no_grad()
-def check(model: Any, formula: Callable[[Any, Vectors, Vectors], Tensor], words: int, regions: int, seed: int) -> None:
+def check_scores(
+    model: Any, formula: Callable[[Any, Vectors, Vectors], Tensor], words: int, regions: int, seed: int
+) -> None:
     """Scores of 2 x 2 pairs with random weights equal the formula's."""
     torch.manual_seed(seed)
     model = model.double()
@@ -124,13 +132,13 @@ paper_configs = st.builds(
 
 @given(paper_configs, sizes)
 def test_the_paper_equals_its_formula_in_plain_loops(config: CampConfig, size: tuple[int, int, int]) -> None:
-    check(Camp(config, ENCODERS), paper, *size)
+    check_scores(Camp(config, ENCODERS), score_by_the_paper, *size)
 
 
 @settings(max_examples=50)
 @given(st.builds(CampReleasedConfig, num_branches=st.integers(1, 5)), sizes)
 def test_gate_fusion_equals_the_formula_in_plain_loops(config: CampReleasedConfig, size: tuple[int, int, int]) -> None:
-    check(CampReleased(config, ENCODERS), gate_fusion, *size)
+    check_scores(CampReleased(config, ENCODERS), gate_fusion, *size)
 
 
 @settings(max_examples=50)
@@ -138,7 +146,7 @@ def test_gate_fusion_equals_the_formula_in_plain_loops(config: CampReleasedConfi
 def test_cross_attention_equals_the_formula_in_plain_loops(
     config: CampAttentionConfig, size: tuple[int, int, int]
 ) -> None:
-    check(CampAttention(config, ENCODERS), cross_attention, *size)
+    check_scores(CampAttention(config, ENCODERS), cross_attention, *size)
 
 
 @pytest.mark.realdata
@@ -175,24 +183,24 @@ def test_equals_the_authors_code(
 
 
 @pytest.mark.parametrize("name", ["camp", "camp-released", "camp-released-attention"])
-def test_vectors_keep_their_length_unless_told_otherwise(name: str) -> None:
+def test_region_vectors_are_normalised_only_when_configured(name: str) -> None:
     features = Regions(torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool))
     kept = build(name, ENCODERS).project(features).vectors.norm(dim=-1)
-    told = build(name, EncoderConfig(num_words=5, feature_dim=8, width=WIDTH, unit_regions=True))
+    normalised = build(name, EncoderConfig(num_words=5, feature_dim=8, width=WIDTH, unit_regions=True))
     assert not torch.allclose(kept, torch.ones(2, 3), atol=1e-3)
-    torch.testing.assert_close(told.project(features).vectors.norm(dim=-1), torch.ones(2, 3))
+    torch.testing.assert_close(normalised.project(features).vectors.norm(dim=-1), torch.ones(2, 3))
 
 
 @pytest.mark.parametrize("width", [1, 2, 33, 320])
-def test_the_scorer_starts_as_a_measure_of_length(width: int) -> None:
+def test_a_fresh_scorer_measures_length(width: int) -> None:
     torch.manual_seed(0)
     directions = torch.nn.functional.normalize(torch.randn(400, width), dim=1)
     lengths = torch.linspace(0.5, 2.0, 400)
     with torch.no_grad():
         scorer = length_scorer(width)
         shorter, longer = (scorer(share * directions)[:, 0] for share in (1.0, 1.5))
-        told = scorer(lengths[:, None] * directions)[:, 0]
+        measured = scorer(lengths[:, None] * directions)[:, 0]
     assert (longer > shorter).all() or width == 1
     if width == 320:
-        assert torch.corrcoef(torch.stack([told, lengths]))[0, 1] > 0.98
-        assert abs(float(told[(lengths - 2**0.5).abs() < 0.02].mean())) < 1
+        assert torch.corrcoef(torch.stack([measured, lengths]))[0, 1] > 0.98
+        assert abs(float(measured[(lengths - 2**0.5).abs() < 0.02].mean())) < 1

@@ -35,7 +35,7 @@ def attend(query: np.ndarray, context: np.ndarray, config: ScanConfig) -> list[f
     return cosines
 
 
-def pooled(relevance: list[float], config: ScanConfig) -> float:
+def pool(relevance: list[float], config: ScanConfig) -> float:
     match config.pooling:
         case "LogSumExp":
             return math.log(sum(math.exp(config.lambda_lse * r) for r in relevance)) / config.lambda_lse
@@ -69,7 +69,7 @@ def test_equals_the_formula_in_plain_loops(config: ScanConfig, words: int, regio
     for q in range(3):
         for k in range(2):
             sides = (e[q], v[k]) if config.direction == "t2i" else (v[k], e[q])
-            expected = pooled(attend(*sides, config), config)
+            expected = pool(attend(*sides, config), config)
             assert scores[q, k].item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from models.batches import Regions, Tokens, Words
 from models.matching.checkpoint import new_matcher
-from models.matching.stage_one import PooledConfig
-from models.rerankers.additive import AdditiveAttention
+from models.matching.stage_one import StageOneConfig
+from models.rerankers.attention import AdditiveAttention
 from models.rerankers.base import score_pairs
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
@@ -59,7 +59,7 @@ def gru(cell: nn.GRU, inputs: list[Tensor]) -> list[Tensor]:
     return states
 
 
-def attended(step: AdditiveAttention, vectors: list[Tensor], query: Tensor, product: str) -> tuple[Tensor, list[float]]:
+def attend(step: AdditiveAttention, vectors: list[Tensor], query: Tensor, product: str) -> tuple[Tensor, list[float]]:
     """Weighted sum of the vectors and the weights."""
     q = torch.tanh(step.query(query))
     logits = []
@@ -72,20 +72,20 @@ def attended(step: AdditiveAttention, vectors: list[Tensor], query: Tensor, prod
     return sum(parts[1:], parts[0]), weights
 
 
-def paper(sman: Sman, regions: Tensor, words: Tensor) -> tuple[float, list[float], list[float]]:
+def score_by_the_paper(sman: Sman, regions: Tensor, words: Tensor) -> tuple[float, list[float], list[float]]:
     """Score and the second step's weights of regions [M F] and words [L D]."""
     config, image, text = sman.config, list(regions), list(words)
     share = 1 / len(image) if config.divide_by_regions else 1
     v0 = torch.tanh(sman.summary(mean(image))) + mean(gru(sman.reader, image))
     t0 = mean(text)
-    v1 = torch.tanh(sman.region_output_first(share * attended(sman.region_first, image, v0, "inside")[0]))
-    t1, _ = attended(sman.word_first, text, t0, "outside")
+    v1 = torch.tanh(sman.region_output_first(share * attend(sman.region_first, image, v0, "inside")[0]))
+    t1, _ = attend(sman.word_first, text, t0, "outside")
     v, t = sman.region_gate(v0 + v1), sman.word_gate(t0 + t1)
     ov = sigmoid(config.alpha * v + (1 - config.alpha) * t)
     ot = sigmoid(config.alpha * t + (1 - config.alpha) * v)
-    seen, region_weights = attended(sman.region_second, image, ov, "inside")
-    v2 = torch.tanh(sman.region_output_second(share * seen))
-    t2, word_weights = attended(sman.word_second, text, ot, config.text_product)
+    attended_image, region_weights = attend(sman.region_second, image, ov, "inside")
+    v2 = torch.tanh(sman.region_output_second(share * attended_image))
+    t2, word_weights = attend(sman.word_second, text, ot, config.text_product)
     if config.similarity == "concatenation":
         return cos(torch.cat([v0, v1, v2]), torch.cat([t0, t1, t2])), word_weights, region_weights
     return cos(v0, t0) + cos(v1, t1) + cos(v2, t2), word_weights, region_weights
@@ -110,20 +110,20 @@ def test_scores_and_weights_equal_the_papers_formulas(
     vectors = torch.randn(len(words), max(words), D, dtype=torch.float64)
     images = sman.encode_images(Regions(features, torch.arange(max(regions)) < torch.tensor(regions)[:, None]))
     encoded = Words(vectors, torch.arange(max(words)) < torch.tensor(words)[:, None])
-    scores, told = sman.score(images, encoded), sman.explain(images, encoded)
-    assert told.word_weights is not None
-    assert told.region_weights is not None
+    scores, explanation = sman.score(images, encoded), sman.explain(images, encoded)
+    assert explanation.word_weights is not None
+    assert explanation.region_weights is not None
     for q, length in enumerate(words):
         for k, count in enumerate(regions):
-            score, word_weights, region_weights = paper(sman, features[k, :count], vectors[q, :length])
+            score, word_weights, region_weights = score_by_the_paper(sman, features[k, :count], vectors[q, :length])
             assert float(scores[q, k]) == pytest.approx(score, abs=1e-10)
-            assert told.word_weights[q, k, :length].tolist() == pytest.approx(word_weights, abs=1e-10)
-            assert told.region_weights[q, k, :count].tolist() == pytest.approx(region_weights, abs=1e-10)
+            assert explanation.word_weights[q, k, :length].tolist() == pytest.approx(word_weights, abs=1e-10)
+            assert explanation.region_weights[q, k, :count].tolist() == pytest.approx(region_weights, abs=1e-10)
 
 
 @pytest.mark.parametrize("directions", ["sum", "mean"])
 @torch.no_grad()
-def test_words_are_both_directions_of_the_lstm_together(directions: str) -> None:
+def test_encoded_words_are_both_directions_of_the_lstm_combined(directions: str) -> None:
     encoder = model(directions=directions).sentence_encoder
     ids, lengths = torch.tensor([[1, 5, 2, 0], [1, 4, 7, 2]]), (3, 4)
     words = encoder(Tokens(ids, ids != 0)).vectors
@@ -135,7 +135,7 @@ def test_words_are_both_directions_of_the_lstm_together(directions: str) -> None
 
 
 @torch.no_grad()
-def test_the_order_of_regions_is_read_and_gaps_in_them_are_not() -> None:
+def test_the_order_of_regions_matters_and_padding_between_them_does_not() -> None:
     sman = model()
     features = torch.randn(1, 6, F, dtype=torch.float64)
     words = Words(torch.randn(2, 3, D, dtype=torch.float64), torch.ones(2, 3, dtype=torch.bool))
@@ -174,7 +174,7 @@ def test_both_passes_of_training_have_the_gradients_of_the_whole_matrix() -> Non
         torch.testing.assert_close(one, other)
 
 
-def test_intra_pair_loss_asks_for_near_pairs() -> None:
+def test_intra_pair_loss_is_zero_for_matching_pairs_within_the_margin() -> None:
     # Means of the cosines 1, 0.8, 0.5 and -1 against a margin of 0.25.
     scores = torch.tensor([3.0, 2.4, 1.5, -3.0], requires_grad=True)
     loss = intra_pair_loss(scores, margin=0.25)
@@ -186,6 +186,6 @@ def test_intra_pair_loss_asks_for_near_pairs() -> None:
 
 def test_stage_one_reads_the_raw_features() -> None:
     vocabulary = Vocabulary((*SPECIALS, *"abcde"))
-    matcher = new_matcher("sman", ENCODERS, PooledConfig(width=D, embed_dim=2), vocabulary, "digest")
+    matcher = new_matcher("sman", ENCODERS, StageOneConfig(width=D, embed_dim=2), vocabulary, "digest")
     assert matcher.pooled.image.in_features == F
     assert matcher.pooled.text.in_features == D

@@ -10,7 +10,7 @@ import torch
 from models.batches import Regions, Tokens
 from models.matching.checkpoint import new_matcher
 from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from models.text.vocabulary import SPECIALS, Vocabulary
@@ -105,7 +105,7 @@ def matcher() -> Matcher:
     torch.manual_seed(0)
     encoders = EncoderConfig(num_words=8, feature_dim=3, word_dim=2, width=4)
     vocabulary = Vocabulary((*SPECIALS, "a", "dog", "grass", "runs"))
-    return new_matcher("scan-t2i-avg", encoders, PooledConfig(width=4, embed_dim=2), vocabulary, "x")
+    return new_matcher("scan-t2i-avg", encoders, StageOneConfig(width=4, embed_dim=2), vocabulary, "x")
 
 
 def losses(model: Matcher, is_warmup: bool = False, **changes: Any) -> dict[str, torch.Tensor]:

@@ -8,7 +8,7 @@ from torch.optim import SGD, Adadelta, AdamW
 
 from models.matching.checkpoint import new_matcher
 from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
@@ -17,7 +17,8 @@ from models.training.recipes import Recipe
 
 def matcher() -> Matcher:
     encoders = EncoderConfig(num_words=5, feature_dim=3, word_dim=2, width=4)
-    return new_matcher("scan-t2i-avg", encoders, PooledConfig(width=4, embed_dim=2), Vocabulary((*SPECIALS, "a")), "x")
+    head = StageOneConfig(width=4, embed_dim=2)
+    return new_matcher("scan-t2i-avg", encoders, head, Vocabulary((*SPECIALS, "a")), "x")
 
 
 def rates(recipe: Recipe, steps_per_epoch: int) -> list[float]:

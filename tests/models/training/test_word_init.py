@@ -7,7 +7,7 @@ import torch
 
 from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
 from models.matching.matcher import Matcher
-from models.matching.stage_one import PooledConfig
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from models.training.word_init import init_word_embeddings
@@ -18,7 +18,7 @@ def matcher() -> Matcher:
     torch.manual_seed(0)
     encoders = EncoderConfig(num_words=7, feature_dim=3, word_dim=3, width=4)
     vocabulary = Vocabulary((*SPECIALS, "dog", "cat", "zebra"))
-    return new_matcher("scan-t2i-avg", encoders, PooledConfig(width=4), vocabulary, "x")
+    return new_matcher("scan-t2i-avg", encoders, StageOneConfig(width=4), vocabulary, "x")
 
 
 def test_found_words_start_there_and_the_others_where_they_were(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from models.matching.calibration import Calibration, Evidence
+from models.matching.calibration import Calibration, LogOddsModel
 from service.api.schemas.resources import ModelsAnswer
 from service.api.schemas.results import TextAnswer
 from tests.support.busy_accelerator import busy
@@ -71,7 +71,7 @@ def test_an_explanation_comes_when_asked_for(api: Api) -> None:
 
 
 def test_a_calibrated_model_says_how_likely_and_when_nothing_is(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    meaning = Calibration(text=Evidence(8.0, -2.0), image=Evidence(6.0, -1.0))
+    meaning = Calibration(text=LogOddsModel(8.0, -2.0), image=LogOddsModel(6.0, -1.0))
     (served,) = api.services.models
     monkeypatch.setattr(served.matcher, "calibration", meaning)
     monkeypatch.setattr(served.matcher, "digest", "calibrated")

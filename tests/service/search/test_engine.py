@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Words
-from models.matching.calibration import Calibration, Evidence
+from models.matching.calibration import Calibration, LogOddsModel
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.search.requests import PictureFilter, TextSearchRequest
 from service.search.results import RankedCaption, SearchResult
@@ -125,7 +125,7 @@ def test_captions_are_filtered_by_their_pictures(full: Library) -> None:
 
 def test_probabilities_are_of_the_gallery_that_was_searched(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the formula in plain numbers, with and without a filter."""
-    meaning = Calibration(text=Evidence(8.0, -2.0, 3.0, 0.5), image=Evidence(6.0, -1.0, 2.0, 0.8))
+    meaning = Calibration(text=LogOddsModel(8.0, -2.0, 3.0, 0.5), image=LogOddsModel(6.0, -1.0, 2.0, 0.8))
     monkeypatch.setattr(full.matcher, "calibration", meaning)
     for filtered, searched in ((None, 64), (PictureFilter(tags={"left": "red"}), 8)):
         outcome = full.text("red and blue", k=64, shortlist=64, filter=filtered)
@@ -146,7 +146,7 @@ def test_probabilities_are_of_the_gallery_that_was_searched(full: Library, monke
 
 
 def test_what_is_not_probable_enough_is_left_out_and_counted(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    meaning = Calibration(text=Evidence(8.0, -2.0, 3.0, 0.5), image=Evidence(6.0, -1.0))
+    meaning = Calibration(text=LogOddsModel(8.0, -2.0, 3.0, 0.5), image=LogOddsModel(6.0, -1.0))
     monkeypatch.setattr(full.matcher, "calibration", meaning)
     everything = full.text("red and blue", k=64, shortlist=64)
     assert everything.left_out == 0

@@ -11,9 +11,8 @@ import torch
 from index.view import View
 from models.batches import Words
 from models.extractors.base import Detections
-from models.matching.calibration import Calibration, Evidence
-from models.matching.checkpoint import calibrated
-from models.matching.hubness import Hubs
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.hubness import HubnessConfig, SentenceBank
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
@@ -56,12 +55,11 @@ def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> No
 
 
 def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None:
-    line = Evidence(1.0, 0.0)
-    hubs, bank = (
-        Hubs(pictures=0.5, sentences=0.5, best=2),
-        torch.randn(3, 8, generator=torch.Generator().manual_seed(1)),
-    )
-    matcher = calibrated(small_matcher("scan-t2i-avg"), Calibration(text=line, image=line, hubs=hubs), bank)
+    line = LogOddsModel(1.0, 0.0)
+    hubness = HubnessConfig(image_weight=0.5, text_weight=0.5, neighbours=2)
+    bank = SentenceBank.quantise(torch.randn(3, 8, generator=torch.Generator().manual_seed(1)))
+    calibration = Calibration(text=line, image=line, hubness=hubness)
+    matcher = small_matcher("scan-t2i-avg").with_calibration(calibration, bank)
     matcher.digest = "calibrated"
     for seed in range(3):
         store.accept(encoded(noise(seed), "PNG"))
@@ -70,7 +68,8 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None
     kept = view.snapshot().read_images(range(3))
     assert kept["hubness"].dtype == np.float32
     assert len({*kept["hubness"].tolist()}) == 3
-    typical = matcher.pooled.embed_texts(Words(bank[:, None], torch.ones(3, 1, dtype=torch.bool))).detach().numpy()
+    sentences = Words(bank.dequantise()[:, None], torch.ones(3, 1, dtype=torch.bool))
+    typical = matcher.pooled.embed_texts(sentences).detach().numpy()
     cosines = np.sort(np.stack([view.snapshot().embedding_of(row) for row in range(3)]) @ typical.T)
     np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
     view.close()
