@@ -22,7 +22,7 @@ from service.storage.region_records import Records, pack
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
-MAX_ATTEMPTS = 3
+ATTEMPTS_PER_PICTURE = 3
 BEAT_S = 5.0
 ROLE = "worker"
 
@@ -134,7 +134,7 @@ class Worker:
     def _failed(self, picture: QueuedPicture, reason: str, final: bool) -> None:
         attempts = self._catalog.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
-        if final or attempts >= MAX_ATTEMPTS:
+        if final or attempts >= ATTEMPTS_PER_PICTURE:
             self._catalog.set_aside(picture.image_id, reason, self._clock())
 
 

@@ -8,11 +8,10 @@ from tests.support.project_files import ROOT, python_files
 
 # Public names that several files of one top folder define, each with the reason.
 SHARED_NAMES: dict[str, dict[str, str]] = {
-    "models": {},
+    "models": {"T": "a type variable"},
     "index": {"log": "each module's logger"},
     "service": {
         "T": "a type variable",
-        "app": "each command file's Typer app, which cli/main.py collects",
         "ingest": "the command and the route of this name",
         "log": "each module's logger",
         "main": "the program, and that of a decoding process",
