@@ -6,7 +6,7 @@ from pathlib import Path
 
 from service.errors import UserError
 
-EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
+PICTURE_EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
 
 
 def picture_files(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
@@ -30,7 +30,7 @@ def _below(folder: Path) -> Iterator[tuple[str, Path]]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(parent) / name
-            if file.suffix.lower() not in EXTENSIONS or name.startswith("."):
+            if file.suffix.lower() not in PICTURE_EXTENSIONS or name.startswith("."):
                 continue
             if file.is_file() and file.resolve().is_relative_to(root):
                 yield printable(file.relative_to(folder).as_posix()), file

@@ -12,7 +12,6 @@ SHARED_NAMES: dict[str, dict[str, str]] = {
     "index": {"log": "each module's logger"},
     "service": {
         "T": "a type variable",
-        "app": "each command file's Typer app, which cli/main.py collects",
         "ingest": "the command and the route of this name",
         "log": "each module's logger",
         "main": "the program, and that of a decoding process",

@@ -47,7 +47,7 @@ def calibrate(
     if as_json:
         print_json(report)
     else:
-        print_report(report)
+        print_calibration(report)
         print_note(f"calibration.json is in {folder}; views of it are built anew")
 
 
@@ -84,7 +84,7 @@ def _sentences(source: CaptionedSource, split: str) -> list[str]:
     return [text for line in Selection(split).lines(source.captions) for text in line.captions]
 
 
-def print_report(report: dict[str, Any]) -> None:
+def print_calibration(report: dict[str, Any]) -> None:
     """Print recall with and without hubs, then predicted and observed probabilities of pictures not fitted on."""
     num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
     print(f"{report['model']} {report['digest']}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
