@@ -63,12 +63,12 @@ def recall_heads(quality: Report) -> list[str]:
     return [*(f"{words} R@1, 5, 10" for words in DIRECTIONS.values()), f"rsum ({percent} % interval)"]
 
 
-def line(report: Report) -> str:
+def summary_line(report: Report) -> str:
     """The exhaustive search of one report in one line."""
     search = report["exhaustive"]
     ways = [f"{words} {recalls(search, direction)}" for direction, words in DIRECTIONS.items()]
-    told = ", ".join([*ways, f"rsum {search['rsum']:.1f}"])
-    return f"The first {report['images']} dev photographs, `{report['model']}`: {told}"
+    figures = ", ".join([*ways, f"rsum {search['rsum']:.1f}"])
+    return f"The first {report['images']} dev photographs, `{report['model']}`: {figures}"
 
 
 def searches(report: Report) -> dict[str, Report]:
@@ -123,7 +123,7 @@ def lengths(report: Report) -> list[str]:
 
 def first_200(quality: Report) -> str:
     """The line that a test reproduces with the shipped weights."""
-    return f"{line(quality['first_200']['report'])} {REPRODUCED}"
+    return f"{summary_line(quality['first_200']['report'])} {REPRODUCED}"
 
 
 def over_http(quality: Report) -> str:
@@ -246,7 +246,7 @@ def main() -> None:
     given = parser.parse_args()
     reports = [read(path) for path in given.reports]
     if given.what == "line":
-        print("\n".join(map(line, reports)))
+        print("\n".join(map(summary_line, reports)))
         return
     quality = read(FIGURES)
     if given.what == "show":

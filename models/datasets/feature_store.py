@@ -54,7 +54,7 @@ class ExtractedFeatures:
     digest: str
     """The extractor's."""
     label_names: tuple[str, ...] = ()
-    """What `labels` are indices into."""
+    """The names that `labels` are indices into."""
 
 
 def extract_features(

@@ -9,7 +9,7 @@ import PIL.Image
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows
+from models.batches import Rows
 
 PICTURE = "picture"  # label of the region that is the whole picture
 REGION = "region"  # label of a region whose class is not known
@@ -29,11 +29,6 @@ class Detections(Rows):
     mask: Bool[Tensor, "K R"]
     """True where a region is real."""
 
-    @property
-    def regions(self) -> Regions:
-        """The part that the matching models read."""
-        return Regions(vectors=self.features, mask=self.mask)
-
 
 class Extractor(nn.Module, ABC):
     """Finds regions in pictures and describes each by one vector."""
@@ -45,7 +40,7 @@ class Extractor(nn.Module, ABC):
     num_regions: int
     """R: every picture gets this many rows, masked where it has fewer regions."""
     labels: tuple[str, ...]
-    """What `Detections.labels` are indices into."""
+    """The names that `Detections.labels` are indices into."""
     digest: str
     """Names weights and configuration together; kept beside every feature made with them."""
 

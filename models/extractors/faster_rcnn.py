@@ -15,7 +15,7 @@ from torch import Tensor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import FeaturePyramidNetwork
 
-from models.extractors.backbones.base import FEATURE_DIM, STRIDE, Backbone, Maps
+from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, STRIDE, Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import PICTURE, Detections, Extractor
 from models.extractors.config import CONFIG_FILE, read_config
@@ -66,7 +66,7 @@ class FasterRcnn(Extractor):
     def __init__(self, config: DetectorConfig, backbone: Backbone | None = None) -> None:
         super().__init__()
         self.config = config
-        self.feature_dim = FEATURE_DIM
+        self.feature_dim = BACKBONE_FEATURE_DIM
         self.num_regions = config.num_regions
         self.labels = (*config.labels, PICTURE)
         self.digest = "untrained"

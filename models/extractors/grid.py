@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models.batches import tiles
-from models.extractors.backbones.base import FEATURE_DIM, STRIDE, Backbone
+from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, STRIDE, Backbone
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import Detections, Extractor
 from models.extractors.faster_rcnn import WEIGHTS_FILE, load_detector
@@ -40,7 +40,7 @@ class GridExtractor(Extractor):
     """The cells of the backbone's last map as regions, row by row from the top left."""
 
     labels = (CELL,)
-    feature_dim = FEATURE_DIM
+    feature_dim = BACKBONE_FEATURE_DIM
 
     def __init__(self, config: GridConfig, backbone: Backbone, digest: str = "untrained") -> None:
         super().__init__()

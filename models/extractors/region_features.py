@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from models.extractors.backbones.base import FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
+from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
 
 FeatureKind = Literal["region", "map"]
 
@@ -33,7 +33,7 @@ def region_features(
         both = torch.cat([boxes, grow_boxes(boxes, surroundings, scales[0])], 1)
         alone, around = region_features(backbone, kind, cells, scales, both, mask.repeat(1, 2)).chunk(2, 1)
         return (alone + around) / 2
-    features = boxes.new_zeros(*mask.shape, FEATURE_DIM)
+    features = boxes.new_zeros(*mask.shape, BACKBONE_FEATURE_DIM)
     sides = (boxes[..., 2:] - boxes[..., :2]).prod(-1).clamp(min=1).sqrt()
     height, width = scales[1].stride32.shape[2:]
     large = sides > STRIDE * (2 * height * width) ** 0.5

@@ -14,7 +14,7 @@ from nltk.tokenize import NLTKWordTokenizer
 from models.batches import Tokens
 from models.text.char_ngrams import SpellingIndex
 
-PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
+PAD, START, END, UNKNOWN_WORD = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 
 # The authors lower-case the byte string, so only A to Z change.
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -106,11 +106,11 @@ class Vocabulary:
         if word in self.ids:
             return word
         if not self.near_words:
-            return UNKNOWN
+            return UNKNOWN_WORD
         if word not in self.near_words:
             word, similarity = self._nearest_spelling(word)
             if similarity < SPELLING_THRESHOLD:
-                return UNKNOWN
+                return UNKNOWN_WORD
         return self.near_words.get(word, word)
 
     def encode(self, sentences: Sequence[str]) -> Tokens:

@@ -14,7 +14,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 STRIDE = 32  # heights and widths of pictures must be multiples of it
 MIDDLE_STRIDE = 16
-FEATURE_DIM = 1280
+BACKBONE_FEATURE_DIM = 1280
 
 
 class Maps(NamedTuple):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops.misc import Conv2dNormActivation
 
-from models.extractors.backbones.base import FEATURE_DIM, Architecture
+from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, Architecture
 
 # Blocks, kernel, stride, expansion and channels of the stages of lite0.
 STAGES = (
@@ -59,7 +59,7 @@ def efficientnet_layers(width: float, depth: float) -> nn.Sequential:
             out_channels = scale_channels(out, width)
             parts.append(InvertedResidual(channels, out_channels, kernel, 1 if turn else stride, expansion))
             channels = out_channels
-    return nn.Sequential(*parts, _convolution(channels, FEATURE_DIM, 1))
+    return nn.Sequential(*parts, _convolution(channels, BACKBONE_FEATURE_DIM, 1))
 
 
 def scale_channels(channels: int, width: float) -> int:

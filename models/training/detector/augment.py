@@ -21,7 +21,7 @@ class TrainingPicture(NamedTuple):
     pixels: Tensor
     """[3 H W] uint8."""
     target: dict[str, Tensor]
-    """As torchvision reads it: "boxes" [N 4] in pixels and "labels" [N], of which 0 would be background."""
+    """In torchvision's form: "boxes" [N 4] in pixels and "labels" [N], of which 0 would be background."""
 
 
 def augment(

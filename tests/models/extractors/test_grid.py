@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import mobilenet_v2
 
-from models.batches import Words
-from models.extractors.backbones.base import FEATURE_DIM
+from models.batches import Regions, Words
+from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.grid import CELL, GridConfig, GridExtractor, load_grid
 from models.rerankers.encoders import EncoderConfig
@@ -35,7 +35,7 @@ def picture(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
 
 def test_cells_cover_each_picture_once_row_by_row(grid: GridExtractor) -> None:
     found = grid.extract([picture(70, 140), picture(224, 224), picture(33, 9)])
-    assert found.features.shape == (3, 49, FEATURE_DIM)
+    assert found.features.shape == (3, 49, BACKBONE_FEATURE_DIM)
     assert found.mask.all()
     assert found.confidence.eq(1).all()
     assert [grid.labels[label] for label in found.labels.unique()] == [CELL]
@@ -84,7 +84,8 @@ def test_loading_names_weights_and_configuration(tmp_path: Path) -> None:
 def test_sman_reads_the_grid(grid: GridExtractor) -> None:
     encoders = EncoderConfig(num_words=9, feature_dim=grid.feature_dim, word_dim=4, width=8)
     sman = build("sman", encoders).eval()
-    images = sman.encode_images(grid.extract([picture(64, 64, seed) for seed in range(3)]).regions)
+    found = grid.extract([picture(64, 64, seed) for seed in range(3)])
+    images = sman.encode_images(Regions(found.features, found.mask))
     words = Words(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
     told = sman.explain(images, words)
     assert told.region_weights is not None

@@ -1,5 +1,7 @@
 """Character n-grams: vectors of words never seen, and the nearest spelling."""
 
+from pathlib import Path
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,17 @@ def test_a_word_never_seen_lands_beside_those_that_share_its_ngrams() -> None:
     jumped, doggy = fitted.vectors(["jumped", "doggy"])
     assert jumped[0] > 2 * jumped[1].abs()
     assert doggy[1] > 2 * doggy[0].abs()
+
+
+def test_saved_vectors_come_back_in_half_precision(tmp_path: Path) -> None:
+    fitted = SubwordVectors.fit(WORDS, torch.randn(len(WORDS), 4), torch.ones(len(WORDS)), num_buckets=64)
+    fitted.save(tmp_path / "words.parts")
+    torch.testing.assert_close(
+        SubwordVectors.load(tmp_path / "words.parts").vectors(["doggy"]),
+        fitted.vectors(["doggy"]),
+        atol=1e-2,
+        rtol=1e-2,
+    )
 
 
 def test_a_misspelt_word_is_nearest_to_what_was_meant() -> None:
