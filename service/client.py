@@ -27,7 +27,7 @@ A = TypeVar("A", bound=BaseModel)
 TIMEOUT_S = 120.0  # for one answer; a large upload takes its time
 MAX_BATCH_FILES = 32
 MAX_BATCH_BYTES = 64 * 2**20
-MAX_ATTEMPTS = 20
+MAX_SENDS = 20
 
 
 class RequestRefused(UserError):
@@ -131,7 +131,7 @@ class Client:
             ) from fault
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_SENDS):
             answer = self._send(method, path, **options)
             wait = answer.headers.get("retry-after", "")
             if answer.status_code != 503 or not wait.isdecimal():

@@ -71,7 +71,7 @@ def bench(
     if as_json:
         print_json(report)
     else:
-        print_benchmark(report)
+        print_measurements(report)
 
 
 def _check_models(names: list[str]) -> None:
@@ -109,7 +109,7 @@ def _rows(
     return rows, len(names) * len(counts)
 
 
-def print_benchmark(report: dict[str, Any]) -> None:
+def print_measurements(report: dict[str, Any]) -> None:
     """Print the machine in one line, and a table."""
     print(", ".join(f"{name} {value}" for name, value in report["hardware"].items()))
     columns = list(report["rows"][0])

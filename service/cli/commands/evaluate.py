@@ -84,7 +84,7 @@ def evaluate(
     if as_json:
         print_json(report)
     else:
-        print_evaluation(report)
+        print_recalls(report)
 
 
 def _extract(
@@ -115,7 +115,7 @@ def _measure(
     return evaluate_all(matcher, data, fold5=fold5, progress=progress.report)
 
 
-def print_evaluation(report: dict[str, Any]) -> None:
+def print_recalls(report: dict[str, Any]) -> None:
     """Print recalls in percent, a line for each way of searching, and what shortlists keep."""
     ways = {"every pair": report["exhaustive"]} | {f"shortlist {k}": r for k, r in report["two_stage"].items()}
     if "fold5" in report:

@@ -16,7 +16,7 @@ from models.bench.timing import InterleavedTimes, MachineRates, hardware, proces
 from models.bench.training import TRAINED_MODELS, random_batch, training_step
 from models.rerankers.base import Reranker
 from models.rerankers.registry import RERANKERS
-from service.cli.commands.bench import print_benchmark
+from service.cli.commands.bench import print_measurements
 from service.cli.main import app
 
 SIZES = Sizes(pairs=6, regions=5, words=4, width=16)
@@ -143,7 +143,7 @@ def test_the_command_prints_rows(
 
 def test_a_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"model": "sman", "us_per_pair": 12345.6, "literal_peak_mb": None}]
-    print_benchmark({"hardware": {"cpu": "Some CPU", "cores": 2}, "rows": rows})
+    print_measurements({"hardware": {"cpu": "Some CPU", "cores": 2}, "rows": rows})
     assert capsys.readouterr().out.splitlines() == [
         "cpu Some CPU, cores 2",
         "model  us per pair  literal peak mb",
