@@ -1,1 +1,1 @@
-"""What is stored: records, shortlists, the catalog. Ids and numpy arrays only; nothing here knows a model."""
+"""The stores: records, shortlists, the catalog. Ids and numpy arrays only; nothing here knows a model."""

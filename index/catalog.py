@@ -51,7 +51,7 @@ class Catalog:
         return job_id
 
     def known_ids(self, image_ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are queued or ready."""
+        """The ids among these whose pictures are queued or ready."""
         with self._database.reading() as db:
             sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state IN ('queued', 'ready')"
             return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}

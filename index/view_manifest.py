@@ -1,4 +1,4 @@
-"""What a view is and how much of it counts: one small file, replaced whole."""
+"""The manifest of a view: its model, its layout and how many of its rows count; one small file, replaced whole."""
 
 import json
 import secrets
@@ -47,11 +47,11 @@ class Manifest:
         return Counts(self.images, self.captions)
 
     def at(self, counts: Counts) -> Self:
-        """The same view with more rows."""
+        """The manifest with more rows."""
         return replace(self, images=counts.images, captions=counts.captions)
 
     def cut(self, counts: Counts) -> Self:
-        """The same view with fewer rows, which readers must load afresh."""
+        """The manifest with fewer rows, which readers must load afresh."""
         return replace(self.at(counts), generation=secrets.token_hex(8))
 
     def refuse_other(self, wanted: "Manifest", folder: Path) -> None:

@@ -50,7 +50,7 @@ class DetectorConfig:
     class_overlap: float = 0.3
     """Within a class a box is suppressed by a more probable one that it overlaps by more."""
     any_overlap: float = 0.7
-    """Whatever the class, a refined box is suppressed by a more probable one that it overlaps by more."""
+    """A refined box of any class is suppressed by a more probable one that it overlaps by more."""
     batch: int = 8
     """Pictures in one forward pass."""
 

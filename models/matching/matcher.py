@@ -89,7 +89,7 @@ class Matcher(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     @abstractmethod

@@ -35,7 +35,7 @@ class ResultCache(Protocol):
     """Bytes by key, for some time."""
 
     async def get(self, key: str) -> bytes | None:
-        """What was put under `key`, if it is still there."""
+        """The answer under `key`, if it is still there."""
 
     async def put(self, key: str, answer: bytes) -> None:
         """Keep `answer`."""
@@ -52,7 +52,7 @@ class LocalCache:
         self._answers: OrderedDict[str, bytes] = OrderedDict()
 
     async def get(self, key: str) -> bytes | None:
-        """What was put under `key`; it then counts as just used."""
+        """The answer under `key`, which then counts as just used."""
         answer = self._answers.get(key)
         if answer is not None:
             self._answers.move_to_end(key)
@@ -93,7 +93,7 @@ class RedisCache:
         return cls(client, seconds_kept)
 
     async def get(self, key: str) -> bytes | None:
-        """What was put under `key`; None also when Redis does not answer."""
+        """The answer under `key`; None also when Redis does not answer."""
         if self._clock() < self._silent_until:
             return None
         try:

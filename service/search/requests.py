@@ -1,4 +1,4 @@
-"""What a search may be asked: one model a kind of search, checked and described by pydantic.
+"""Requests of searches: one model a kind of search, checked and described by pydantic.
 
 The same objects are the bodies of HTTP requests and what `SearchEngine` takes.
 """
@@ -129,7 +129,7 @@ ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 
 
 class SearchRequest(RequestModel):
-    """What every search takes."""
+    """Fields that every search takes."""
 
     k: int = Field(10, ge=1, le=100, description="How many results at most.")
     shortlist: int = Field(

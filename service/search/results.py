@@ -1,4 +1,4 @@
-"""What a search finds. Attributes are named as in HTTP answers, which are built from them as they are."""
+"""Results of searches. Attributes are named as in HTTP answers, which are built from them as they are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

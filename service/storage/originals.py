@@ -31,11 +31,11 @@ class Originals:
             make_folder(folder)
 
     def path(self, image_id: str, extension: str) -> Path:
-        """Where the original of a picture is, or belongs."""
+        """The path of a picture's original, which need not be there."""
         return _spread(self._originals, image_id, extension)
 
     def thumbnail(self, image_id: str) -> Path:
-        """Where the thumbnail of a picture is, or belongs."""
+        """The path of a picture's thumbnail, which need not be there."""
         return _spread(self._thumbnails, image_id, "jpg")
 
     def store(self, files: Iterable[Incoming]) -> None:

@@ -68,7 +68,7 @@ def archive() -> bytes:
 
 
 def bad_files() -> dict[str, Upload]:
-    """What cannot be ingested, by what is wrong with it."""
+    """Files that cannot be ingested, by their fault."""
     photograph = encoded(PIL.Image.effect_noise((400, 300), 80).convert("RGB"), "JPEG")
     return {
         "empty": Upload(b"empty.jpg", b""),
@@ -81,7 +81,7 @@ def bad_files() -> dict[str, Upload]:
 
 
 def bad_names(outside: str, content: bytes) -> list[Upload]:
-    """The same picture under names that would do harm as paths; one leads to the folder `outside`."""
+    """One picture under names that would do harm as paths; one leads to the folder `outside`."""
     climbing = [b"../../../climbing.png", b"..\\..\\climbing.png", b"%2e%2e%2fclimbing.png", b".."]
     others = [outside.encode() + b"/absolute.png", b"nul\x00.png", b"nul%00.png", b"n" * 4000 + b".png", b""]
     return [Upload(name, content) for name in (*climbing, *others)]

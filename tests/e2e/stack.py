@@ -60,7 +60,7 @@ class Stack:
             place.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the running stack."""
         return self
 
     def __exit__(

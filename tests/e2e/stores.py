@@ -1,4 +1,4 @@
-"""What must hold on disk while nobody writes."""
+"""Conditions that hold on disk while nobody writes."""
 
 from pathlib import Path
 

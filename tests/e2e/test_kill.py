@@ -29,7 +29,7 @@ Ranking = list[tuple[str, float]]
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ranking]:
-    """What each query answers after an ingestion that nothing interrupted."""
+    """The answer of each query after an ingestion that nothing interrupted."""
     pictures = photos(PHOTOS)
     with Stack(tmp_path_factory.mktemp("undisturbed")) as stack:
         stack.start("api", "worker")
@@ -114,7 +114,7 @@ def assert_as_undisturbed(stack: Stack, accepted: set[str], undisturbed: dict[st
 
 
 def assert_same_ranking(got: Ranking, expected: Ranking) -> None:
-    """The same pictures with scores within 1e-4; those closer together than that may have changed places."""
+    """Equal pictures with scores within 1e-4; those closer together than that may have changed places."""
     assert [score for _, score in got] == pytest.approx([score for _, score in expected], abs=1e-4)
     for place, (image_id, _) in enumerate(expected):
         last = expected[-1][1]

@@ -1,4 +1,4 @@
-"""What the image installs is whole: every module, weight and page of the project is in the wheel."""
+"""The wheel that the image installs is whole: every module, weight and page of the project is in the wheel."""
 
 import shutil
 import subprocess

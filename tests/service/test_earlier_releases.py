@@ -51,7 +51,7 @@ def answered() -> Any:
 
 
 def compare(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    """The same results in the same order, with scores that differ by rounding alone."""
+    """Results are the expected ones in their order, with scores that differ by rounding alone."""
     assert len(found) == len(expected)
     for hit, before in zip(found, expected, strict=True):
         exact = {name: value for name, value in before.items() if name not in SCORES}

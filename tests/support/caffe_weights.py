@@ -67,7 +67,7 @@ def random_weights(size: Size, seed: int = 0) -> State:
 
 
 def as_airsplay(state: State) -> State:
-    """The same numbers in airsplay's layout: none last, one logit an anchor, detectron2's anchors and their order."""
+    """The numbers in airsplay's layout: none last, one logit an anchor, detectron2's anchors and their order."""
     scales_first = [aspect * 4 + scale for scale in range(4) for aspect in range(3)]
     names = {"cls_embed": "cls_embedding", "attr_linear1": "fc_attr", "attr_linear2": "attr_score"}
 

@@ -121,7 +121,7 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
 
 
 async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
-    """What is to be run for a picture: a stored one, or an upload, which is decoded here. UnreadablePicture."""
+    """The search to run: for a stored picture, or for an upload, which is decoded here. UnreadablePicture."""
     if picture is None:
         assert query.request.image_id is not None
         return partial(services.search.like_stored, query, query.request.image_id)
