@@ -1,4 +1,4 @@
-"""Conditions that every test may rely on: few threads, no settings from outside, and a loud word about whatever was left out."""
+"""Conditions that every test relies on: few threads, no settings from outside, a loud word about what is left out."""
 
 import importlib.util
 import os

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-import models.evaluation.evaluate
+import models.matching.matcher
 import models.training.trainer
 from index.lock import WriterLock
 from service.cli.user_errors import LIBRARY_ERRORS, is_user_error, one_line
@@ -141,7 +141,7 @@ def test_a_value_error_from_deep_inside_is_not_taken_for_a_mistake(
         raise ValueError("deep inside")
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(models.evaluation.evaluate, "score_in_blocks", broken)
+    monkeypatch.setattr(models.matching.matcher, "score_in_blocks", broken)
     with pytest.raises(ValueError, match="deep inside"):
         regard(*EVALUATE, "--precomp", "precomp")
     monkeypatch.setattr(models.training.trainer, "batch_losses", broken)
