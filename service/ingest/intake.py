@@ -14,7 +14,7 @@ from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.ingest.upload import receive_form
 from service.media.file_type import image_extension
 from service.settings import Settings
-from service.storage.originals import Incoming, Originals, image_id_of
+from service.storage.originals import Originals, StagedFile, image_id_of
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Intake:
             known.add(picture.image_id)
             accepted.append(AcceptedFile(picture.image_id, display_name(picture.file.filename), duplicate))
             if not duplicate or not self._originals.path(picture.image_id, picture.extension).exists():
-                incoming.append(Incoming(picture.file.path, picture.image_id, picture.extension))
+                incoming.append(StagedFile(picture.file.path, picture.image_id, picture.extension))
         self._originals.store({file.image_id: file for file in incoming}.values())
         return accepted
 

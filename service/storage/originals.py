@@ -13,7 +13,7 @@ def image_id_of(sha256: str) -> str:
     return sha256[:32]
 
 
-class Incoming(NamedTuple):
+class StagedFile(NamedTuple):
     """A complete file under `Originals.incoming` and where it belongs."""
 
     path: Path
@@ -38,7 +38,7 @@ class Originals:
         """The path of a picture's thumbnail, which need not be there."""
         return _spread(self._thumbnails, image_id, "jpg")
 
-    def store(self, files: Iterable[Incoming]) -> None:
+    def store(self, files: Iterable[StagedFile]) -> None:
         """Move files to their places; on return they survive a power cut. Repeating it does no harm."""
         folders: set[Path] = set()
         for file in files:

@@ -16,7 +16,7 @@ from index.slab import Slab
 from index.view import Snapshot, View
 from models.batches import Regions
 from service.settings import Settings
-from service.storage.originals import Incoming, Originals
+from service.storage.originals import Originals, StagedFile
 from service.storage.region_records import RecordLayout
 from service.worker.process import open_worker
 from service.worker.wakeups import Wakeups
@@ -47,7 +47,7 @@ class Store:
         image_id = hashlib.sha256(content).hexdigest()[:32]
         path = self.originals.incoming / image_id
         path.write_bytes(content)
-        self.originals.store([Incoming(path, image_id, kind)])
+        self.originals.store([StagedFile(path, image_id, kind)])
         new = NewPicture(
             image_id=image_id,
             filename=f"{image_id}.{kind}",

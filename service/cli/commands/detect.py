@@ -1,9 +1,9 @@
 """`regard detect`."""
 
 from service.cli.feature_extraction import load_detector
+from service.cli.find_regions import decode_picture, find_regions
 from service.cli.options import AsJson, DetectorFolder, Device, PictureFile
 from service.cli.output import print_json, print_table, show_progress
-from service.cli.picture_regions import decode_picture, find_regions
 from service.model_names import check_detector
 
 

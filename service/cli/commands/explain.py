@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.find_regions import decode_picture, find_regions
 from service.cli.hits import explanation_lines
 from service.cli.options import AsJson, DetectorFolder, Device, Model, PictureFile
 from service.cli.output import print_json, show_progress
-from service.cli.picture_regions import decode_picture, find_regions
 from service.cli.settings_options import read_settings
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models

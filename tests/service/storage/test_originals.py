@@ -3,14 +3,14 @@
 import hashlib
 from pathlib import Path
 
-from service.storage.originals import Incoming, Originals, image_id_of
+from service.storage.originals import Originals, StagedFile, image_id_of
 
 
-def put(originals: Originals, content: bytes) -> Incoming:
+def put(originals: Originals, content: bytes) -> StagedFile:
     sha256 = hashlib.sha256(content).hexdigest()
     path = originals.incoming / sha256
     path.write_bytes(content)
-    return Incoming(path, image_id_of(sha256), "jpg")
+    return StagedFile(path, image_id_of(sha256), "jpg")
 
 
 def test_stored_bytes_are_found_by_id_and_leave_nothing_behind(tmp_path: Path) -> None:
