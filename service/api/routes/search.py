@@ -50,14 +50,14 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     response_model=TextAnswer,
     responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
 )
-async def search_text(asked: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
+async def search_text(body: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
     started = time.perf_counter()
-    query = await asyncio.to_thread(services.search.begin, asked)
+    query = await asyncio.to_thread(services.search.begin, body)
     key = cache_key({"search": "text", **determining(query)})
     if (kept := await kept_answer(services, key, started)) is not None:
         return kept
-    cost = services.search.cost(asked.shortlist, len(asked.query.split()) + 2)
+    cost = services.search.cost(body.shortlist, len(body.query.split()) + 2)
     result = await run(services, request, cost, partial(services.search.text, query))
     return await respond(services, key, TextAnswer, result, started)
 
@@ -90,13 +90,13 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         max_field_bytes=FORM_BYTES,
     )
     async with uploaded_form(request, services, limits) as form:
-        asked, picture = image_request(form)
-        query = await asyncio.to_thread(services.search.begin, asked)
+        body, picture = image_request(form)
+        query = await asyncio.to_thread(services.search.begin, body)
         key = cache_key({"search": "image", "sha256": picture and picture.sha256, **determining(query)})
         if (kept := await kept_answer(services, key, started)) is not None:
             return kept
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
-        cost = services.search.cost(asked.shortlist, detect=picture is not None)
+        cost = services.search.cost(body.shortlist, detect=picture is not None)
         result = await run(services, request, cost, work)
         return await respond(services, key, ImageAnswer, result, started)
 
@@ -104,20 +104,20 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
     """The fields, and the picture unless a stored one is asked with. InvalidRequest, TooLarge."""
     try:
-        asked = ImageSearchForm.model_validate(form.fields)
+        body = ImageSearchForm.model_validate(form.fields)
     except ValidationError as fault:
         raise invalid_request(fault.errors()) from fault
     wrong = [file.field for file in form.files if file.field != "image"]
     if wrong:
         raise InvalidRequest.field(wrong[0], "is not a field of this request; the picture goes into `image`")
-    if len(form.files) + (asked.image_id is not None) != 1:
+    if len(form.files) + (body.image_id is not None) != 1:
         raise InvalidRequest.field("image", "give either a picture or an image_id")
     if not form.files:
-        return asked, None
+        return body, None
     picture = form.files[0]
     if picture.problem is not None:
         raise TooLarge(picture.problem)
-    return asked, picture
+    return body, picture
 
 
 async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
