@@ -25,7 +25,7 @@ ANYWHERE = {
     | {"prometheus_client", "typer", "rich"},
 }
 IN_FUNCTIONS = {
-    "models": {"onnxruntime", "rich", "tensorboard", "detectron2"},
+    "models": {"onnxruntime", "rich", "tensorboard", "tokenizers", "detectron2"},
     "index": set[str](),
     "service": {"torchvision"},
 }

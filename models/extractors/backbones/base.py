@@ -38,6 +38,8 @@ class Architecture:
     """Numbers of layers up to the maps of stride 8 and 16; that of stride 32 comes before the last layer."""
     channels: tuple[int, int, int]
     """Channels of the three maps."""
+    read_classifier: Callable[[Path], tuple[Tensor, Tensor]]
+    """Weights [1000, 1280] and biases [1000] of the published ImageNet classifier, over the mean of the last map."""
     pixel_scale: float
     """The weights were trained on (value - 127) / pixel_scale."""
 

@@ -85,6 +85,15 @@ def read_efficientnet(untrained: nn.Sequential, file: Path) -> Mapping[str, Tens
     return dict(zip(ours, theirs.values(), strict=True))
 
 
+def read_efficientnet_classifier(file: Path) -> tuple[Tensor, Tensor]:
+    """Weights and biases of the ImageNet classifier in a published file; ValueError where it holds none."""
+    found = [value for name, value in torch.load(file, weights_only=True).items() if CLASSIFIER in name]
+    match sorted(found, key=lambda value: -value.dim()):
+        case [weights, biases]:
+            return weights, biases
+    raise ValueError(f"{file} holds no ImageNet classifier")
+
+
 def efficientnet_lite(width: float, depth: float) -> Architecture:
     """The EfficientNet-Lite of a width and a depth, both as multiples of lite0's."""
     blocks = [
@@ -94,6 +103,7 @@ def efficientnet_lite(width: float, depth: float) -> Architecture:
     return Architecture(
         layers=partial(efficientnet_layers, width, depth),
         read=lambda file: read_efficientnet(efficientnet_layers(width, depth), file),
+        read_classifier=read_efficientnet_classifier,
         ends=(1 + sum(blocks[:3]), 1 + sum(blocks[:5])),
         channels=(
             scale_channels(STAGES[2][4], width),

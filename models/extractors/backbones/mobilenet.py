@@ -9,6 +9,7 @@ from torchvision.models import mobilenet_v2
 
 from models.extractors.backbones.base import Architecture
 
+CLASSIFIER_KEY = "classifier.1."
 PREFIX = "features."
 
 
@@ -23,6 +24,19 @@ def read_mobilenet(file: Path) -> Mapping[str, Tensor]:
     return {name.removeprefix(PREFIX): value for name, value in load_file(file).items() if name.startswith(PREFIX)}
 
 
+def read_mobilenet_classifier(file: Path) -> tuple[Tensor, Tensor]:
+    """Weights and biases of the ImageNet classifier in a published file; ValueError where it holds none."""
+    state = load_file(file)
+    if not {f"{CLASSIFIER_KEY}weight", f"{CLASSIFIER_KEY}bias"} <= state.keys():
+        raise ValueError(f"{file} holds no ImageNet classifier")
+    return state[f"{CLASSIFIER_KEY}weight"], state[f"{CLASSIFIER_KEY}bias"]
+
+
 MOBILENET_V2 = Architecture(
-    layers=mobilenet_layers, read=read_mobilenet, ends=(7, 14), channels=(32, 96, 320), pixel_scale=127.5
+    layers=mobilenet_layers,
+    read=read_mobilenet,
+    read_classifier=read_mobilenet_classifier,
+    ends=(7, 14),
+    channels=(32, 96, 320),
+    pixel_scale=127.5,
 )

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, count, islice
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import PIL.Image
@@ -47,6 +48,22 @@ class BackboneRecipe:
     seed: int = 0
 
 
+@runtime_checkable
+class PhotographRecipe(Protocol):
+    """The part of a recipe that decides which photographs a step sees, and how."""
+
+    @property
+    def side(self) -> int: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def least_crop(self) -> float: ...
+    @property
+    def seed(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class PhotographBatch:
     """K augmented photographs and a caption of each."""
@@ -58,7 +75,7 @@ class PhotographBatch:
 
 
 def iter_photograph_batches(
-    recipe: BackboneRecipe, folder: Path, lines: Sequence[CaptionLine], first: int
+    recipe: PhotographRecipe, folder: Path, lines: Sequence[CaptionLine], first: int
 ) -> Iterator[PhotographBatch]:
     """Batches from step `first` on; the next one is made in a thread meanwhile."""
     plan = list(islice(_plan(recipe, lines), first, None))
@@ -72,12 +89,12 @@ def iter_photograph_batches(
             yield batch
 
 
-def steps_per_epoch(recipe: BackboneRecipe, lines: Sequence[CaptionLine]) -> int:
+def steps_per_epoch(recipe: PhotographRecipe, lines: Sequence[CaptionLine]) -> int:
     """The number of batches that show every photograph once."""
     return max(1, len(lines) // recipe.batch)
 
 
-def _plan(recipe: BackboneRecipe, lines: Sequence[CaptionLine]) -> Iterator[tuple[np.ndarray, list[str]]]:
+def _plan(recipe: PhotographRecipe, lines: Sequence[CaptionLine]) -> Iterator[tuple[np.ndarray, list[str]]]:
     """Photographs and sentences of every step: another caption of each photograph in each epoch, while they last."""
     nothing = np.zeros((len(lines), 1, 1), np.float32)
     captioned = CaptionedFeatures.from_arrays(nothing, nothing[:, :, 0] == 0, [line.captions for line in lines], "")
@@ -86,7 +103,7 @@ def _plan(recipe: BackboneRecipe, lines: Sequence[CaptionLine]) -> Iterator[tupl
 
 
 def _make_batch(
-    recipe: BackboneRecipe,
+    recipe: PhotographRecipe,
     folder: Path,
     lines: Sequence[CaptionLine],
     step: int,

@@ -50,6 +50,10 @@ def train(
         typer.Option(exists=True, dir_okay=False, help="Vectors that words start from: GloVe's or word2vec's text."),
     ] = None,
     backbone: Annotated[Path | None, typer.Option(help="Its weights, for backbone and detector.")] = None,
+    sentence_encoder: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="For the backbone: MiniLM's folder, whose vectors it learns."),
+    ] = None,
     teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
@@ -70,7 +74,7 @@ def train(
         raise typer.BadParameter(f"the {recipe} is trained with --captions and --backbone")
     _check_file(backbone)
     if recipe == "backbone":
-        _tune_backbone(captions, (split, dev), backbone, out, changes, device, start)
+        _tune_backbone(captions, (split, dev), backbone, sentence_encoder, out, changes, device, start)
     elif teacher is None:
         raise typer.BadParameter("the detector is trained with --teacher")
     else:
@@ -133,6 +137,7 @@ def _tune_backbone(
     captions: Path,
     splits: tuple[str, str],
     backbone: Path,
+    sentence_encoder: Path | None,
     out: Path,
     changes: list[str],
     device: str,
@@ -141,12 +146,23 @@ def _tune_backbone(
     with user_input(captions):
         train, dev = (read_captions(captions, split) for split in splits)
     from models.training.backbone.recipe import BackboneRecipe  # noqa: PLC0415 - PyTorch comes with it
+    from models.training.backbone.sentence_tuning import SentenceTuning, SentenceTuningRecipe  # noqa: PLC0415
     from models.training.backbone.trainer import BackboneTraining  # noqa: PLC0415
     from service.api.services import device_of  # noqa: PLC0415
 
-    recipe = change_recipe(BackboneRecipe(), changes)
-    with user_input():
-        training = BackboneTraining(recipe, captions.parent, train, dev, backbone, out, device_of(device), start)
+    training: BackboneTraining | SentenceTuning
+    place, folder = device_of(device), captions.parent
+    if sentence_encoder is None:
+        recipe = change_recipe(BackboneRecipe(), changes)
+        with user_input():
+            training = BackboneTraining(recipe, folder, train, dev, backbone, out, place, start)
+    else:
+        from models.text.bert_encoder import load_bert_encoder  # noqa: PLC0415
+
+        tuning = change_recipe(SentenceTuningRecipe(), changes)
+        with user_input():
+            encoder = load_bert_encoder(sentence_encoder)
+            training = SentenceTuning(tuning, folder, train, dev, backbone, encoder, out, place, start)
     with _log_with_progress(out, training.total_steps) as log:
         training.run(log)
 

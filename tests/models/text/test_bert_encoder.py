@@ -1,0 +1,164 @@
+"""The sentence encoder against its formula in plain loops, on small random weights named as published ones are."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+
+WIDTH, HIDDEN, HEADS, LAYERS, POSITIONS = 24, 40, 12, 2, 9
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "dog", "runs", "##ning", "run", "cat")
+SENTENCES = ["a dog runs", "cat", "a cat running", "", "quokka"]
+
+
+def published_weights() -> dict[str, Tensor]:
+    """Random weights by their published names, with a pooler that sentences do not need."""
+    torch.manual_seed(0)
+    weights = {
+        "embeddings.word_embeddings.weight": torch.randn(len(PIECES), WIDTH),
+        "embeddings.position_embeddings.weight": torch.randn(POSITIONS, WIDTH),
+        "embeddings.token_type_embeddings.weight": torch.randn(2, WIDTH),
+        "embeddings.LayerNorm.weight": torch.rand(WIDTH) + 0.5,
+        "embeddings.LayerNorm.bias": torch.randn(WIDTH) * 0.1,
+        "pooler.dense.weight": torch.randn(WIDTH, WIDTH),
+    }
+    shapes = {
+        "attention.self.query": (WIDTH, WIDTH),
+        "attention.self.key": (WIDTH, WIDTH),
+        "attention.self.value": (WIDTH, WIDTH),
+        "attention.output.dense": (WIDTH, WIDTH),
+        "intermediate.dense": (HIDDEN, WIDTH),
+        "output.dense": (WIDTH, HIDDEN),
+    }
+    for number in range(LAYERS):
+        for name, (rows, columns) in shapes.items():
+            weights[f"encoder.layer.{number}.{name}.weight"] = torch.randn(rows, columns) / math.sqrt(columns)
+            weights[f"encoder.layer.{number}.{name}.bias"] = torch.randn(rows) * 0.1
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            weights[f"encoder.layer.{number}.{name}.weight"] = torch.rand(WIDTH) + 0.5
+            weights[f"encoder.layer.{number}.{name}.bias"] = torch.randn(WIDTH) * 0.1
+    return weights
+
+
+def tokenizer_json() -> str:
+    """A WordPiece tokenizer over PIECES that marks a sentence's beginning and end."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: PLC0415
+
+    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return str(tokenizer.to_str())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_file(published_weights(), tmp_path / WEIGHTS_FILE)
+    (tmp_path / TOKENIZER_FILE).write_text(tokenizer_json(), "utf-8")
+    return tmp_path
+
+
+def normalised(x: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:
+    scaled = (x - x.mean()) / math.sqrt(((x - x.mean()) ** 2).mean() + 1e-12)
+    return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return np.array([0.5 * value * (1 + math.erf(value / math.sqrt(2))) for value in x])
+
+
+def vector_in_loops(ids: list[int], weights: dict[str, np.ndarray]) -> np.ndarray:
+    """The formula of the module's head, piece by piece and head by head."""
+
+    def linear(x: np.ndarray, name: str) -> np.ndarray:
+        return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+
+    def embedding(kind: str, row: int) -> np.ndarray:
+        return weights[f"embeddings.{kind}_embeddings.weight"][row]
+
+    states = [
+        normalised(
+            embedding("word", piece) + embedding("position", place) + embedding("token_type", 0),
+            weights,
+            "embeddings.LayerNorm",
+        )
+        for place, piece in enumerate(ids)
+    ]
+    size = WIDTH // HEADS
+    for number in range(LAYERS):
+        layer = f"encoder.layer.{number}"
+        query, key, value = (
+            [linear(x, f"{layer}.attention.self.{name}") for x in states] for name in ("query", "key", "value")
+        )
+        attended = []
+        for p in range(len(states)):
+            mixed = np.zeros(WIDTH)
+            for head in range(HEADS):
+                part = slice(head * size, (head + 1) * size)
+                logits = np.array([query[p][part] @ key[q][part] / math.sqrt(size) for q in range(len(states))])
+                shares = np.exp(logits - logits.max())
+                shares /= shares.sum()
+                mixed[part] = sum(share * value[q][part] for q, share in enumerate(shares))
+            attended.append(mixed)
+        states = [
+            normalised(x + linear(a, f"{layer}.attention.output.dense"), weights, f"{layer}.attention.output.LayerNorm")
+            for x, a in zip(states, attended, strict=True)
+        ]
+        states = [
+            normalised(
+                x + linear(gelu(linear(x, f"{layer}.intermediate.dense")), f"{layer}.output.dense"),
+                weights,
+                f"{layer}.output.LayerNorm",
+            )
+            for x in states
+        ]
+    mean = np.mean(states, axis=0)
+    return mean / math.sqrt((mean**2).sum())
+
+
+def test_a_sentence_has_the_vector_of_the_formula(folder: Path) -> None:
+    encoder = load_bert_encoder(folder)
+    weights = {name: tensor.double().numpy() for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    vectors = encoder.embed(SENTENCES, batch=3)
+    for sentence, vector in zip(SENTENCES, vectors, strict=True):
+        ids = [id_ for id_ in encoder.tokenizer.encode(sentence).ids if id_ != 0]
+        np.testing.assert_allclose(vector.numpy(), vector_in_loops(ids, weights), atol=2e-6)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_a_sentence_has_one_vector_whatever_stands_beside_it(folder: Path, batch: int) -> None:
+    encoder = load_bert_encoder(folder)
+    alone = torch.cat([encoder.embed([sentence]) for sentence in SENTENCES])
+    torch.testing.assert_close(encoder.embed(SENTENCES, batch=batch), alone, rtol=0, atol=1e-6)
+    assert encoder.embed([]).shape == (0, WIDTH)
+
+
+def test_a_sentence_longer_than_the_positions_is_cut(folder: Path) -> None:
+    encoder = load_bert_encoder(folder)
+    vector = encoder.embed(["a dog " * 50])
+    assert torch.isfinite(vector).all()
+    torch.testing.assert_close(vector, encoder.embed(["a dog " * 80]))
+
+
+@pytest.mark.parametrize(
+    "gone", ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias", "embeddings.LayerNorm.bias"]
+)
+def test_other_weights_are_refused(folder: Path, gone: str) -> None:
+    weights = published_weights()
+    del weights[gone]
+    save_file(weights, folder / WEIGHTS_FILE)
+    with pytest.raises(ValueError, match=r"missing|Missing"):
+        load_bert_encoder(folder)
+
+
+def test_the_tokenizer_is_read_from_its_file(folder: Path) -> None:
+    assert json.loads((folder / TOKENIZER_FILE).read_text("utf-8"))["model"]["type"] == "WordPiece"
+    assert load_bert_encoder(folder).tokenizer.encode("running").tokens == ["[CLS]", "run", "##ning", "[SEP]"]

@@ -1,0 +1,176 @@
+"""Fine-tuning against sentence vectors: the targets in plain loops, what learns and what stays, and kills."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torchvision.models import mobilenet_v2
+
+from models.datasets.captions import CaptionLine
+from models.extractors.backbones.base import fold_batch_norm, read_layers
+from models.extractors.backbones.registry import BACKBONES, build_backbone
+from models.text.bert_encoder import BertConfig, BertEncoder
+from models.training.backbone.sentence_tuning import (
+    HEAD_FILE,
+    CaptionTargets,
+    SentenceTuning,
+    SentenceTuningRecipe,
+)
+from models.training.backbone.trainer import BACKBONE_FILE
+from models.training.checkpoints import UnusableCheckpoint
+
+COLOURS = ("red", "green", "blue", "white", "black", "yellow")
+WIDTH = 8
+RECIPE = SentenceTuningRecipe(
+    backbone="mobilenet-v2", side=64, batch=3, epochs=3, save_every=1, frozen_layers=3, rate=1e-4
+)
+
+
+class HashedSentences(BertEncoder):
+    """An encoder without weights: every sentence has a random unit vector of its own."""
+
+    def __init__(self) -> None:
+        torch.nn.Module.__init__(self)
+        self.config = BertConfig(num_pieces=0, num_positions=0, num_layers=0, width=WIDTH, hidden_width=0)
+
+    def embed(self, sentences: Sequence[str], batch: int = 256) -> Tensor:
+        drawn = [np.random.default_rng(list(sentence.encode())).normal(size=WIDTH) for sentence in sentences]
+        return torch.nn.functional.normalize(torch.tensor(np.array(drawn), dtype=torch.float32), dim=1)
+
+
+ENCODER = HashedSentences()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photographs of one colour each with noise, and published weights."""
+    folder = tmp_path_factory.mktemp("photographs")
+    torch.manual_seed(0)
+    save_file(mobilenet_v2().state_dict(), folder / "published.safetensors")
+    random = np.random.default_rng(0)
+    for colour in COLOURS:
+        noise = random.integers(0, 40, (40, 50, 3), np.uint8)
+        PIL.Image.fromarray(noise + random.integers(0, 200, 3, np.uint8)).save(folder / f"{colour}.png")
+    return folder
+
+
+LINES = [CaptionLine(f"{colour}.png", (f"a {colour} wall", f"all {colour} here")) for colour in COLOURS]
+
+
+def tuning(folder: Path, out: Path, recipe: SentenceTuningRecipe = RECIPE, **options: Any) -> SentenceTuning:
+    return SentenceTuning(recipe, folder, LINES, LINES[:4], folder / "published.safetensors", ENCODER, out, **options)
+
+
+def test_targets_are_those_of_the_formula() -> None:
+    targets = CaptionTargets(ENCODER, LINES, RECIPE)
+    texts = [text for line in LINES for text in line.captions]
+    vectors = ENCODER.embed(texts).double().numpy()
+    means = np.array([vectors[2 * n] + vectors[2 * n + 1] for n in range(len(LINES))])
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    numbers = [4, 1]
+    found = targets.of_images(torch.tensor(numbers))
+    for row, n in enumerate(numbers):
+        near = [math.exp(means[n] @ vector / RECIPE.neighbours) for vector in vectors]
+        expected = [0.8 / 2 * (c // 2 == n) + 0.2 * near[c] / sum(near) for c in range(len(texts))]
+        np.testing.assert_allclose(found[row].numpy(), expected, atol=1e-5)
+    captions, found = targets.of_captions(torch.tensor(numbers))
+    chosen = [c for c in range(len(texts)) if c // 2 in numbers]
+    np.testing.assert_allclose(captions.numpy(), vectors[chosen], atol=1e-6)
+    for row, c in enumerate(chosen):
+        near = [math.exp(vectors[c] @ means[n] / RECIPE.neighbours) for n in numbers]
+        expected = [0.8 * (c // 2 == n) + 0.2 * near[k] / sum(near) for k, n in enumerate(numbers)]
+        np.testing.assert_allclose(found[row].numpy(), expected, atol=1e-5)
+
+
+def test_before_the_first_step_nothing_was_forgotten(folder: Path, tmp_path: Path) -> None:
+    assert tuning(folder, tmp_path).validate()["divergence"] == pytest.approx(0, abs=1e-5)
+
+
+def test_late_layers_learn_and_early_ones_stay(folder: Path, tmp_path: Path) -> None:
+    run = tuning(folder, tmp_path / "run")
+    seen: list[dict[str, Any]] = []
+    run.run(seen.append)
+    before = fold_batch_norm(read_layers(BACKBONES["mobilenet-v2"], folder / "published.safetensors")).state_dict()
+    changed = {name for name, value in run.layers.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed
+    assert not {name for name in changed if int(name.split(".")[0]) < RECIPE.frozen_layers}
+    assert run.head.classifier.weight.grad is not None  # it learns along, slowly: these layers give tiny numbers
+    assert run.published_classifier.weight.grad is None
+    steps = [entry for entry in seen if "to_text" in entry]
+    assert [entry["step"] for entry in steps] == [1, 2, 3, 4, 5, 6]
+    assert all(math.isfinite(entry[name]) for entry in steps for name in ("to_text", "to_image", "knowledge"))
+    validations = [entry["validation"] for entry in seen if "validation" in entry]
+    assert len(validations) == 3
+    assert set(validations[0]) == {"text_to_image", "image_to_text", "rsum", "divergence"}
+
+
+def test_the_average_is_saved(folder: Path, tmp_path: Path) -> None:
+    run = tuning(folder, tmp_path / "run")
+    run.run(lambda entry: None)
+    saved = build_backbone("mobilenet-v2", tmp_path / "run" / BACKBONE_FILE).features.state_dict()
+    averaged = run.averaged_network.layers.state_dict()
+    assert all(torch.equal(saved[name], averaged[name]) for name in saved)
+    assert any(not torch.equal(saved[name], value) for name, value in run.layers.state_dict().items())
+    head = load_file(tmp_path / "run" / HEAD_FILE)
+    assert head["classifier.weight"].shape == (1000, 1280)
+    assert head["project.weight"].shape == (WIDTH, 1280)
+
+
+def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
+    recipe = SentenceTuningRecipe(
+        backbone="mobilenet-v2",
+        side=64,
+        batch=6,
+        epochs=40,
+        frozen_layers=3,
+        head_rate=1e-2,
+        least_crop=1.0,
+        averaging=0.5,
+        own_share=1.0,
+        distillation=0.0,
+        dropout=0.0,
+    )
+    losses: list[float] = []
+    tuning(folder, tmp_path, recipe).run(lambda entry: losses.extend([entry["to_text"]] if "to_text" in entry else []))
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_a_killed_tuning_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
+    whole = tuning(folder, tmp_path / "whole")
+    whole.run(lambda entry: None)
+
+    def killed(entry: dict[str, Any]) -> None:
+        if entry["step"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuning(folder, tmp_path / "cut").run(killed)
+    again = tuning(folder, tmp_path / "cut")
+    again.run(lambda entry: None)
+    for one, other in ((whole.network, again.network), (whole.averaged_network, again.averaged_network)):
+        for name, value in one.state_dict().items():
+            assert torch.equal(value, other.state_dict()[name]), name
+    with pytest.raises(UnusableCheckpoint):
+        tuning(folder, tmp_path / "cut", SentenceTuningRecipe(backbone="mobilenet-v2", side=64)).run(lambda entry: None)
+
+
+def test_it_goes_on_from_an_earlier_tuning(folder: Path, tmp_path: Path) -> None:
+    first = tuning(folder, tmp_path / "first")
+    first.run(lambda entry: None)
+    second = tuning(folder, tmp_path / "second", initial=tmp_path / "first")
+    for name, value in first.network.state_dict().items():
+        assert torch.equal(value, second.network.state_dict()[name]), name
+
+
+def test_weights_without_a_classifier_are_refused(folder: Path, tmp_path: Path) -> None:
+    state = {name: t for name, t in mobilenet_v2().state_dict().items() if not name.startswith("classifier")}
+    save_file(state, tmp_path / "bare.safetensors")
+    with pytest.raises(ValueError, match="no ImageNet classifier"):
+        SentenceTuning(RECIPE, folder, LINES, LINES, tmp_path / "bare.safetensors", ENCODER, tmp_path / "run")
