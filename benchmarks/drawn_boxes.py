@@ -16,9 +16,9 @@ import PIL.ImageFont
 import PIL.ImageOps
 
 from models.extractors.base import PICTURE
-from service.api.services import detector_of
 from service.cli.find_regions import decode_picture, find_regions
 from service.cli.picture_files import picture_files
+from service.model_loading import detector_of
 from service.storage.region_records import Edges, Region
 
 SVG_SIDE = 480  # of the longer side

@@ -1,13 +1,21 @@
-"""Loads the models that settings name; model_names.py says how they name them."""
+"""Loads the extractor and the models that settings name; model_names.py says how they name them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from models.matching.checkpoint import load_matcher
+import torch
+
+from models.extractors.base import Extractor
+from models.extractors.config import CONFIG_FILE
+from models.extractors.registry import load_extractor
+from models.matching.checkpoint import WEIGHTS, load_matcher
 from models.matching.ensemble import build_ensemble
 from models.matching.matcher import Matcher, SingleMatcher
 from service.errors import Misconfigured
-from service.model_names import ensemble_members, model_name, weights_folders
+from service.model_names import DETECTOR, ensemble_members, model_name, weights_folders
+from service.settings import Settings
+from service.storage.data_dir import DataDir
 
 
 def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
@@ -38,3 +46,69 @@ def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
 def load_model(entry: str, device: str) -> Matcher:
     """The one model that an entry names. Misconfigured."""
     return next(iter(load_models([entry], device).values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModels:
+    """The models that settings name, on their device."""
+
+    extractor: Extractor
+    matchers: dict[str, Matcher]  # the default first
+    views: Sequence[str]  # names of those that pictures are encoded for
+
+    @classmethod
+    def from_settings(cls, settings: Settings, stored: bool = True) -> "LoadedModels":
+        """Read weights from disk; Misconfigured where a model was made for another detector.
+
+        Without `stored` it does not matter what the data directory holds.
+        """
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        device = device_of(settings.device)
+        extractor = extractor_of(settings.detector, settings.data_dir if stored else None, device)
+        loaded = cls(extractor=extractor, matchers=load_models(settings.models, device), views=settings.built_views)
+        loaded.check()
+        return loaded
+
+    def check(self) -> None:
+        """Misconfigured where a model was trained on another detector's features."""
+        made = self.extractor
+        for name, matcher in self.matchers.items():
+            if matcher.extractor_digest != made.digest:
+                what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
+                where = (
+                    "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
+                )
+                raise Misconfigured(
+                    f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
+                    f" set {where} so that they belong together"
+                )
+            if matcher.feature_dim != made.feature_dim:
+                raise Misconfigured(
+                    f"{name} reads features of {matcher.feature_dim} numbers, and those of {made.digest} have"
+                    f" {made.feature_dim}: the name of the features is wrong in one of them"
+                )
+
+
+def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:
+    """The detector in a folder; for None, what made the features in the data directory, or else the shipped one."""
+    extractor = detector_of(folder, device)
+    if folder is None and data_dir is not None and (DataDir(data_dir).extractor / CONFIG_FILE).is_file():
+        made = load_extractor(DataDir(data_dir).extractor, device)
+        return extractor if extractor.digest == made.digest else made
+    return extractor
+
+
+def detector_of(folder: Path | None, device: str) -> Extractor:
+    """The detector in a folder, the shipped one for None."""
+    folder = folder or WEIGHTS / DETECTOR
+    if not folder.is_dir():
+        raise Misconfigured(f"there is no detector in {folder}")
+    return load_extractor(folder, device)
+
+
+def device_of(name: str) -> str:
+    """The device that `auto` means here, or the one named."""
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"

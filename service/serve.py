@@ -16,7 +16,7 @@ from service.errors import UserError, user_input
 from service.settings import Settings
 
 if TYPE_CHECKING:
-    from service.api.services import Loaded
+    from service.model_loading import LoadedModels
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +66,11 @@ def run_api(settings: Settings, with_worker: bool, once_listening: Callable[[str
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def _load(settings: Settings) -> "Loaded":
-    from service.api.services import Loaded  # noqa: PLC0415 - PyTorch comes with it
+def _load(settings: Settings) -> "LoadedModels":
+    from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
 
     with user_input():  # weights and descriptions in folders that settings name
-        return Loaded.from_settings(settings)
+        return LoadedModels.from_settings(settings)
 
 
 def exit_on_signals() -> None:

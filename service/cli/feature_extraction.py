@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def load_detector(folder: Path | None, device: str) -> "Extractor":
     """The detector in a folder, the shipped one for None, on a device or on what `auto` means. UserError."""
-    from service.api.services import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
+    from service.model_loading import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
 
     with user_input(folder):
         return detector_of(folder, device_of(device))

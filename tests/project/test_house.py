@@ -57,7 +57,7 @@ ROOMS: dict[str, set[str]] = {
     "service.errors": set(),
     "service.model_names": {"errors"},
     "service.settings": {"errors", "model_names"},
-    "service.model_loading": {"errors", "model_names"},
+    "service.model_loading": {"errors", "model_names", "settings", "storage"},
     "service.media": {"errors", "settings"},
     "service.storage": {"errors", "media"},
     "service.search": {"errors", "storage"},
@@ -65,7 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "service.worker": {"errors", "media", "settings", "storage"},
     "service.api": {"errors", "ingest", "media", "model_loading", "model_names", "search", "settings", "storage"},
     "service.client": {"api", "errors"},
-    "service.serve": {"api", "errors", "settings", "worker"},
+    "service.serve": {"api", "errors", "model_loading", "settings", "worker"},
     "service.cli": EVERYTHING,
 }
 

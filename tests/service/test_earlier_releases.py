@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from service.api.schemas.results import ImageAnswer, TextAnswer
-from service.api.services import Loaded
+from service.model_loading import LoadedModels
 from service.settings import Settings
 from service.worker.process import open_worker
 from tests.support.pictures import encoded
@@ -27,8 +27,8 @@ SCORES = ("score", "probability")
 
 
 @pytest.fixture(scope="module")
-def loaded() -> Loaded:
-    return Loaded.from_settings(Settings(models=(MODEL,)), stored=False)
+def loaded() -> LoadedModels:
+    return LoadedModels.from_settings(Settings(models=(MODEL,)), stored=False)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def data_directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def web(data_directory: Path, loaded: Loaded) -> Iterator[Web]:
+def web(data_directory: Path, loaded: LoadedModels) -> Iterator[Web]:
     web = Web(Settings(data_dir=data_directory, models=(MODEL,), decode_workers=1), loaded)
     yield web
     web.close()
@@ -87,7 +87,7 @@ def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, answered: A
     assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 20, 0)
 
 
-def test_a_worker_goes_on_with_it(data_directory: Path, loaded: Loaded) -> None:
+def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) -> None:
     store = Store(data_directory)
     added = store.accept(encoded(noise(1, 64, 48), "PNG"), captions=["coloured noise"])
     settings = Settings(data_dir=data_directory, models=(MODEL,), decode_workers=1)

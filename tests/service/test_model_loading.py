@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from service.api.schemas.results import ImageAnswer, TextAnswer
-from service.api.services import Loaded
 from service.errors import Misconfigured
-from service.model_loading import load_model, load_models
+from service.model_loading import LoadedModels, load_model, load_models
 from service.model_names import model_name
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor
@@ -89,7 +88,7 @@ def test_an_ensemble_is_served_by_its_name(folders: Path) -> None:
         store.accept(encoded(noise(seed), "PNG"), captions=["red green", "blue"])
     names = (PLAIN, "i2t=other/best", TOGETHER)
     settings = Settings(data_dir=store.folder, decode_workers=1, models=names, views=(PLAIN, TOGETHER))
-    loaded = Loaded(extractor=FakeExtractor(), matchers=load_models(names, "cpu"), views=settings.built_views)
+    loaded = LoadedModels(extractor=FakeExtractor(), matchers=load_models(names, "cpu"), views=settings.built_views)
     store.drain(matchers=[loaded.matchers[name] for name in loaded.views])  # type: ignore[misc]
     store.catalog.close()
     web = Web(settings, loaded)

@@ -10,8 +10,8 @@ import numpy as np
 
 from index.catalog import Catalog
 from models.datasets.feature_collection import FeatureCollection, open_collection
-from service.api.services import Loaded, extractor_of
 from service.ingest.import_features import ImportedBatch, import_features
+from service.model_loading import LoadedModels, extractor_of
 from service.settings import Settings
 from service.worker.process import open_worker
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -62,14 +62,14 @@ def theirs(folder: Path) -> FeatureCollection:
     return open_collection([scan_layout(folder / "precomp", arrays())], extractor=THEIRS)
 
 
-def built(data: Path, matcher: Any = None) -> Loaded:
+def built(data: Path, matcher: Any = None) -> LoadedModels:
     """The extractor and matcher of a data directory, once a worker has built the view."""
     extractor = extractor_of(None, data, "cpu")
     matcher = matcher or FakeMatcher(extractor_digest=THEIRS)
     with open_worker(Settings(data_dir=data, decode_workers=1), extractor, [matcher]) as (worker, _):
         while worker.run_once():
             pass
-    return Loaded(extractor=extractor, matchers={matcher.name: matcher}, views=[matcher.name])
+    return LoadedModels(extractor=extractor, matchers={matcher.name: matcher}, views=[matcher.name])
 
 
 def state(data: Path) -> list[tuple[Any, ...]]:

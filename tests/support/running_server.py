@@ -8,7 +8,8 @@ from pathlib import Path
 import uvicorn
 
 from service.api.app import create_app
-from service.api.services import Loaded, build_services
+from service.api.services import build_services
+from service.model_loading import LoadedModels
 from service.serve import base_url, listening_socket
 from service.settings import Settings
 from tests.support.library import Library
@@ -18,7 +19,7 @@ from tests.support.library import Library
 def running_server(folder: Path) -> Iterator[str]:
     """The address of a server on the data directory, until the block ends."""
     library = Library(folder)
-    loaded = Loaded(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])
+    loaded = LoadedModels(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])
     services = build_services(Settings(data_dir=folder, decode_workers=1), loaded, wake=lambda job_id: None)
     server = uvicorn.Server(uvicorn.Config(create_app(services), log_config=None, access_log=False))
     over = threading.Event()

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from service.api.app import create_app
 from service.api.schemas.resources import ProblemAnswer
-from service.api.services import Loaded, Services, build_services
+from service.api.services import Services, build_services
+from service.model_loading import LoadedModels
 from service.settings import Settings
 from tests.support.library import NOW, Library
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 class Web:
     """Sends requests one by one, or many at once through `together`."""
 
-    def __init__(self, settings: Settings, loaded: Loaded) -> None:
+    def __init__(self, settings: Settings, loaded: LoadedModels) -> None:
         """The clock stands at NOW."""
         self.woken: list[str] = []
         self.settings = settings
@@ -70,7 +71,7 @@ class Api(Web):
     def __init__(self, library: Library, **settings: Any) -> None:
         """`library.folder` is the data directory."""
         self.library = library
-        loaded = Loaded(
+        loaded = LoadedModels(
             extractor=library.extractor,
             matchers={model.name: model.matcher for model in library.models},
             views=[library.models.default.name],

@@ -40,7 +40,7 @@ def calibrate(
     if share > 0:
         source.check(Selection(bank_split))
     from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
-    from service.api.services import device_of  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
 
     plan = CalibrationPlan(share=share, similarity=by, neighbours=best, bank_size=bank, held_out=held_out, seed=seed)
     report = _calibrate(folder, source, split, bank_split, plan, device_of(device))

@@ -60,7 +60,7 @@ def _torch(settings: Settings) -> str:
 def _device(settings: Settings) -> str:
     import torch  # noqa: PLC0415
 
-    from service.api.services import device_of  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
 
     device = device_of(settings.device)
     torch.zeros(1, device=device)
@@ -68,9 +68,9 @@ def _device(settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
-    from service.api.services import Loaded  # noqa: PLC0415
+    from service.model_loading import LoadedModels  # noqa: PLC0415
 
-    loaded = Loaded.from_settings(settings)
+    loaded = LoadedModels.from_settings(settings)
     models = ", ".join(f"{name} {matcher.digest}" for name, matcher in loaded.matchers.items())
     return f"detector {loaded.extractor.digest}; {models}"
 

@@ -70,8 +70,7 @@ def evaluate(
     check_models([entry])
     check_detector(detector)
     source.check(selection, all_captioned=not gallery)
-    from service.api.services import device_of  # noqa: PLC0415 - PyTorch comes with it
-    from service.model_loading import load_model  # noqa: PLC0415
+    from service.model_loading import device_of, load_model  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):

@@ -13,7 +13,7 @@ from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
 
 if TYPE_CHECKING:
-    from service.api.services import Loaded
+    from service.model_loading import LoadedModels
     from service.storage.region_records import PictureFeatures
 
 
@@ -34,10 +34,10 @@ def explain(
     check_detector(settings.detector)
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
-        from service.api.services import Loaded  # noqa: PLC0415 - PyTorch comes with it
+        from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
 
         with user_input():
-            loaded = Loaded.from_settings(settings, stored=False)
+            loaded = LoadedModels.from_settings(settings, stored=False)
         answer = explain_sentence(loaded, sentence, find_regions(loaded.extractor, decoded))
     if as_json:
         print_json(answer)
@@ -47,7 +47,7 @@ def explain(
         print(line)
 
 
-def explain_sentence(loaded: "Loaded", sentence: str, picture: "PictureFeatures") -> dict[str, Any]:
+def explain_sentence(loaded: "LoadedModels", sentence: str, picture: "PictureFeatures") -> dict[str, Any]:
     """Score and explanation of a sentence with a picture by the default model."""
     from service.api.schemas.results import ExplanationAnswer  # noqa: PLC0415
     from service.search.explain import explain_pair  # noqa: PLC0415

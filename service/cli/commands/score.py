@@ -39,7 +39,7 @@ def score(
     with user_input(captions):
         read_lines(captions)
     from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - PyTorch comes with it
-    from service.api.services import device_of  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
 
     with show_progress() as progress:
         _check_features(weights, features, arrays, progress)

@@ -118,7 +118,7 @@ def _train_detector(
     from models.extractors.backbones.registry import build_backbone  # noqa: PLC0415 - PyTorch comes with it
     from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
     from models.training.detector.trainer import train_detector  # noqa: PLC0415
-    from service.api.services import device_of  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
 
     recipe = change_recipe(DetectorRecipe(), changes)
     with user_input(backbone):
@@ -148,7 +148,7 @@ def _tune_backbone(
     from models.training.backbone.recipe import BackboneRecipe  # noqa: PLC0415 - PyTorch comes with it
     from models.training.backbone.sentence_tuning import SentenceTuning, SentenceTuningRecipe  # noqa: PLC0415
     from models.training.backbone.trainer import BackboneTraining  # noqa: PLC0415
-    from service.api.services import device_of  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
 
     training: BackboneTraining | SentenceTuning
     place, folder = device_of(device), captions.parent
@@ -182,7 +182,7 @@ def _train_matcher(
     source.check(selections[1], all_captioned=True)
     from models.matching.checkpoint import load_uncalibrated  # noqa: PLC0415 - PyTorch comes with it
     from models.training.trainer import Training  # noqa: PLC0415
-    from service.api.services import device_of  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
 
     train, dev = (source.load(selection) for selection in selections)
     if train.feature_dim != dev.feature_dim:

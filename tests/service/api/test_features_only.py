@@ -10,9 +10,9 @@ import pytest
 from models.datasets.feature_collection import open_collection
 from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
-from service.api.services import Loaded
 from service.cli.hits import explanation_lines
 from service.errors import Misconfigured
+from service.model_loading import LoadedModels
 from service.settings import Settings
 from service.worker.repair import repair_regions
 from tests.models.datasets.test_bottom_up_tsv import six, ten
@@ -111,10 +111,10 @@ def test_a_server_is_told_which_models_it_may_have(tmp_path: Path, monkeypatch: 
     (tmp_path / "a.tsv").write_text(six("a", 2))
     take_in(open_collection([tmp_path / "a.tsv"], extractor=THEIRS), tmp_path / "data")
     small_weights(tmp_path / "strange", "scan-t2i-avg")
-    monkeypatch.setattr("service.api.services.detector_of", lambda folder, device: FakeExtractor())
+    monkeypatch.setattr("service.model_loading.detector_of", lambda folder, device: FakeExtractor())
 
-    def loaded(weights: str) -> Loaded:
-        return Loaded.from_settings(Settings(data_dir=tmp_path / "data", models=(str(tmp_path / weights),)))
+    def loaded(weights: str) -> LoadedModels:
+        return LoadedModels.from_settings(Settings(data_dir=tmp_path / "data", models=(str(tmp_path / weights),)))
 
     with pytest.raises(Misconfigured, match=r"holds features of their-features: set REGARD_MODELS or REGARD_DATA_DIR"):
         loaded("strange")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import service.api.services
+import service.model_loading
 from index.lock import WriterLock
-from service.api.services import Loaded
 from service.cli.commands import doctor
 from service.cli.settings_options import flag_name
+from service.model_loading import LoadedModels
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -33,9 +33,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""
-    loaded = Loaded(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])
-    monkeypatch.setattr(service.api.services, "detector_of", lambda folder, device: FakeExtractor())
-    monkeypatch.setattr(Loaded, "from_settings", lambda settings, stored=True: loaded)
+    loaded = LoadedModels(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])
+    monkeypatch.setattr(service.model_loading, "detector_of", lambda folder, device: FakeExtractor())
+    monkeypatch.setattr(LoadedModels, "from_settings", lambda settings, stored=True: loaded)
 
 
 def photos(folder: Path, *colours: str) -> Path:
