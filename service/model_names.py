@@ -34,12 +34,17 @@ def weights_folder(entry: str) -> Path:
         given = Path(entry.partition("=")[2])
     if given.name != entry or given.is_dir():
         return given
-    if entry == DETECTOR or not shipped.is_dir():
-        names = sorted(path.name for path in SHIPPED_WEIGHTS.iterdir() if path.name != DETECTOR)
+    if not _is_model(shipped):
+        names = sorted(path.name for path in SHIPPED_WEIGHTS.iterdir() if _is_model(path))
         raise Misconfigured(
             f"no model called {entry} is shipped (there are {', '.join(names)}), and no such folder exists"
         )
     return shipped
+
+
+def _is_model(folder: Path) -> bool:
+    """Whether a shipped folder holds a matching model, and not a detector or a backbone."""
+    return (folder / "vocabulary.json").is_file()
 
 
 def weights_folders(entries: Sequence[str]) -> dict[str, Path]:

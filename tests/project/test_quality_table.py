@@ -13,7 +13,7 @@ from models.matching.checkpoint import WEIGHTS
 from service.settings import Settings
 from tests.support.project_files import ROOT
 
-MATCHERS = sorted(path.name for path in WEIGHTS.iterdir() if (path / "digest").exists())
+MATCHERS = sorted(path.name for path in WEIGHTS.iterdir() if (path / "vocabulary.json").exists())
 
 
 @pytest.fixture
