@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from index.catalog import Catalog
 from index.lock import WriterLock
@@ -59,6 +60,7 @@ def check(data_dir: Path, reader: Catalog, view: View | None, said: dict[str, in
         views.check(snapshot, *snapshot.counts)
 
 
+@pytest.mark.slow
 def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
     random.seed(7)
     reader, view = Catalog(tmp_path / "catalog.sqlite"), None

@@ -106,6 +106,7 @@ def ten_megabytes(sizes: Sizes) -> Callable[[], object]:
     return lambda: torch.ones(10 * 2**18 if sizes.pairs > 2 else 1).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CLEAR_REFS.exists(), reason="this system keeps no mark of the memory used that can be reset")
 def test_the_peak_counts_memory_that_a_step_held_for_a_moment() -> None:
     assert peak_memory(ten_megabytes, SIZES) == pytest.approx(10, abs=3)
@@ -124,6 +125,7 @@ def test_the_hardware_is_named(tmp_path: Path) -> None:
     assert {"cpu", "cores", "threads", "torch"} <= set(hardware())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["rerank", "train", "evaluate"])
 def test_the_command_prints_rows(
     what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

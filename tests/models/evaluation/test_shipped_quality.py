@@ -47,6 +47,7 @@ def test_the_documented_line_holds_all_recalls_and_their_sum() -> None:
     assert rsum == pytest.approx(sum(recalls), abs=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 @pytest.mark.usefixtures("all_cores")
 def test_the_shipped_weights_reach_the_documented_recalls(regard: Regard, data_dir: Path) -> None:

@@ -42,6 +42,7 @@ def noise(width: int, height: int) -> PIL.Image.Image:
     return PIL.Image.fromarray(coarse).resize((width, height))
 
 
+@pytest.mark.slow
 def test_pictures_get_their_regions_with_the_box_heads_features(detector: TwoStageDetector) -> None:
     pictures = [noise(120, 90), noise(50, 200), noise(1, 1)]
     found = detector.extract(pictures)

@@ -18,6 +18,8 @@ FORKS = multiprocessing.get_context("forkserver")  # one process imports PyTorch
 FORKS.set_forkserver_preload(["tests.models.training.test_resume"])
 KILLS = (7, 13)  # steps, neither of them saved
 
+pytestmark = pytest.mark.slow
+
 
 def training(name: str, out: Path) -> Training:
     """A short training with all that is random in it: drop-out, and batches in another order every epoch."""

@@ -42,6 +42,7 @@ def extractor(tmp_path_factory: pytest.TempPathFactory) -> BottomUpExtractor:
     return load_bottom_up(folder(tmp_path_factory.mktemp("both") / "milvlg", state, max_boxes=12, min_boxes=12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [(12, 12), (2, 9), (300, 300)])
 @pytest.mark.parametrize("size", [(300, 17), (21, 120), (50, 500)])
 def test_regions_are_those_of_the_published_code_in_loops(

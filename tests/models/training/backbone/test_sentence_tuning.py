@@ -123,6 +123,7 @@ def test_the_average_is_saved(folder: Path, tmp_path: Path) -> None:
     assert head["project.weight"].shape == (WIDTH, 1280)
 
 
+@pytest.mark.slow
 def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
     recipe = SentenceTuningRecipe(
         backbone="mobilenet-v2",
@@ -142,6 +143,7 @@ def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
     assert losses[-1] < 0.6 * losses[0]
 
 
+@pytest.mark.slow
 def test_a_killed_tuning_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
     whole = tuning(folder, tmp_path / "whole")
     whole.run(lambda entry: None)

@@ -58,6 +58,7 @@ def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[Captio
             torch.testing.assert_close(backbone(pixels).stride32 / scale, expected / scale, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_killed_tuning_ends_with_the_same_weights(
     lines: list[CaptionLine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
