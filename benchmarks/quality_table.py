@@ -102,7 +102,7 @@ def models_table(quality: Report) -> str:
 
 
 def shortlist_table(quality: Report) -> str:
-    """What shortlists of the default model hold, among the dev pictures and among all of them."""
+    """Recalls of the default model's shortlists, among the dev pictures and among all of them."""
     small, large = quality["models"]["reports"][DEFAULT], quality["large_gallery"]["report"]
     rows = [
         [

@@ -1,4 +1,4 @@
-"""What documents say in code: blocks, spans, and the command lines in them."""
+"""Code in documents: blocks, spans, and the command lines in them."""
 
 import re
 import shlex

@@ -87,7 +87,7 @@ class SentenceTuningRecipe:
 
 
 class SentenceHead(nn.Module):
-    """What is trained beside the backbone: the map to sentence vectors, the temperatures, ImageNet's classifier."""
+    """The parts trained beside the backbone: the map to sentence vectors, the temperatures, ImageNet's classifier."""
 
     def __init__(self, feature_dim: int, width: int, recipe: SentenceTuningRecipe, classifier: nn.Linear) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What all two-stage detectors have in common, with one that is easily followed."""
+"""Properties that all two-stage detectors share, tried on one that is easily followed."""
 
 import PIL.Image
 import torch
