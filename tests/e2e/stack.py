@@ -166,14 +166,23 @@ class Stack:
         return self.client.post("/ingest", files=files, data=form)
 
     def wait_job(self, receipt: Mapping[str, Any]) -> dict[str, Any]:
-        """The job's status once it is done."""
+        """The job's status once it is done and what it brought can be searched."""
 
         def done() -> dict[str, Any] | None:
             status: dict[str, Any] = self.get(receipt["status_url"])
             assert status["state"] in {"queued", "running", "done"}
             return status if status["state"] == "done" else None
 
-        return until(done, f"job {receipt['job_id']} was never done")
+        status = until(done, f"job {receipt['job_id']} was never done")
+        self.wait_searchable()
+        return status
+
+    def wait_searchable(self) -> None:
+        """Until every model that a worker builds for has all that is ready: views follow the catalog a little later."""
+        until(
+            lambda: all(model["state"] != "building" for model in self.get("/models")["models"]),
+            "the views were never complete",
+        )
 
     def search(self, query: str, **fields: Any) -> dict[str, Any]:
         """The answer of a text search that must succeed."""

@@ -67,5 +67,6 @@ def test_make_run_takes_a_folder_in_and_serves_it(tmp_path: Path) -> None:
             lambda: {image["state"] for image in stack.images()} == {"ready"},
             "the pictures never became ready",
         )
+        stack.wait_searchable()
         assert {image["filename"] for image in stack.images()} == {picture.name for picture in pictures}
         assert len(stack.ranking("a red ball", k=3)) == 3
