@@ -5,27 +5,47 @@ from typing import Annotated
 
 import typer
 
+from models.datasets.captions import read_sentences
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 FEATURES = "tsv"
+SENTENCE_ENCODER_KIND = "sentence-encoder"
 
 
 def convert(
-    kind: Annotated[str, typer.Argument(help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features.")],
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="One checkpoint, or TSVs.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features. sentence-encoder: MiniLM."
+        ),
+    ],
+    files: Annotated[list[Path], typer.Argument(exists=True, help="One checkpoint, TSVs, or MiniLM's folder.")],
     out: Annotated[Path, typer.Option(help="Folder to write; features that were begun there go on.")],
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary, as its authors ship it.")] = None,
     regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, in a TSV.")] = 36,
     objects: Annotated[Path | None, typer.Option(help="Names of a TSV's objects, a line each.")] = None,
     extractor: Annotated[str, typer.Option(help="Name of what made the features.")] = "bottom-up-36",
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: captions whose words are known."),
+    ] = None,
+    names: Annotated[
+        list[Path] | None,
+        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: names that are known, a line each."),
+    ] = None,
 ) -> None:
-    """Turn a published checkpoint or published features into ours. Nothing in the files is run."""
-    if kind == FEATURES:
+    """Turn a published checkpoint, encoder or published features into ours. Nothing in the files is run."""
+    is_folder = kind == SENTENCE_ENCODER_KIND
+    if wrong := next((path for path in files if path.is_dir() is not is_folder), None):
+        raise typer.BadParameter(f"{wrong} is {'no folder' if is_folder else 'a folder'}")
+    if is_folder:
+        _convert_sentence_encoder(files, captions, names or [], out)
+    elif kind == FEATURES:
         _convert_features(files, out, regions, objects, extractor)
     elif kind not in CHECKPOINTS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}")
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}, {SENTENCE_ENCODER_KIND}")
     elif vocab is None or len(files) != 1:
         raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
     else:
@@ -42,6 +62,19 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
 
         with user_input(file):
             digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]
+    print_note(f"{out}: digest {digest}")
+
+
+def _convert_sentence_encoder(folders: list[Path], captions: list[Path] | None, names: list[Path], out: Path) -> None:
+    if len(folders) != 1 or not captions:
+        raise typer.BadParameter("a sentence encoder is converted with --captions, one at a time")
+    with user_input(folders[0]):
+        texts = [text for path in captions for text in read_sentences(path)]
+        named = [line for path in names for line in read_sentences(path)]
+        with show_progress() as progress, progress.activity("converting"):
+            from models.conversion.sentence_encoder import convert_sentence_encoder  # noqa: PLC0415 - imports PyTorch
+
+            digest = convert_sentence_encoder(folders[0], texts, named, out)
     print_note(f"{out}: digest {digest}")
 
 
