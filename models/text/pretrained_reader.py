@@ -10,15 +10,18 @@ besides the tokenizer's, the most frequent first, config.json with the number of
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from models.batches import Words
+from models.batches import Words, tiles
 from models.digests import digest_of
 from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
@@ -30,7 +33,34 @@ FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, WORDS_FILE)
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 REMEMBERED_WORDS = 1 << 16
 
+SENTENCES_AT_ONCE = 256
+
 Pieces = tuple[int, ...]
+_LOADING = Lock()  # threads that load models at once share one encoder
+
+
+class RememberedStates:
+    """States of the tokens of many sentences, one after the other, in half precision."""
+
+    def __init__(self, reader: "PretrainedReader", sentences: Iterable[str]) -> None:
+        lengths = {sentence: len(reader.tokens(sentence)) for sentence in sentences}
+        order = sorted(lengths, key=lengths.__getitem__)  # little padding
+        ends = list(accumulate((lengths[sentence] for sentence in order), initial=0))
+        self._places = {sentence: slice(*ends[row : row + 2]) for row, sentence in enumerate(order)}
+        self._states = torch.empty(ends[-1], reader.state_dim, dtype=torch.float16)
+        for tile in tiles(len(order), SENTENCES_AT_ONCE):
+            words = reader.encode(order[tile])
+            self._states[ends[tile.start] : ends[tile.stop]] = words.vectors[words.mask].cpu().half()
+
+    def __contains__(self, sentence: str) -> bool:
+        return sentence in self._places
+
+    def words(self, sentences: Sequence[str]) -> Words:
+        """Their states in float32, padded with zeros."""
+        own = [self._states[self._places[sentence]].float() for sentence in sentences]
+        lengths = torch.tensor([len(states) for states in own], dtype=torch.int64)
+        vectors = pad_sequence(own, batch_first=True)
+        return Words(vectors, torch.arange(vectors.shape[1]) < lengths[:, None])
 
 
 class PretrainedReader:
@@ -44,6 +74,7 @@ class PretrainedReader:
         self.encoder = encoder.requires_grad_(False).eval()
         self.digest = digest
         self._words, self._num_common = words, num_common
+        self._remembered: RememberedStates | None = None
         tokenizer = encoder.tokenizer
         self._ends = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
         self._unknown_piece = tokenizer.token_to_id(UNKNOWN_PIECE)
@@ -64,6 +95,12 @@ class PretrainedReader:
     def state_dim(self) -> int:
         """Width D of the states."""
         return self.encoder.config.width
+
+    def remembering(self, sentences: Iterable[str]) -> "PretrainedReader":
+        """A reader by the same encoder that has the states of these sentences at hand, for a training."""
+        reader = PretrainedReader(self.encoder, self._words, self._num_common, self.digest)
+        reader._remembered = RememberedStates(self, sentences)
+        return reader
 
     @cached_property
     def lexicon(self) -> Lexicon:
@@ -86,7 +123,9 @@ class PretrainedReader:
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[str]) -> Words:
-        """States of the tokens, [Q W D], on the encoder's device; zeros where padded."""
+        """States of the tokens, [Q W D], on the encoder's device (remembered ones on the CPU); zeros where padded."""
+        if self._remembered is not None and sentences and all(one in self._remembered for one in sentences):
+            return self._remembered.words(sentences)
         parts = [self._parts([self._pieces(self._read_as(word)) for word in self._split(one)]) for one in sentences]
         states = self._average([part for own in parts for part in own])
         rows, first = [], 0
@@ -170,7 +209,12 @@ def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> 
     return PretrainedReader(load_bert_encoder(folder).to(device), words, config["common_words"], digest)
 
 
-@lru_cache
-def shipped_reader(device: str = "cpu") -> PretrainedReader:
+def shipped_reader(device: torch.device | str = "cpu") -> PretrainedReader:
     """The reader of the shipped encoder, loaded once for each device of a process."""
+    with _LOADING:
+        return _shipped_reader(str(device))
+
+
+@lru_cache
+def _shipped_reader(device: str) -> PretrainedReader:
     return load_pretrained_reader(SENTENCE_ENCODER, device)
