@@ -45,7 +45,7 @@ SUFFIXES = ("s", "es", "d", "ed", "ing", "er", "ers", "r", "rs", "ly", "y", "lik
 LETTERS = re.compile("[a-z]+")
 SHORTEST_PART = 3  # of a compound, and of what an ending is put to
 NUM_SYMBOLS = 28  # a word's beginning, a to z, its end
-SMOOTHING = 2.0, 5.0  # how many times a letter was seen beforehand: after two letters, after one
+PRIOR_LETTERS = 2.0, 5.0  # how many times a letter was seen beforehand: after two letters, after one
 
 
 class Lexicon:
@@ -108,7 +108,7 @@ class Lexicon:
         for word in self.words:
             symbols = _symbols(word)
             np.add.at(counts, (symbols[:-2], symbols[1:-1], symbols[2:]), 1)
-        after_two, after_one = SMOOTHING
+        after_two, after_one = PRIOR_LETTERS
         alone = (counts.sum((0, 1)) + 1) / (counts.sum() + NUM_SYMBOLS)
         pairs = counts.sum(0)
         pairs = (pairs + after_one * alone) / (pairs.sum(1, keepdims=True) + after_one)

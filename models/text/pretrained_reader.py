@@ -25,6 +25,7 @@ from models.batches import Words, tiles
 from models.digests import digest_of
 from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
+from models.text.packed_linear import pack_linear_layers
 from models.text.reader import END, NO_WORDS, START
 
 SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
@@ -138,9 +139,9 @@ class PretrainedReader:
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         width = int(lengths.max()) if rows else 0
         padded = [row + [(0, 0)] * (width - len(row)) for row in rows]
-        part, place = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width, 2).to(states.device).unbind(2)
+        places = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width, 2).to(states.device)
         mask = (torch.arange(width) < lengths[:, None]).to(states.device)
-        return Words(states[part, place].masked_fill(~mask[:, :, None], 0), mask)
+        return Words(states[places[:, :, 0], places[:, :, 1]].masked_fill(~mask[:, :, None], 0), mask)
 
     def _split(self, sentence: str) -> list[str]:
         tokenizer = self.encoder.tokenizer
@@ -206,7 +207,10 @@ def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> 
         raise ValueError(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
     config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
     words = (folder / WORDS_FILE).read_text("utf-8").split()
-    return PretrainedReader(load_bert_encoder(folder).to(device), words, config["common_words"], digest)
+    encoder = load_bert_encoder(folder).to(device)
+    if encoder.device.type == "cpu":
+        pack_linear_layers(encoder)
+    return PretrainedReader(encoder, words, config["common_words"], digest)
 
 
 def shipped_reader(device: torch.device | str = "cpu") -> PretrainedReader:
