@@ -23,6 +23,7 @@ from models.matching.calibration import Calibration
 from models.matching.hubness import SentenceBank
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
+from models.rerankers.base import stored_options
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from models.text.pretrained_reader import PretrainedReader, shipped_reader
@@ -65,8 +66,8 @@ def save_matcher(
     config = {
         "format": FOLDER_FORMAT,
         "model": matcher.name,
-        "options": asdict(matcher.reranker.config),
-        "encoders": matcher.encoders.stored(),
+        "options": stored_options(matcher.reranker.config),
+        "encoders": stored_options(matcher.encoders),
         "pooled": asdict(matcher.pooled.config),
         "extractor": matcher.extractor_digest,
     }

@@ -8,8 +8,8 @@ own similarity before the first step.
 """
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,9 +18,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.batches import Regions, Tokens, Words
 from models.rerankers.attention import l2_normalise
+from models.rerankers.base import OMITTED_BY_DEFAULT
 
 SMALL_START = 0.01  # of the map of features that stand beside concepts, of its usual start
-PRETRAINED_FIELDS = ("text", "state_dim", "concept_dim")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +37,10 @@ class EncoderConfig:
     feature_dropout: float = 0.0
     word_dropout: float = 0.0
     region_dropout: float = 0.0  # chance that a region is left out of a training step
-    text: Literal["gru", "pretrained"] = "gru"  # pretrained: `num_words` and `word_dim` mean nothing
-    state_dim: int = 384  # of a pretrained encoder's states
-    concept_dim: int = 0  # of the concept vector that a region's feature ends in
+    # With pretrained text `num_words` and `word_dim` mean nothing.
+    text: Literal["gru", "pretrained"] = field(default="gru", metadata=OMITTED_BY_DEFAULT)
+    state_dim: int = field(default=384, metadata=OMITTED_BY_DEFAULT)  # of a pretrained encoder's states
+    concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector that a region's feature ends in
 
     def __post_init__(self) -> None:
         """ValueError where a concept vector is no vector of the text encoder."""
@@ -50,11 +51,6 @@ class EncoderConfig:
             )
         if self.concept_dim >= self.feature_dim:
             raise ValueError(f"a feature of {self.feature_dim} numbers cannot end in {self.concept_dim} of a concept")
-
-    def stored(self) -> dict[str, Any]:
-        """The fields as a checkpoint has them: those of pretrained text only where it is used."""
-        left_out = () if self.text == "pretrained" else PRETRAINED_FIELDS
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def without_default_norms(self) -> "EncoderConfig":
         """The config of a model whose paper does not normalise: `unit_*` that are None become False."""

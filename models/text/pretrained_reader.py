@@ -139,9 +139,9 @@ class PretrainedReader:
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         width = int(lengths.max()) if rows else 0
         padded = [row + [(0, 0)] * (width - len(row)) for row in rows]
-        places = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width, 2).to(states.device)
+        chosen = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width, 2).to(states.device)
         mask = (torch.arange(width) < lengths[:, None]).to(states.device)
-        return Words(states[places[:, :, 0], places[:, :, 1]].masked_fill(~mask[:, :, None], 0), mask)
+        return Words(states[chosen[:, :, 0], chosen[:, :, 1]].masked_fill(~mask[:, :, None], 0), mask)
 
     def _split(self, sentence: str) -> list[str]:
         tokenizer = self.encoder.tokenizer
