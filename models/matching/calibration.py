@@ -7,8 +7,8 @@ The log odds that a candidate with score s is a right one are taken to be
 where N candidates are searched and m of them are expected to be right. Were a score's meaning the same for every
 question, and candidates independent of each other, Bayes would have margin_weight 0 and gallery_weight 1. But a
 question may be one that everything scores high with, and pictures that look alike score alike: a score that no other
-comes near is worth more, and a gallery of twice the size is not twice as confusing. One fit of the four numbers holds
-for galleries of every size.
+comes near is worth more, and a gallery of twice the size is not twice as confusing. The four numbers are fitted in
+galleries of several sizes at once; beyond the largest of these they are extrapolated.
 
 The result is the probability that this candidate is a right one, given that the gallery holds m of them.
 """
