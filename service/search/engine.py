@@ -165,7 +165,8 @@ class SearchEngine:
             with watch.stage("shortlist"):
                 passing = self._passing_pictures(request)
                 allowed = _without(self._catalog.visible() if passing is None else passing, slot)
-                alike = Candidates.nearest(snapshot.images, embedding, request.shortlist, allowed)
+                asked = matcher.similarity_query(embedding)
+                alike = Candidates.nearest(snapshot.images, asked, request.shortlist, allowed)
             hits, left_out = self._picture_hits(request, alike)
             return found(results=ranked(hits), left_out=left_out)
         with watch.stage("shortlist"):
