@@ -3,7 +3,7 @@
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
 RECALLS = ("r1", "r5", "r10")
+SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": "difference"}
 FOLDS = 5
 
 
@@ -46,6 +47,10 @@ def evaluate(
     features: FeaturesFolder = None,
     precomp: PrecompFolder = None,
     first: Annotated[int | None, typer.Option(min=1, help="Only that many pictures of the split, the first.")] = None,
+    part: Annotated[
+        Literal["first", "second"] | None,
+        typer.Option(help="Only that half of the split's pictures, as a gallery of its own."),
+    ] = None,
     gallery: Annotated[
         list[str] | None,
         typer.Option(help="Split whose pictures stand beside those asked for, repeatable: sentence to picture alone."),
@@ -53,20 +58,21 @@ def evaluate(
     questions: Annotated[int | None, typer.Option(min=1, help="With --gallery: only the first captions.")] = None,
     regions: NumRegions = None,
     fold5: Annotated[bool, typer.Option("--fold5", help="Also the mean of five folds of the pictures.")] = False,
+    halves: Annotated[bool, typer.Option("--halves", help="Also each half of the pictures, as with --part.")] = False,
     detector: DetectorFolder = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
-    if gallery and (precomp or fold5):
-        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5")
+    if gallery and (precomp or fold5 or halves):
+        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5 or --halves")
     if questions and not gallery:
         raise typer.BadParameter("--questions goes with --gallery")
     if precomp is None and (captions is None or (features is None and images is None)):
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
     entry = model or read_settings({}).models[0]
     source = CaptionedSource(precomp, captions, features, images)
-    selection = Selection(split, tuple(gallery or ()), first, regions)
+    selection = Selection(split, tuple(gallery or ()), part, first, regions)
     check_models([entry])
     check_detector(detector)
     source.check(selection, all_captioned=not gallery)
@@ -79,7 +85,10 @@ def evaluate(
             source = _extract(source, selection, load_detector(detector, device), Path(folder), progress)
         data = source.load(selection)
         check_fits(matcher, data, matcher.name, regions)
-        report = _measure(matcher, data, bool(gallery), questions, fold5, progress)
+        if gallery:
+            report = _measure_gallery(matcher, data, questions, progress)
+        else:
+            report = _measure(matcher, data, fold5, halves, progress)
     if as_json:
         print_json(report)
     else:
@@ -95,28 +104,34 @@ def _extract(
     return replace(source, features=out)
 
 
-def _measure(
-    matcher: "Matcher",
-    data: "CaptionedFeatures",
-    among_gallery: bool,
-    questions: int | None,
-    fold5: bool,
-    progress: Progress,
+def _measure_gallery(
+    matcher: "Matcher", data: "CaptionedFeatures", questions: int | None, progress: Progress
 ) -> dict[str, Any]:
-    from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
     from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
 
-    if among_gallery:
-        asked = data.first_captions(questions) if questions else data
-        return evaluate_gallery(matcher, asked, progress=progress.report)
+    return evaluate_gallery(matcher, data.first_captions(questions) if questions else data, progress=progress.report)
+
+
+def _measure(
+    matcher: "Matcher", data: "CaptionedFeatures", fold5: bool, halves: bool, progress: Progress
+) -> dict[str, Any]:
+    from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
+
     if fold5 and len(data) % FOLDS:
         raise UserError(f"{len(data)} pictures do not make {FOLDS} equal folds")
-    return evaluate_all(matcher, data, fold5=fold5, progress=progress.report)
+    return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
 
 
 def print_recalls(report: dict[str, Any]) -> None:
     """Print recalls in percent, a line for each way of searching, and what shortlists keep."""
-    ways = {"every pair": report["exhaustive"]} | {f"shortlist {k}": r for k, r in report["two_stage"].items()}
+    ways = {
+        "every pair": report["exhaustive"],
+        "stage one alone": report["stage_one"],
+        "difference": report["difference"],
+        **{f"shortlist {k}": recalls for k, recalls in report["two_stage"].items()},
+    }
+    for half, searches in report.get("halves", {}).items():
+        ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items()}
     if "fold5" in report:
         ways["in five folds"] = report["fold5"]
     print(
@@ -148,7 +163,7 @@ def recall_rows(way: str, recalls: dict[str, Any], directions: list[str]) -> lis
     rows = [[way, *(f"{value:.1f}" for value in recall_values(recalls, directions))]]
     if "interval" in recalls:
         ends = recall_values(recalls["interval"], directions)
-        rows.append(["", *(f"{low:.1f}-{high:.1f}" for low, high in ends)])
+        rows.append(["", *(f"{low:.1f} to {high:.1f}" for low, high in ends)])
     return rows
 
 
