@@ -31,6 +31,11 @@ class EncodedImages(Rows):
     rows: Rows
     offset: Float[Tensor, " K"] | None = None
 
+    @property
+    def region_mask(self) -> Bool[Tensor, "K R"]:
+        """True where a picture has a region, False where its rows are padded; of one reranker's rows alone."""
+        return self.rows.tensors()["mask"]
+
     def tensors(self) -> dict[str, Tensor]:
         """Field of a stored record -> tensor [K, ...], in the records' order."""
         return self.rows.tensors() | ({} if self.offset is None else {HUBNESS: self.offset})
@@ -268,8 +273,9 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The reranker's explanation; all words of a sentence have an even share in what is taken off."""
-        return self.reranker.explain(images.rows, texts.words).rescaled(1.0, -offsets(images, texts), texts.mask)
+        """The reranker's explanation; what is taken off is spread evenly over a sentence's words and over regions."""
+        explanation = self.reranker.explain(images.rows, texts.words)
+        return explanation.rescaled(1.0, -offsets(images, texts), texts.mask, images.region_mask)
 
 
 def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

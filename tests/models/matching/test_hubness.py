@@ -116,6 +116,8 @@ def test_contributions_add_up_to_the_corrected_score(name: str) -> None:
     assert not explanation.contributions.masked_select(~texts.mask[:, None]).any()
     difference = (before.contributions - explanation.contributions)[0, :, : int(texts.mask[0].sum())]
     torch.testing.assert_close(difference, difference[:, :1].expand_as(difference))  # all words alike
+    assert explanation.shares is not None
+    torch.testing.assert_close(explanation.shares.sum(3), explanation.contributions)
 
 
 @pytest.mark.parametrize("similarity", ["embeddings", "scores"])

@@ -151,6 +151,7 @@ def test_one_picture_can_be_looked_at_without_a_server(regard: Regard, tmp_path:
     answer = json.loads(regard("explain", "red sheep", picture, "--json")[1])
     assert (answer["model"], answer["unknown_words"]) == ("fake", ["sheep"])
     assert sum(answer["explanation"]["contributions"]) == pytest.approx(answer["score"], abs=1e-6)
+    assert sum(map(sum, answer["explanation"]["shares"])) == pytest.approx(answer["score"], abs=1e-6)
     assert "left [0, 0, 200, 200]" in regard("explain", "red", picture)[1]
     bad = tmp_path / "bad.jpg"
     bad.write_text("hello")
