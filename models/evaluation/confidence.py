@@ -71,6 +71,18 @@ def resampled_recalls(
     return 100 * (counts @ num_right) / (counts @ num_questions)[:, None]
 
 
+def interval_of_ratio(
+    numerators: "Float[np.ndarray, ' pictures']", denominators: "Float[np.ndarray, ' pictures']"
+) -> list[float]:
+    """Interval, in percent, of a sum over pictures divided by another: hits by questions, where a picture has several.
+
+    A resample without any question has no ratio and does not count.
+    """
+    counts = resample_counts(len(numerators))
+    asked = counts @ denominators
+    return percentile_interval(100 * (counts @ numerators)[asked > 0] / asked[asked > 0])
+
+
 @cache
 def resample_counts(num: int) -> "Float[np.ndarray, 'resamples num']":
     """How often each of `num` pictures is in each resample; every report on as many pictures has the same resamples."""

@@ -1,12 +1,13 @@
 """`regard evaluate`: recall of a model on captioned pictures."""
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
 from service.cli.captioned_source import CaptionedSource, Selection, check_fits
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
@@ -20,7 +21,7 @@ from service.cli.options import (
 )
 from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import read_settings
-from service.errors import UserError
+from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
 
 if TYPE_CHECKING:
@@ -59,11 +60,31 @@ def evaluate(
     regions: NumRegions = None,
     fold5: Annotated[bool, typer.Option("--fold5", help="Also the mean of five folds of the pictures.")] = False,
     halves: Annotated[bool, typer.Option("--halves", help="Also each half of the pictures, as with --part.")] = False,
+    grounding: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Boxes of objects in COCO's format: measure what explanations point at."
+        ),
+    ] = None,
+    short_questions: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Boxes as well: measure what the names of classes find, in short questions.",
+        ),
+    ] = None,
     detector: DetectorFolder = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
+    if grounding or short_questions:
+        if precomp or gallery or (features is None and images is None):
+            raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
+        given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
+        _print_measured(_measure_with_boxes(given, model, first, detector, device), as_json)
+        return
     if gallery and (precomp or fold5 or halves):
         raise typer.BadParameter("--gallery goes with --captions, and not with --fold5 or --halves")
     if questions and not gallery:
@@ -93,6 +114,66 @@ def evaluate(
         print_json(report)
     else:
         print_recalls(report)
+
+
+@dataclass(frozen=True)
+class MeasuredWithBoxes:
+    """Options of a measurement that goes by boxes of objects."""
+
+    images: Path | None
+    features: Path | None
+    captions: Path | None
+    grounding: Path | None
+    short_questions: Path | None
+
+    def sources(self) -> dict[str, BoxedSource]:
+        """Measurement -> what it is made on."""
+        boxes = {"grounding": self.grounding, "short_questions": self.short_questions}
+        return {
+            name: BoxedSource(path, self.images, self.features, self.captions)
+            for name, path in boxes.items()
+            if path is not None
+        }
+
+
+def _measure_with_boxes(
+    given: MeasuredWithBoxes, model: str | None, first: int | None, detector: Path | None, device: str
+) -> dict[str, Any]:
+    """The measurements asked for, by name, beside the model's name and digest."""
+    entry = model or read_settings({}).models[0]
+    check_models([entry])
+    check_detector(detector)
+    prepared = {name: (source, source.objects(first)) for name, source in given.sources().items()}
+    for source, objects in prepared.values():
+        if source.features is None:
+            source.photographs(source.lines(objects))
+    from service.model_loading import device_of, load_model  # noqa: PLC0415 - PyTorch comes with it
+
+    with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
+        with progress.activity("loading the model"):
+            matcher = load_model(entry, device_of(device))
+        report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest}
+        for name, (source, objects) in prepared.items():
+            lines, features = source.lines(objects), source.features or Path(folder) / name
+            if source.features is None:
+                extractor = load_detector(detector, device)
+                extract_with_progress(extractor, source.photographs(lines), features, progress)
+            data, boxes = source.load(lines, features)
+            check_fits(matcher, data, matcher.name)
+            with user_input(source.boxes):
+                report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
+    return report
+
+
+def _print_measured(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    print(f"{report['model']} {report['digest']}")
+    if "grounding" in report:
+        print_grounding(report["grounding"])
+    if "short_questions" in report:
+        print_short_questions(report["short_questions"])
 
 
 def _extract(
