@@ -1,4 +1,6 @@
-"""What several models find by the names of classes, as one Markdown table (`regard evaluate --short-questions` for one).
+"""What several models find by the names of classes, as one Markdown table.
+
+`regard evaluate --short-questions` measures one model.
 
 python -m benchmarks.short_questions bfan-equal sman --boxes coco/boxes.json --images coco
 

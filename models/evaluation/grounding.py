@@ -57,7 +57,7 @@ class Tally:
     """Hits and questions by picture, for a share with an interval over pictures."""
 
     hits: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    questions: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    questions: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, picture: int, hit: float, questions: int = 1) -> None:
         """Count questions about a picture, of which `hit` were answered rightly."""
@@ -161,7 +161,7 @@ def count_pointing(
 
 
 def _pointing_report(tallies: Tallies) -> dict[str, Any]:
-    report: dict[str, Any] = {"questions": sum(tallies["random"]["overlap"].questions.values())}
+    report: dict[str, Any] = {"questions": int(sum(tallies["random"]["overlap"].questions.values()))}
     for way, by_criterion in tallies.items():
         report[way] = {criterion: tally.percent() for criterion, tally in by_criterion.items()}
         report[way]["interval"] = {criterion: tally.interval() for criterion, tally in by_criterion.items()}

@@ -116,9 +116,8 @@ def print_short_questions(report: dict[str, Any]) -> None:
         for template, searches in report["templates"].items()
         for search, found in searches.items()
     ]
-    print(
-        f"{len(report['classes'])} classes, each shown by {report['least_pictures']} or more of {report['pictures']} pictures"
-    )
+    asked, least, pictures = len(report["classes"]), report["least_pictures"], report["pictures"]
+    print(f"{asked} classes, each shown by {least} or more of {pictures} pictures")
     print_table(
         "question", "search", *ANSWER_MEASURES.values(), f"classes without a hit in {report['first']}", rows=rows
     )
