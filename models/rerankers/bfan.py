@@ -11,8 +11,7 @@ fragments are kept, where even the largest is above the mean by no more than TIE
 
     max_i p_i sum_j g_j <= (1 + TIE_TOLERANCE) sum_j p_j g_j
 
-That is some 100 roundings of float32, so float32 and float64 keep the same fragments of identical ones, whose weights
-differ by rounding and by the code's 1e-8 alone. A lone fragment is thus attended to.
+That is some 100 roundings of float32, so rounding alone does not choose. A lone fragment is thus attended to.
 """
 
 from dataclasses import dataclass
