@@ -128,6 +128,8 @@ def measure_grounding(
             coverage["pairs"].add(picture, float(right[name].overlap.any()))
             covered = (box_overlaps(boxes[real], own) >= OVERLAP).any(0)
             coverage["objects"].add(picture, float(covered.sum()), len(own))
+        if not len(real):
+            continue  # nothing points anywhere
         for kind, name, weights, places in questions.about(images, list(marked), data.captions[picture]):
             count_pointing(tallies[kind], picture, weights, places, real, right[name])
         if progress is not None:
@@ -200,8 +202,8 @@ class ClassQuestions:
             explained = self._explain(images, self._texts[[self._row[one] for one in asked]])
             for number, (template, name) in enumerate(asked):
                 places = class_places(self._matcher.words(self._sentences[template, name]), self._forms[name])
-                assert places, f"{self._sentences[template, name]!r} does not name {name}"
-                yield template, name, {way: values[number] for way, values in explained.items()}, places
+                if places:  # a name with punctuation may be split into other words inside a sentence
+                    yield template, name, {way: values[number] for way, values in explained.items()}, places
         named = [
             (caption, name, places)
             for caption in captions

@@ -1,5 +1,6 @@
 """`regard evaluate`: recall of a model on captioned pictures."""
 
+import hashlib
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,8 +81,12 @@ def evaluate(
 ) -> None:
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
     if grounding or short_questions:
-        if precomp or gallery or (features is None and images is None):
+        if features is None and images is None:
             raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
+        if any((precomp, split, part, gallery, questions, regions, fold5, halves)):
+            raise typer.BadParameter(
+                "with --grounding and --short-questions there are only --captions, --first, --detector and --device"
+            )
         given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
         _print_measured(_measure_with_boxes(given, model, first, detector, device), as_json)
         return
@@ -154,7 +159,7 @@ def _measure_with_boxes(
             matcher = load_model(entry, device_of(device))
         report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest}
         for name, (source, objects) in prepared.items():
-            lines, features = source.lines(objects), source.features or Path(folder) / name
+            lines, features = source.lines(objects), source.features or Path(folder) / boxes_name(source.boxes)
             if source.features is None:
                 extractor = load_detector(detector, device)
                 extract_with_progress(extractor, source.photographs(lines), features, progress)
@@ -163,6 +168,11 @@ def _measure_with_boxes(
             with user_input(source.boxes):
                 report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
     return report
+
+
+def boxes_name(boxes: Path) -> str:
+    """The name of a folder of features: both measurements by one file of boxes share it."""
+    return hashlib.sha256(str(boxes.resolve()).encode()).hexdigest()
 
 
 def _print_measured(report: dict[str, Any], as_json: bool) -> None:

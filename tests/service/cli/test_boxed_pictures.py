@@ -66,6 +66,8 @@ def test_what_cannot_be_measured_is_said(regard: Regard, given: dict[str, Any], 
     assert (status, "COCO" in errors) == (1, True)
     status, _, errors = regard(*fixed, "--grounding", given["boxes"])
     assert (status, "--features" in errors) == (2, True)
+    status, _, errors = regard(*fixed, "--grounding", given["boxes"], "--features", given["features"], "--halves")
+    assert (status, "only" in errors) == (2, True)
     (tmp_path / "empty").mkdir()
     status, _, errors = regard(*fixed, "--grounding", given["boxes"], "--images", tmp_path / "empty")
     assert (status, "0.png" in errors) == (1, True)
