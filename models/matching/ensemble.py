@@ -106,6 +106,9 @@ class Ensemble(Matcher):
         vectors = torch.cat([words.vectors for words, _ in encoded], -1)
         return Words(vectors, tokens.mask), encoded[0][1]
 
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        return self._first.similarity_query(embeddings)
+
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
         """The offset is the mean of the members' rescaled offsets."""

@@ -318,19 +318,19 @@ class CampAttention(Reranker[CampAttentionImages]):
         longer = Words(pad(vectors, (0, 0, 0, 1)), pad(words.mask, (0, 1)))
         messages = self.messages(images.vectors, images.affinity, images.mask, longer)
         by_regions, inner_products = messages.by_regions[..., :-1], messages.inner_products[..., :-1]
-        region_shares, word_shares = self._shares(images.mask, words.mask, vectors.dtype)
-        of_words = torch.einsum("kr,kqrw->kqw", region_shares, by_regions)
-        of_regions = torch.einsum("qw,kqwr->kqr", word_shares, messages.by_words)
+        mean_of_regions, mean_of_words = self._mean_weights(images.mask, words.mask, vectors.dtype)
+        of_words = torch.einsum("kr,kqrw->kqw", mean_of_regions, by_regions)
+        of_regions = torch.einsum("qw,kqwr->kqr", mean_of_words, messages.by_words)
         unit_words = weights_of_unit_sums(of_words.unsqueeze(2), gram_matrix(vectors)[None])
         unit_regions = weights_of_unit_sums(of_regions.unsqueeze(2), images.gram[:, None])
         contributions = (unit_words * (unit_regions @ inner_products))[:, :, 0]
         attention = messages.attention[:, :, :-1]
         return _ComparedMeans(contributions, attention, of_words, of_regions, unit_words, unit_regions, inner_products)
 
-    def _shares(
+    def _mean_weights(
         self, regions: Bool[Tensor, "K R"], words: Bool[Tensor, "Q W"], dtype: torch.dtype
     ) -> tuple[Float[Tensor, "K R"], Float[Tensor, "Q W+1"]]:
-        """The share of every region and of every place of a sentence in its side's mean; the last place stands for all
+        """The weight of every region and of every place of a sentence in its side's mean; the last place stands for all
         padding."""
         padding = (self.config.num_places - words.sum(1, keepdim=True)).clamp_min(0)
         places = torch.cat([words, padding], dim=1).to(dtype)
