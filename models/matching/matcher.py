@@ -18,7 +18,7 @@ from models.rerankers.base import Explanation, Reranker, score_in_blocks
 from models.rerankers.encoders import EncoderConfig
 from models.text.pretrained_reader import PretrainedReader
 from models.text.reader import SentenceReader
-from models.text.vocabulary import Vocabulary
+from models.text.vocabulary import UNKNOWN_WORD, Vocabulary
 
 HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
 
@@ -160,8 +160,12 @@ class Matcher(nn.Module, ABC):
         return self.reader.unknown_words(sentence)
 
     def read_as(self, sentence: str) -> dict[str, str]:
-        """Word of the sentence -> the other word that it is scored as."""
+        """Word of the sentence -> the other word that it is scored as, or <unk>."""
         return self.reader.corrections(sentence)
+
+    def near_words(self, sentence: str) -> dict[str, str]:
+        """`read_as` without words that are read as <unk>."""
+        return {word: read for word, read in self.read_as(sentence).items() if read != UNKNOWN_WORD}
 
     def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
         """Shape of every field of one picture's record, found by encoding one empty picture."""

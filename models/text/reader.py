@@ -31,4 +31,4 @@ class SentenceReader(Protocol):
         """Words of the sentence that mean nothing to the reader, each once, in order."""
 
     def corrections(self, sentence: str) -> dict[str, str]:
-        """Word of the sentence -> the other word that it is read as."""
+        """Word of the sentence -> the other word, or mark for unknown words, that it is read as."""

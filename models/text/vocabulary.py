@@ -109,9 +109,8 @@ class Vocabulary:
         return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))
 
     def corrections(self, sentence: str) -> dict[str, str]:
-        """Word of the sentence that has no id -> the near word that it is read as."""
-        read = {word: self.read_as(word) for word in self.unknown_words(sentence)}
-        return {word: near for word, near in read.items() if near != UNKNOWN_WORD}
+        """Word of the sentence that has no id -> the near word that it is read as, or <unk>."""
+        return {word: self.read_as(word) for word in self.unknown_words(sentence)}
 
     def read_as(self, word: str) -> str:
         """The word whose id stands for this one: the word itself, a near word, or <unk>."""

@@ -39,7 +39,7 @@ def changing(tmp_path: Path) -> Iterator[Api]:
 
 def test_an_answer_says_which_words_were_read_as_others(changing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checked(changing.text("red"), 200, TextAnswer)["read_as"] == {}
-    monkeypatch.setattr(FakeMatcher, "read_as", lambda self, sentence: {"redd": "red"})
+    monkeypatch.setattr(FakeMatcher, "read_as", lambda self, sentence: {"redd": "red", "a": "<unk>"})
     assert checked(changing.text("a redd wall"), 200, TextAnswer)["read_as"] == {"redd": "red"}
 
 
