@@ -31,7 +31,9 @@ def read_yolox_onnx(file: Path) -> dict[str, Tensor]:
     ConversionError where number or shapes of the convolutions are those of another network.
     """
     graph = _convolutions(file)
-    ours = [(name, layer) for name, layer in YoloxNano(len(COCO_CLASSES)).named_modules() if isinstance(layer, nn.Conv2d)]
+    ours = [
+        (name, layer) for name, layer in YoloxNano(len(COCO_CLASSES)).named_modules() if isinstance(layer, nn.Conv2d)
+    ]
     shapes = [tuple(layer.weight.shape) for _, layer in ours]
     if [tuple(weight.shape) for weight, _ in graph] != shapes:
         raise ConversionError(f"{file} does not hold YOLOX-nano: its {len(graph)} convolutions are others")
@@ -54,7 +56,10 @@ def _convolutions(file: Path) -> list[tuple[Tensor, Tensor]]:
         stored = {each.name: each for each in graph.initializer}
         parts = [[stored[name] for name in node.input[1:]] for node in graph.node if node.op_type == "Conv"]
         return [
-            (torch.from_numpy(numpy_helper.to_array(weight).copy()), torch.from_numpy(numpy_helper.to_array(bias).copy()))
+            (
+                torch.from_numpy(numpy_helper.to_array(weight).copy()),
+                torch.from_numpy(numpy_helper.to_array(bias).copy()),
+            )
             for weight, bias in parts
         ]
     except (KeyError, ValueError, TypeError) as fault:

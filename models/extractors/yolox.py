@@ -202,7 +202,9 @@ def letterboxed_size(width: int, height: int, side: int) -> tuple[int, int]:
 
 def canvas_size(width: int, height: int, side: int) -> tuple[int, int]:
     """Width and height of the canvas around a picture of that size: the least multiples of 32 that hold it."""
-    across, down = (-(-length // YOLOX_STRIDES[-1]) * YOLOX_STRIDES[-1] for length in letterboxed_size(width, height, side))
+    across, down = (
+        -(-length // YOLOX_STRIDES[-1]) * YOLOX_STRIDES[-1] for length in letterboxed_size(width, height, side)
+    )
     return across, down
 
 
@@ -218,9 +220,7 @@ def cells_of_canvas(width: int, height: int) -> Float[Tensor, "N 3"]:
     """Column, row and stride of every cell, in the order of the predictions."""
     parts = []
     for stride in YOLOX_STRIDES:
-        rows, columns = torch.meshgrid(
-            torch.arange(height // stride), torch.arange(width // stride), indexing="ij"
-        )
+        rows, columns = torch.meshgrid(torch.arange(height // stride), torch.arange(width // stride), indexing="ij")
         parts.append(torch.stack([columns, rows, torch.full_like(rows, stride)], -1).flatten(0, 1))
     return torch.cat(parts).float()
 
