@@ -3,12 +3,25 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models.conversion.authors_options import ConversionError
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.yolox import YoloxNano
+
+YOLOX_FILE = "yolox.safetensors"
+
+
+def convert_yolox(file: Path, out: Path) -> Path:
+    """Write the weights of YOLOX-nano's ONNX file to the folder `out`, as fp32; the file that was written."""
+    network = read_yolox(file)
+    written = out / YOLOX_FILE
+    if written.exists():
+        raise FileExistsError(f"{written} is there already")
+    out.mkdir(parents=True, exist_ok=True)
+    save_file({name: tensor.contiguous() for name, tensor in network.state_dict().items()}, written)
+    return written
 
 
 def read_yolox(file: Path) -> YoloxNano:

@@ -25,7 +25,7 @@ ANYWHERE = {
     | {"prometheus_client", "typer", "rich"},
 }
 IN_FUNCTIONS = {
-    "models": {"onnxruntime", "rich", "tensorboard", "tokenizers", "detectron2"},
+    "models": {"onnx", "onnxruntime", "cv2", "rich", "tensorboard", "tokenizers", "detectron2"},
     "index": set[str](),
     "service": {"torchvision"},
 }
@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "models.extractors": {"batches", "safe_load"},
     "models.datasets": {"batches", "extractors"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
-    "models.conversion": {"datasets", "matching", "rerankers", "safe_load", "text"},
+    "models.conversion": {"datasets", "extractors", "matching", "rerankers", "safe_load", "text"},
     "models.training": {
         "batches",
         "datasets",

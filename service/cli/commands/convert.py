@@ -10,22 +10,49 @@ from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 FEATURES = "tsv"
+YOLOX = "yolox"
+DETECTOR = "detector"
 
 
 def convert(
-    kind: Annotated[str, typer.Argument(help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features.")],
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="One checkpoint, or TSVs.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features. yolox: YOLOX-nano's ONNX file."
+            " detector: a trained detector's model.safetensors, to which concepts are added."
+        ),
+    ],
+    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="One file, or TSVs.")],
     out: Annotated[Path, typer.Option(help="Folder to write; features that were begun there go on.")],
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary, as its authors ship it.")] = None,
     regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, in a TSV.")] = 36,
     objects: Annotated[Path | None, typer.Option(help="Names of a TSV's objects, a line each.")] = None,
     extractor: Annotated[str, typer.Option(help="Name of what made the features.")] = "bottom-up-36",
+    one_stage: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="For a detector: YOLOX-nano, ONNX or converted.")
+    ] = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="For a detector: ImageNet's classes over its backbone."),
+    ] = None,
+    sentence_encoder: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="For a detector: MiniLM's folder.")
+    ] = None,
 ) -> None:
-    """Turn a published checkpoint or published features into ours. Nothing in the files is run."""
+    """Turn published checkpoints, features and detectors into ours. Nothing in the files is run."""
     if kind == FEATURES:
         _convert_features(files, out, regions, objects, extractor)
-    elif kind not in CHECKPOINTS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}")
+        return
+    if kind not in (*CHECKPOINTS, YOLOX, DETECTOR):
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}, {YOLOX}, {DETECTOR}")
+    if kind == YOLOX and len(files) == 1:
+        _convert_yolox(files[0], out)
+    elif kind == DETECTOR and len(files) == 1 and one_stage and classifier and sentence_encoder:
+        _convert_detector(files[0], out, one_stage, classifier, sentence_encoder)
+    elif kind == DETECTOR:
+        raise typer.BadParameter("a detector is converted with --one-stage, --classifier and --sentence-encoder")
+    elif kind == YOLOX:
+        raise typer.BadParameter("YOLOX is one file")
     elif vocab is None or len(files) != 1:
         raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
     else:
@@ -42,6 +69,25 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
 
         with user_input(file):
             digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]
+    print_note(f"{out}: digest {digest}")
+
+
+def _convert_yolox(file: Path, out: Path) -> None:
+    from models.conversion.yolox_onnx import convert_yolox  # noqa: PLC0415 - PyTorch comes with it
+
+    with user_input(file):
+        written = convert_yolox(file, out)
+    print_note(f"{written}: YOLOX-nano's weights")
+
+
+def _convert_detector(file: Path, out: Path, one_stage: Path, classifier: Path, sentence_encoder: Path) -> None:
+    with show_progress() as progress, progress.activity("converting"):
+        from models.conversion.detector import convert_detector  # noqa: PLC0415 - PyTorch comes with it
+
+        with user_input():
+            digest = convert_detector(
+                file, out, one_stage=one_stage, classifier=classifier, sentence_encoder=sentence_encoder
+            )
     print_note(f"{out}: digest {digest}")
 
 
