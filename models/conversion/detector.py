@@ -24,8 +24,20 @@ CLASSIFIER_KEY_PREFIX = "classifier."
 ADDED_PARTS = ("one_stage.", "concepts.")
 
 
-def convert_detector(file: Path, out: Path, *, one_stage: Path, classifier: Path, sentence_encoder: Path) -> str:
-    """Write to `out` the detector whose weights are `file`, its config.json beside it, with concepts; its digest.
+def concept_config(file: Path) -> DetectorConfig:
+    """The configuration of a detector's weights `file`, config.json beside it, with what concepts change.
+
+    ConversionError where there is none. `concept_dim` is not set yet: it is that of the sentence encoder.
+    """
+    if not (file.parent / CONFIG_FILE).is_file():
+        raise ConversionError(f"there is no {CONFIG_FILE} beside {file}")
+    return replace(DetectorConfig.from_json(read_config(file.parent)), **CONCEPT_SETTINGS)
+
+
+def convert_detector(
+    file: Path, config: DetectorConfig, out: Path, *, one_stage: Path, classifier: Path, sentence_encoder: Path
+) -> str:
+    """Write to `out` the detector whose weights are `file`, with that configuration and with concepts; its digest.
 
     `one_stage` is YOLOX-nano (ONNX or safetensors), `classifier` an ImageNet classifier over the means of the
     detector's last map (the head.safetensors that `regard train backbone --sentence-encoder` writes, or the published
@@ -33,9 +45,6 @@ def convert_detector(file: Path, out: Path, *, one_stage: Path, classifier: Path
     """
     if (out / CONFIG_FILE).exists():
         raise FileExistsError(f"{out} holds a detector already")
-    if not (file.parent / CONFIG_FILE).is_file():
-        raise ConversionError(f"there is no {CONFIG_FILE} beside {file}")
-    config = DetectorConfig.from_json(read_config(file.parent))
     detector = assemble_detector(
         load_file(file),
         config,
@@ -55,13 +64,12 @@ def assemble_detector(
     classifier: tuple[Tensor, Tensor],
     encoder: BertEncoder,
 ) -> FasterRcnn:
-    """The detector of these parts, ready to be saved.
+    """The detector of these parts, ready to be saved, with that configuration but for the width of concepts.
 
-    `faster_rcnn` are the weights of a plain detector of that configuration (backbone, neck, proposer, heads), of which
-    some settings become those of `CONCEPT_SETTINGS`; `one_stage` YOLOX-nano's weights;
+    `faster_rcnn` are the weights of a plain detector (backbone, neck, proposer, heads), `one_stage` YOLOX-nano's,
     `classifier` the ImageNet classifier's weights and biases. ConversionError names weights that do not fit.
     """
-    detector = FasterRcnn(replace(config, concept_dim=encoder.config.width, **CONCEPT_SETTINGS))
+    detector = FasterRcnn(replace(config, concept_dim=encoder.config.width))
     weight, bias = classifier
     names = [CLASS_SENTENCE.format(name) for name in (*config.labels, *IMAGENET_CLASSES)]
     state = {

@@ -40,6 +40,7 @@ class ConceptHead(nn.Module):
         super().__init__()
         self.num_detected = num_detected
         self.classifier = nn.Linear(BACKBONE_FEATURE_DIM, len(IMAGENET_CLASSES))
+        self.class_vectors: Tensor
         self.register_buffer("class_vectors", torch.zeros(num_detected + len(IMAGENET_CLASSES), dim))
 
     def forward(

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import PIL.Image
 import torch
@@ -32,7 +32,15 @@ from models.extractors.resize import fit_size, stack_resized
 from models.extractors.yolox import YOLOX_SIDE, YoloxNano, canvas_size, letterbox
 
 WEIGHTS_FILE = "model.safetensors"
-CONCEPT_FIELDS = ("concept_dim", "one_stage_side", "one_stage_score", "one_stage_overlap", "coco_weight", "min_label")
+CONCEPT_FIELDS = (
+    "concept_dim",
+    "one_stage_side",
+    "one_stage_score",
+    "one_stage_overlap",
+    "min_side",
+    "coco_weight",
+    "min_label",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +77,8 @@ class DetectorConfig:
     """The lowest score of its boxes that are candidates."""
     one_stage_overlap: float = 0.5
     """Of its boxes, one is suppressed by a better one that it overlaps by more."""
+    min_side: float = 1 / 32
+    """With concepts: the shortest side of a box, as a share of the side of a square as large as the picture."""
     coco_weight: float = 4.0
     """Weight of the detectors' classes in a concept vector; 1 is that of ImageNet's."""
     min_label: float = 0.3
@@ -83,6 +93,15 @@ class DetectorConfig:
     def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
         """The configuration in config.json; TypeError names an unknown field."""
         return cls(**{**values, "labels": tuple(values["labels"])})
+
+
+class RefinedProposals(NamedTuple):
+    """The P proposals of one picture, corrected by the box head."""
+
+    boxes: Float[Tensor, "P 4"]
+    """In pixels of the resized picture."""
+    probabilities: Float[Tensor, "P C"]
+    """Of the classes, background first."""
 
 
 class FasterRcnn(Extractor):
@@ -176,10 +195,8 @@ class FasterRcnn(Extractor):
             ]
         )
 
-    def _refine_proposals(
-        self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]
-    ) -> list[tuple[Float[Tensor, "P 4"], Float[Tensor, "P 1+C"]]]:
-        """For each picture the corrected boxes of its proposals and their probabilities, background first."""
+    def _refine_proposals(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> list[RefinedProposals]:
+        """The proposals of each resized picture."""
         pyramid = self.neck(maps._asdict())
         images = _images(pixels)
         proposals, _ = self.proposer(images, pyramid)
@@ -187,7 +204,7 @@ class FasterRcnn(Extractor):
         logits, corrections = self.heads.box_predictor(self.heads.box_head(pooled))
         refined = self.heads.box_coder.decode(corrections[:, :4], proposals)[:, 0]
         counts = [len(boxes) for boxes in proposals]
-        return list(zip(refined.split(counts), logits.softmax(1).split(counts), strict=True))
+        return list(map(RefinedProposals, refined.split(counts), logits.softmax(1).split(counts)))
 
     def _find_joint_regions(
         self, pictures: list[PIL.Image.Image], maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]

@@ -16,8 +16,6 @@ from torchvision.ops import clip_boxes_to_image, nms, remove_small_boxes
 
 from models.batches import Rows
 
-MIN_JOINT_SIDE = 1 / 64  # of the side of a square as large as the picture: 8 pixels at 512
-
 
 @runtime_checkable
 class JointSelectionConfig(Protocol):
@@ -31,6 +29,8 @@ class JointSelectionConfig(Protocol):
     def one_stage_overlap(self) -> float: ...
     @property
     def any_overlap(self) -> float: ...
+    @property
+    def min_side(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def select_joint_regions(
 
     `one_stage` are boxes with the scores of C classes, `proposals` boxes with the probability that they hold anything.
     The former rank by their best score, after suppression at `one_stage_overlap`; the latter follow. A box of either
-    that overlaps a better one by more than `any_overlap` is left out, whatever the classes. The whole picture, if
-    wanted, comes first.
+    that overlaps a better one by more than `any_overlap` is left out, whatever the classes, and one with a side under
+    `min_side` of the side of a square as large as the picture. The whole picture, if wanted, comes first.
     """
     first = _surviving(*one_stage, config.one_stage_overlap, size)
     order = proposals[1].argsort(descending=True, stable=True)
     boxes = torch.cat([first[0], clip_boxes_to_image(proposals[0][order], size)])
     posteriors = pad(first[1], (0, 0, 0, len(order)))
-    kept = remove_small_boxes(boxes, MIN_JOINT_SIDE * math.sqrt(size[0] * size[1]))
+    kept = remove_small_boxes(boxes, config.min_side * math.sqrt(size[0] * size[1]))
     boxes, posteriors = boxes[kept], posteriors[kept]
     ranks = torch.arange(len(boxes), 0, -1, dtype=boxes.dtype, device=boxes.device)
     kept = nms(boxes, ranks, config.any_overlap)[: config.num_regions - config.whole_picture]

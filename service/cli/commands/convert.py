@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from service.cli.commands.train import change_recipe
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
@@ -38,6 +39,9 @@ def convert(
     sentence_encoder: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="For a detector: MiniLM's folder.")
     ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
+    ] = None,
 ) -> None:
     """Turn published checkpoints, features and detectors into ours. Nothing in the files is run."""
     if kind == FEATURES:
@@ -48,7 +52,7 @@ def convert(
     if kind == YOLOX and len(files) == 1:
         _convert_yolox(files[0], out)
     elif kind == DETECTOR and len(files) == 1 and one_stage and classifier and sentence_encoder:
-        _convert_detector(files[0], out, one_stage, classifier, sentence_encoder)
+        _convert_detector(files[0], out, one_stage, classifier, sentence_encoder, change or [])
     elif kind == DETECTOR:
         raise typer.BadParameter("a detector is converted with --one-stage, --classifier and --sentence-encoder")
     elif kind == YOLOX:
@@ -80,14 +84,20 @@ def _convert_yolox(file: Path, out: Path) -> None:
     print_note(f"{written}: YOLOX-nano's weights")
 
 
-def _convert_detector(file: Path, out: Path, one_stage: Path, classifier: Path, sentence_encoder: Path) -> None:
-    with show_progress() as progress, progress.activity("converting"):
-        from models.conversion.detector import convert_detector  # noqa: PLC0415 - PyTorch comes with it
+def _convert_detector(
+    file: Path, out: Path, one_stage: Path, classifier: Path, sentence_encoder: Path, changes: list[str]
+) -> None:
+    with show_progress() as progress, progress.activity("converting"), user_input():
+        from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
 
-        with user_input():
-            digest = convert_detector(
-                file, out, one_stage=one_stage, classifier=classifier, sentence_encoder=sentence_encoder
-            )
+        digest = convert_detector(
+            file,
+            change_recipe(concept_config(file), changes),
+            out,
+            one_stage=one_stage,
+            classifier=classifier,
+            sentence_encoder=sentence_encoder,
+        )
     print_note(f"{out}: digest {digest}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.conversion.authors_options import ConversionError
-from models.conversion.detector import assemble_detector, convert_detector, read_classifier
+from models.conversion.detector import assemble_detector, concept_config, convert_detector, read_classifier
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.concepts import CLASS_SENTENCE
 from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
@@ -57,9 +58,9 @@ def no_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def convert(parts: Path, out: Path, **changes: Path) -> str:
     given = {"one_stage": parts / "yolox.safetensors", "classifier": parts / "head.safetensors"}
-    return convert_detector(
-        parts / "plain" / "model.safetensors", out, **{**given, **changes}, sentence_encoder=parts / "any"
-    )
+    file = parts / "plain" / "model.safetensors"
+    config = replace(concept_config(file), min_side=0.1)
+    return convert_detector(file, config, out, **{**given, **changes}, sentence_encoder=parts / "any")
 
 
 def test_all_parts_are_in_the_new_folder(parts: Path, tmp_path: Path) -> None:
@@ -67,7 +68,8 @@ def test_all_parts_are_in_the_new_folder(parts: Path, tmp_path: Path) -> None:
     detector = load_detector(tmp_path / "new")
     assert detector.digest == digest
     assert detector.config.concept_dim == WIDTH
-    assert detector.config.side == CONFIG.side
+    assert (detector.config.side, detector.config.num_proposals) == (CONFIG.side, 400)
+    assert (detector.config.feature, detector.config.min_side) == ("map-mean", 0.1)
     state, plain = detector.state_dict(), load_file(parts / "plain" / "model.safetensors")
     assert all(torch.equal(state[name], tensor.float()) for name, tensor in plain.items())
     head = load_file(parts / "head.safetensors")
@@ -84,8 +86,10 @@ def test_all_parts_are_in_the_new_folder(parts: Path, tmp_path: Path) -> None:
 
 def test_concepts_can_be_added_to_a_detector_that_has_them(parts: Path, tmp_path: Path) -> None:
     first = convert(parts, tmp_path / "new")
+    file = tmp_path / "new" / "model.safetensors"
     again = convert_detector(
-        tmp_path / "new" / "model.safetensors",
+        file,
+        concept_config(file),
         tmp_path / "again",
         one_stage=parts / "yolox.safetensors",
         classifier=parts / "head.safetensors",
@@ -113,8 +117,6 @@ def test_what_does_not_fit_is_named(parts: Path, tmp_path: Path) -> None:
             encoder=CountedSentences(),
         )
     with pytest.raises(ConversionError, match=r"config\.json"):
-        convert_detector(
-            parts / "yolox.safetensors", tmp_path / "new", one_stage=parts, classifier=parts, sentence_encoder=parts
-        )
+        concept_config(parts / "yolox.safetensors")
     with pytest.raises(ValueError, match="no ImageNet classifier"):
         read_classifier(parts / "yolox.safetensors", "mobilenet-v2")

@@ -17,6 +17,7 @@ class Selection:
     whole_picture: bool = True
     one_stage_overlap: float = 0.5
     any_overlap: float = 0.45
+    min_side: float = 1 / 32
 
 
 ONE_STAGE = (
