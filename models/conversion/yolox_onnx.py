@@ -60,6 +60,7 @@ def _convolutions(file: Path) -> list[tuple[Tensor, Tensor]]:
     """Weights and biases of the graph's convolutions, in the order in which they run."""
     try:
         import onnx  # noqa: PLC0415 - needed for this conversion alone
+        from google.protobuf.message import DecodeError  # noqa: PLC0415
         from onnx import numpy_helper  # noqa: PLC0415
     except ImportError:
         raise ConversionError("reading ONNX files needs the package onnx: install regard[train]") from None
@@ -75,5 +76,5 @@ def _convolutions(file: Path) -> list[tuple[Tensor, Tensor]]:
             )
             for weight, bias in parts
         ]
-    except (KeyError, ValueError, TypeError) as fault:
+    except (DecodeError, KeyError, ValueError, TypeError) as fault:
         raise ConversionError(f"{file} is no ONNX file of YOLOX: {fault}") from None

@@ -25,7 +25,7 @@ ANYWHERE = {
     | {"prometheus_client", "typer", "rich"},
 }
 IN_FUNCTIONS = {
-    "models": {"onnx", "onnxruntime", "cv2", "rich", "tensorboard", "tokenizers", "detectron2"},
+    "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "tokenizers", "detectron2"},
     "index": set[str](),
     "service": {"torchvision"},
 }

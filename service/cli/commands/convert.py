@@ -11,8 +11,8 @@ from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 FEATURES = "tsv"
-YOLOX = "yolox"
-DETECTOR = "detector"
+YOLOX_KIND = "yolox"
+DETECTOR_KIND = "detector"
 
 
 def convert(
@@ -47,15 +47,17 @@ def convert(
     if kind == FEATURES:
         _convert_features(files, out, regions, objects, extractor)
         return
-    if kind not in (*CHECKPOINTS, YOLOX, DETECTOR):
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}, {YOLOX}, {DETECTOR}")
-    if kind == YOLOX and len(files) == 1:
+    if kind not in (*CHECKPOINTS, YOLOX_KIND, DETECTOR_KIND):
+        raise typer.BadParameter(
+            f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}, {YOLOX_KIND}, {DETECTOR_KIND}"
+        )
+    if kind == YOLOX_KIND and len(files) == 1:
         _convert_yolox(files[0], out)
-    elif kind == DETECTOR and len(files) == 1 and one_stage and classifier and sentence_encoder:
+    elif kind == DETECTOR_KIND and len(files) == 1 and one_stage and classifier and sentence_encoder:
         _convert_detector(files[0], out, one_stage, classifier, sentence_encoder, change or [])
-    elif kind == DETECTOR:
+    elif kind == DETECTOR_KIND:
         raise typer.BadParameter("a detector is converted with --one-stage, --classifier and --sentence-encoder")
-    elif kind == YOLOX:
+    elif kind == YOLOX_KIND:
         raise typer.BadParameter("YOLOX is one file")
     elif vocab is None or len(files) != 1:
         raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
