@@ -22,6 +22,7 @@ from models.matching.calibration import Calibration
 from models.matching.hubness import SentenceBank
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
+from models.rerankers.base import stored_options
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from models.text.vocabulary import Vocabulary
@@ -66,7 +67,7 @@ def save_matcher(
     config = {
         "format": FOLDER_FORMAT,
         "model": matcher.name,
-        "options": asdict(matcher.reranker.config),
+        "options": stored_options(matcher.reranker.config),
         "encoders": asdict(matcher.encoders),
         "pooled": asdict(matcher.pooled.config),
         "extractor": matcher.extractor_digest,

@@ -106,6 +106,9 @@ class Ensemble(Matcher):
         vectors = torch.cat([words.vectors for words, _ in encoded], -1)
         return Words(vectors, tokens.mask), encoded[0][1]
 
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        return self._first.similarity_query(embeddings)
+
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
         """The offset is the mean of the members' rescaled offsets."""
@@ -123,14 +126,16 @@ class Ensemble(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The mean of what all members can explain; contributions alone where they attend in different directions."""
+        """The mean of what all members can explain; where they attend in different directions, of contributions and
+        shares alone."""
         taken_off = texts.offset[:, None].expand(len(texts), len(images))
         parts = [
-            member.explain(*own).rescaled(scale, shift - taken_off, texts.mask)
+            member.explain(*own).rescaled(scale, shift - taken_off, texts.mask, own[0].region_mask)
             for (member, own), (scale, shift) in zip(self._each(images, texts), self.rescalings, strict=True)
         ]
         same_kind = len({part.kind for part in parts}) == 1
-        names = [one.name for one in fields(Explanation) if one.name == "contributions" or same_kind]
+        parts_of_scores = ("contributions", "shares")
+        names = [one.name for one in fields(Explanation) if one.name in parts_of_scores or same_kind]
         return Explanation(
             parts[0].kind,
             **{name: _mean([getattr(part, name) for part in parts]) for name in names if name != "kind"},

@@ -31,6 +31,11 @@ class EncodedImages(Rows):
     rows: Rows
     offset: Float[Tensor, " K"] | None = None
 
+    @property
+    def region_mask(self) -> Bool[Tensor, "K R"]:
+        """True where a picture has a region, False where its rows are padded; of one reranker's rows alone."""
+        return self.rows.tensors()["mask"]
+
     def tensors(self) -> dict[str, Tensor]:
         """Field of a stored record -> tensor [K, ...], in the records' order."""
         return self.rows.tensors() | ({} if self.offset is None else {HUBNESS: self.offset})
@@ -80,7 +85,7 @@ class Matcher(nn.Module, ABC):
     @property
     @abstractmethod
     def embed_dim(self) -> int:
-        """Width E of the stage-one embeddings."""
+        """Width E of the stage-one embeddings, of which inner products are compared."""
 
     @property
     @abstractmethod
@@ -103,6 +108,10 @@ class Matcher(nn.Module, ABC):
     @abstractmethod
     def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
         """Encoded words of tokenised sentences, and the sentences' stage-one embeddings."""
+
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        """Embeddings of pictures as a query for similar pictures: inner products with other pictures' are cosines."""
+        return embeddings
 
     @abstractmethod
     def texts_from(self, words: Words) -> EncodedTexts:
@@ -207,7 +216,7 @@ class SingleMatcher(Matcher):
 
     @property
     def embed_dim(self) -> int:
-        return self.pooled.config.output_width
+        return self.pooled.config.output_width + (self.hubness.extra_dim if self.hubness else 0)
 
     @property
     def word_dim(self) -> int:
@@ -219,7 +228,10 @@ class SingleMatcher(Matcher):
         # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
         # vector's inner product and its length would speak of two different vectors.
         rounded = Regions(projected.vectors.half().float(), projected.mask)
-        return self.encode_projected(rounded), self.pooled.embed_images(rounded)
+        embeddings = self.pooled.embed_images(rounded)
+        if self.hubness is not None:
+            embeddings = self.hubness.correct_image_embeddings(self.pooled, embeddings)
+        return self.encode_projected(rounded), embeddings
 
     @torch.no_grad()
     def encode_projected(self, projected: Regions) -> EncodedImages:
@@ -237,7 +249,13 @@ class SingleMatcher(Matcher):
     @torch.no_grad()
     def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
         words = self.reranker.encode_texts(tokens)
-        return words, self.pooled.embed_texts(words)
+        embeddings = self.pooled.embed_texts(words)
+        return words, embeddings if self.hubness is None else self.hubness.correct_text_embeddings(embeddings)
+
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        """Embeddings of pictures without their offsets: a 0 in the place of an offset takes no part in a product."""
+        width = self.pooled.config.output_width
+        return torch.cat([embeddings[:, :width], torch.zeros_like(embeddings[:, width:])], dim=1)
 
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
@@ -255,8 +273,9 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The reranker's explanation; all words of a sentence have an even share in what is taken off."""
-        return self.reranker.explain(images.rows, texts.words).rescaled(1.0, -offsets(images, texts), texts.mask)
+        """The reranker's explanation; what is taken off is spread evenly over a sentence's words and over regions."""
+        explanation = self.reranker.explain(images.rows, texts.words)
+        return explanation.rescaled(1.0, -offsets(images, texts), texts.mask, images.region_mask)
 
 
 def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

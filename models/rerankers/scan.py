@@ -18,6 +18,8 @@ from models.batches import Regions, Words
 from models.rerankers.attention import (
     EPSILON,
     attended_cosine,
+    cosine_terms_of_regions,
+    cosine_terms_of_words,
     gram_matrix,
     l2_norm,
     masked_softmax,
@@ -103,19 +105,22 @@ class Scan(Reranker[RegionsWithGram]):
         kind = "words attend regions" if by_words else "regions attend words"
         if self.config.pooling not in ("Mean", "Sum"):
             return Explanation(kind, attention)
-        shares = relevance.masked_fill(~words.mask, 0) if by_words else self._word_shares(images, words, weights)
+        shares = self._cosine_terms(images, words, weights)
+        contributions = relevance.masked_fill(~words.mask, 0) if by_words else shares.sum(1)
         if self.config.pooling == "Mean":
             queries = words.mask if by_words else images.mask.unsqueeze(-1)
-            shares = shares / queries.sum(1, keepdim=True).clamp_min(1)
-        return Explanation(kind, attention, shares.permute(1, 0, 2))
+            num = queries.sum(1, keepdim=True).clamp_min(1)
+            contributions, shares = contributions / num, shares / (num if by_words else num.unsqueeze(-1))
+        return Explanation(kind, attention, contributions.permute(1, 0, 2), shares=shares.permute(2, 0, 3, 1))
 
-    def _word_shares(
+    def _cosine_terms(
         self, images: RegionsWithGram, words: Words, weights: Float[Tensor, "K R Q W"]
-    ) -> Float[Tensor, "K Q W"]:
-        """Each word's share of all regions' relevances <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|), a sum over words."""
+    ) -> Float[Tensor, "K R Q W"]:
+        """The terms a_rw s_rw / (|query| |sum_i a_i source_i|) that each query's cosine is the sum of."""
         raw, vectors = similarities(images.vectors, words)
-        squared = squared_sum_of_words(weights, gram_matrix(vectors)).unsqueeze(-1)
-        return attended_cosine(weights * raw, squared, images.vectors.norm(dim=-1)[:, :, None, None]).sum(1)
+        if self.config.direction == "t2i":
+            return cosine_terms_of_regions(weights, raw, images.gram, vectors.norm(dim=-1))
+        return cosine_terms_of_words(weights, raw, gram_matrix(vectors), images.vectors.norm(dim=-1))
 
     def _attend(self, images: RegionsWithGram, words: Words) -> tuple[Tensor, Tensor]:
         """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each

@@ -48,12 +48,15 @@ class SumMax(Reranker[Regions]):
         return best.masked_fill(~images.mask.unsqueeze(-1), 0).sum(1).T
 
     def explain(self, images: Regions, words: Words) -> Explanation:
-        """All of a query's attention is on its choice; a word's share is the sum of what it chose or was chosen for."""
+        """All of a query's attention is on its choice, and so are all shares; a word contributes the sum of what it
+        chose or was chosen for."""
         raw = similarities(images.vectors, words)[0].permute(2, 0, 3, 1)  # zero where either is padding
         if self.config.direction == "t2i":
             choice = raw.masked_fill(~images.mask[:, None, :], -torch.inf).argmax(3)
             attention = one_hot(choice, raw.shape[3]).to(raw.dtype)
-            return Explanation("words attend regions", attention, (attention * raw).sum(3))
+            shares = attention * raw
+            return Explanation("words attend regions", attention, shares.sum(3), shares=shares)
         choice = raw.masked_fill(~words.mask[:, None, :, None], -torch.inf).argmax(2)
         attention = one_hot(choice, raw.shape[2]).to(raw.dtype).mT
-        return Explanation("regions attend words", attention, (attention * raw).sum(3))
+        shares = attention * raw
+        return Explanation("regions attend words", attention, shares.sum(3), shares=shares)

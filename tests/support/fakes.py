@@ -143,4 +143,7 @@ class FakeMatcher(Matcher):
         cosines = cosines.masked_fill(~rows.mask[None, :, None, :], -torch.inf)
         attention = (10 * cosines).softmax(-1)
         best = cosines.amax(-1).masked_fill(~texts.mask[:, None], 0)
-        return Explanation("words attend regions", attention, best / texts.mask.sum(1)[:, None, None])
+        contributions = best / texts.mask.sum(1)[:, None, None]
+        chosen = nn.functional.one_hot(cosines.argmax(-1), cosines.shape[-1])
+        shares = chosen * contributions.unsqueeze(-1)
+        return Explanation("words attend regions", attention, contributions, shares=shares)

@@ -25,7 +25,16 @@ class ExplanationAnswer(Answer):
     words: list[Token]
     contributions: list[float] | None = Field(description="One a word; they add up to the score.")
     regions: list[Box]
-    attention: list[list[float]] | None = Field(description="Word by region.")
+    attention: list[list[float]] | None = Field(
+        description="[word][region]: the weight of the region among all regions for the word, or, where regions attend"
+        " words, of the word among all words for the region. How the model looked, not what it found."
+    )
+    shares: list[list[float]] | None = Field(
+        None,
+        description="[word][region]: the part of the score that the word and the region added together. Over the"
+        " regions the shares add up to the word's contribution, over all pairs to the score. Null where the model's"
+        " score is no such sum.",
+    )
     word_weights: list[float] | None
     region_weights: list[float] | None
 

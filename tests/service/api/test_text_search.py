@@ -66,6 +66,8 @@ def test_an_explanation_comes_when_asked_for(api: Api) -> None:
         assert why["words"][0] == {"text": "<start>", "special": True}
         assert len(why["attention"]) == len(why["words"])
         assert {len(row) for row in why["attention"]} == {len(why["regions"])}
+        assert [sum(row) for row in why["shares"]] == pytest.approx(why["contributions"], abs=1e-6)
+        assert {len(row) for row in why["shares"]} == {len(why["regions"])}
         assert why["word_weights"] is None
         assert all(0 <= x1 < x2 <= hit["width"] for x1, _, x2, _ in (region["box"] for region in why["regions"]))
 
