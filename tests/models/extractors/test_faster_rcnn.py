@@ -177,7 +177,9 @@ def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) 
 def test_a_gpu_describes_the_picture_as_the_cpu_does(detector: FasterRcnn, tmp_path: Path) -> None:
     save_detector(detector, tmp_path)
     cpu, gpu = (found(load_detector(tmp_path, device), noise(120, 160)) for device in ("cpu", "cuda"))
-    torch.testing.assert_close(gpu.features[:, 0].cpu(), cpu.features[:, 0], rtol=1e-2, atol=1e-2)
+    # Random classes are nearly equally likely: which ten are the likeliest, a rounding decides.
+    picture = slice(0, 1280)
+    torch.testing.assert_close(gpu.features[:, 0, picture].cpu(), cpu.features[:, 0, picture], rtol=1e-2, atol=1e-2)
 
 
 def test_training_lowers_the_losses_on_one_thing() -> None:
