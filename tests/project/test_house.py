@@ -25,7 +25,7 @@ ANYWHERE = {
     | {"prometheus_client", "typer", "rich"},
 }
 IN_FUNCTIONS = {
-    "models": {"onnxruntime", "rich", "tensorboard", "detectron2"},
+    "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
     "index": set[str](),
     "service": {"torchvision"},
 }
@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "models.extractors": {"batches", "safe_load"},
     "models.datasets": {"batches", "extractors"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
-    "models.conversion": {"datasets", "digests", "matching", "rerankers", "safe_load", "text"},
+    "models.conversion": {"datasets", "digests", "extractors", "matching", "rerankers", "safe_load", "text"},
     "models.training": {
         "batches",
         "datasets",

@@ -6,12 +6,16 @@ from typing import Annotated
 import typer
 
 from models.datasets.captions import read_sentences
+from service.cli.commands.train import change_recipe
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 FEATURES = "tsv"
-SENTENCE_ENCODER_KIND = "sentence-encoder"
+SENTENCE_ENCODER = "sentence-encoder"
+YOLOX = "yolox"
+DETECTOR = "detector"
+KINDS = (*CHECKPOINTS, FEATURES, SENTENCE_ENCODER, YOLOX, DETECTOR)
 
 
 def convert(
@@ -19,9 +23,11 @@ def convert(
         str,
         typer.Argument(
             help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features. sentence-encoder: MiniLM."
+            " yolox: YOLOX-nano's ONNX file. detector: a trained detector's model.safetensors, to which concepts are"
+            " added."
         ),
     ],
-    files: Annotated[list[Path], typer.Argument(exists=True, help="One checkpoint, TSVs, or MiniLM's folder.")],
+    files: Annotated[list[Path], typer.Argument(exists=True, help="One file, TSVs, or MiniLM's folder.")],
     out: Annotated[Path, typer.Option(help="Folder to write; features that were begun there go on.")],
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary, as its authors ship it.")] = None,
     regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, in a TSV.")] = 36,
@@ -35,21 +41,44 @@ def convert(
         list[Path] | None,
         typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: names that are known, a line each."),
     ] = None,
+    one_stage: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="For a detector: YOLOX-nano, ONNX or converted.")
+    ] = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="For a detector: ImageNet's classes over its backbone."),
+    ] = None,
+    sentence_encoder: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="For a detector: MiniLM's folder.")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
+    ] = None,
 ) -> None:
-    """Turn a published checkpoint, encoder or published features into ours. Nothing in the files is run."""
-    is_folder = kind == SENTENCE_ENCODER_KIND
-    if wrong := next((path for path in files if path.is_dir() is not is_folder), None):
-        raise typer.BadParameter(f"{wrong} is {'no folder' if is_folder else 'a folder'}")
-    if is_folder:
-        _convert_sentence_encoder(files, captions, names or [], out)
-    elif kind == FEATURES:
-        _convert_features(files, out, regions, objects, extractor)
-    elif kind not in CHECKPOINTS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}, {SENTENCE_ENCODER_KIND}")
-    elif vocab is None or len(files) != 1:
-        raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
-    else:
-        _convert_checkpoint(kind, files[0], vocab, out, extractor)
+    """Turn published checkpoints, encoders, features and detectors into ours. Nothing in the files is run."""
+    if kind not in KINDS:
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
+    if wrong := next((path for path in files if path.is_dir() is not (kind == SENTENCE_ENCODER)), None):
+        raise typer.BadParameter(f"{wrong} is {'a folder' if wrong.is_dir() else 'no folder'}")
+    match kind:
+        case "tsv":
+            _convert_features(files, out, regions, objects, extractor)
+        case "sentence-encoder":
+            _convert_sentence_encoder(files, captions, names or [], out)
+        case "yolox":
+            if len(files) != 1:
+                raise typer.BadParameter("YOLOX is one file")
+            _convert_yolox(files[0], out)
+        case "detector":
+            if len(files) != 1 or not (one_stage and classifier and sentence_encoder):
+                raise typer.BadParameter(
+                    "a detector is converted with --one-stage, --classifier and --sentence-encoder"
+                )
+            _convert_detector(files[0], out, one_stage, classifier, sentence_encoder, change or [])
+        case _:
+            if vocab is None or len(files) != 1:
+                raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
+            _convert_checkpoint(kind, files[0], vocab, out, extractor)
 
 
 def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor: str) -> None:
@@ -75,6 +104,31 @@ def _convert_sentence_encoder(folders: list[Path], captions: list[Path] | None, 
             from models.conversion.sentence_encoder import convert_sentence_encoder  # noqa: PLC0415 - imports PyTorch
 
             digest = convert_sentence_encoder(folders[0], texts, named, out)
+    print_note(f"{out}: digest {digest}")
+
+
+def _convert_yolox(file: Path, out: Path) -> None:
+    from models.conversion.yolox_onnx import convert_yolox  # noqa: PLC0415 - PyTorch comes with it
+
+    with user_input(file):
+        written = convert_yolox(file, out)
+    print_note(f"{written}: YOLOX-nano's weights")
+
+
+def _convert_detector(
+    file: Path, out: Path, one_stage: Path, classifier: Path, sentence_encoder: Path, changes: list[str]
+) -> None:
+    with show_progress() as progress, progress.activity("converting"), user_input():
+        from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
+
+        digest = convert_detector(
+            file,
+            change_recipe(concept_config(file), changes),
+            out,
+            one_stage=one_stage,
+            classifier=classifier,
+            sentence_encoder=sentence_encoder,
+        )
     print_note(f"{out}: digest {digest}")
 
 
