@@ -197,7 +197,8 @@ def duration(seconds: float) -> str:
     for size, name in ((3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {name}"
-    return f"{max(1, round(seconds))} seconds"
+    whole = max(1, round(seconds))
+    return f"{whole} seconds" if whole > 1 else "1 second"
 
 
 def migration_progress(catalog: Catalog, digest: str) -> MigrationProgress | None:
