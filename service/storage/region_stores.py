@@ -22,7 +22,8 @@ from index.files import replace as replace_file
 from index.records import Image, RegionStoreEntry
 from index.slab import HEADER, RECORDS, LayoutMismatch, Slab
 from index.view_manifest import NAME as VIEW_MANIFEST
-from models.extractors.base import Extractor
+from models.extractors.base import PICTURE, Extractor
+from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
 from service.errors import Misconfigured
@@ -33,6 +34,9 @@ from service.storage.region_records import PictureFeatures, PictureRegions, Reco
 ANSWERING = ("current", "former", "kept")  # the states of stores whose records are there
 FIRST_FOLDER = "regions"  # of the first extractor's store
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+# Labels of the detector that release 0.1 shipped, which did not write them down beside its records.
+EARLIER_LABELS = {"85cfbf82856bafcd14024bcdc30c3cf4": (*COCO_CLASSES, PICTURE)}
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +103,7 @@ def describe_store(folder: Path, extractor: Extractor) -> None:
 
 
 def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
-    """What the store in `folder` says of its extractor: shapes, and labels where `describe_store` noted them.
+    """What the store in `folder` says of its extractor: shapes, and labels where they are known.
 
     FileNotFoundError where there is no store.
     """
@@ -107,7 +111,10 @@ def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
         return load_precomputed(folder)
     layout = json.loads((folder / HEADER).read_bytes())["layout"]
     num_regions, feature_dim = layout["features"][0]
-    return PrecomputedExtractor(PrecomputedConfig(digest=digest, num_regions=num_regions, feature_dim=feature_dim))
+    labels = EARLIER_LABELS.get(digest, ())
+    return PrecomputedExtractor(
+        PrecomputedConfig(digest=digest, num_regions=num_regions, feature_dim=feature_dim, labels=labels)
+    )
 
 
 def features_extractor(data: DataDir, shipped: str) -> PrecomputedExtractor | None:

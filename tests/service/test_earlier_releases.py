@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from models.extractors.coco_classes import COCO_CLASSES
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.model_loading import LoadedModels
 from service.settings import Settings
@@ -112,6 +113,10 @@ def test_another_detector_finds_its_regions_anew(data_directory: Path, answered:
     loaded = LoadedModels(extractor=WideExtractor(), matchers={"wide": matcher}, views=["wide"])
     settings = store.settings(batch=8)
     web = Web(settings, loaded)
+    first = next(iter(before))
+    regions = web.get(f"/images/{first}/regions").json()  # as that release showed them, its detector being gone
+    assert (regions["extractor"], regions["regions"][0]["label"]) == (former, "picture")
+    assert {one["label"] for one in regions["regions"][1:]} <= {*COCO_CLASSES, "region"}
     assert "0 of 20 pictures" in problem(web.text("a red ball"), 503, "not-ready")["detail"]
     with open_worker(settings, loaded.extractor, [matcher]) as (worker, _):
         worker.run_once()

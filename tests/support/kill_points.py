@@ -1,4 +1,4 @@
-"""Kills a process, in effect, before any of its durable steps: an fsync, a commit, a rename, a removal."""
+"""Kills a process, in effect, before any of its durable steps: a write, an fsync, a commit, a rename, a removal."""
 
 import os
 import shutil
@@ -36,7 +36,8 @@ class KillPoints:
                 self._step()
 
         monkeypatch.setattr(Database, "writing", committing)
-        monkeypatch.setattr(os, "fsync", self._before(os.fsync))
+        for name in ("pwrite", "fsync"):
+            monkeypatch.setattr(os, name, self._before(getattr(os, name)))
         monkeypatch.setattr(shutil, "rmtree", self._before(shutil.rmtree))
         for name in ("unlink", "rmdir", "replace"):
             monkeypatch.setattr(Path, name, self._before(getattr(Path, name)))

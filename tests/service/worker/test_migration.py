@@ -199,6 +199,7 @@ def test_a_picture_that_the_new_detector_fails_on_costs_no_other_one(store: Stor
     assert "does not like this" in failure.reason
 
 
+@pytest.mark.slow
 def test_killed_before_any_step_it_goes_on_where_it_was(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
