@@ -1,14 +1,36 @@
 """The system of record: what is committed here exists, nothing else does."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
 
 from index.filters import Filter
 from index.queries import AMONG, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
-from index.records import Caption, DetectedPicture, Failure, Image, JobStatus, Mask, NewPicture, QueuedPicture, TagUse
+from index.records import (
+    FEATURES_ONLY,
+    Caption,
+    DetectedPicture,
+    Failure,
+    Image,
+    JobStatus,
+    Mask,
+    NewPicture,
+    QueuedPicture,
+    RegionStoreEntry,
+    TagUse,
+)
+from index.region_stores import (
+    add_records,
+    complete_store,
+    count_records,
+    note_regions,
+    replace_entries,
+    retire_stores,
+    store_entries,
+    unreadable_pictures,
+)
 from index.schema import Database
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, upsert_picture
 
@@ -88,10 +110,13 @@ class Catalog:
             db.execute(sql, [now, reason, image_id])
 
     def failures(self) -> list[Failure]:
-        """Pictures set aside, the latest first."""
+        """Pictures set aside, and those of which the current region store holds none, the latest first."""
         sql = "SELECT * FROM images WHERE state = 'failed' ORDER BY failed_at DESC, number DESC"
         with self._database.reading() as db:
-            return to_failures(db.execute(sql))
+            unread = sorted(unreadable_pictures(db), key=lambda one: one[0], reverse=True)
+            set_aside = db.execute(sql).fetchall()
+        timed = [*zip([row["failed_at"] for row in set_aside], to_failures(set_aside), strict=True), *unread]
+        return [failure for _, failure in sorted(timed, key=lambda one: one[0], reverse=True)]
 
     def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
@@ -139,6 +164,13 @@ class Catalog:
             images = to_images(db, db.execute(sql, [among(wanted)]).fetchall())
         found = {image.slot: image for image in images}
         return [found.get(slot) for slot in wanted]
+
+    def pictures_at(self, slots: Sequence[int]) -> list[Image]:
+        """The pictures at committed region slots, in the order asked, deleted ones included. KeyError past the end."""
+        with self._database.reading() as db:
+            images = to_images(db, db.execute(f"SELECT * FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
+        found = {image.slot: image for image in images}
+        return [found[slot] for slot in slots]
 
     def list_images(self, after: str | None, limit: int) -> list[Image]:
         """Pictures not deleted, in order of arrival, after the id given. ValueError when that id is unknown."""
@@ -219,6 +251,74 @@ class Catalog:
         sql = "UPDATE images SET deleted_at = ? WHERE image_id = ? AND deleted_at IS NULL"
         with self._changing() as db:
             return db.execute(sql, [now, image_id]).rowcount > 0
+
+    # -- region stores
+
+    def region_stores(self) -> list[RegionStoreEntry]:
+        """The region stores, the current one first; empty where there never was more than one extractor."""
+        with self._database.reading() as db:
+            return store_entries(db)
+
+    def set_region_stores(self, entries: Sequence[RegionStoreEntry]) -> None:
+        """List these region stores in the place of all others."""
+        with self._changing() as db:
+            replace_entries(db, entries)
+
+    def latest_extractor(self) -> str | None:
+        """Digest of the extractor of the last slot that says one; None where nothing is stored."""
+        sql = "SELECT extractor FROM images WHERE slot IS NOT NULL AND extractor IS NOT NULL ORDER BY slot DESC LIMIT 1"
+        with self._database.reading() as db:
+            found = db.execute(sql).fetchone()
+            return None if found is None else str(found["extractor"])
+
+    def has_pictures(self) -> bool:
+        """Whether anything was taken in with its picture, and not as features alone; deleted ones do not count."""
+        sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL LIMIT 1"
+        with self._database.reading() as db:
+            return db.execute(sql).fetchone() is not None
+
+    def num_region_records(self, extractor: str) -> int:
+        """Leading slots that have a region record of the extractor, blank ones included."""
+        with self._database.reading() as db:
+            return count_records(db, extractor)
+
+    def add_region_records(self, extractor: str, slots: range, blanks: Mapping[int, str | None], now: float) -> None:
+        """Count records that lie, fsynced, at these slots of the extractor's store.
+
+        `blanks`: slot -> why its record is blank, None where features alone are known. ValueError where the slots
+        do not continue what is there.
+        """
+        with self._changing() as db:
+            add_records(db, extractor, slots, blanks, now)
+
+    def note_region_records(
+        self, extractor: str, slots: Sequence[int], blanks: Mapping[int, str | None], now: float
+    ) -> None:
+        """Note that records of the extractor were made again, and which of them are still blank, and why."""
+        with self._changing() as db:
+            note_regions(db, extractor, slots, blanks, now)
+
+    def complete_region_store(self, extractor: str) -> bool:
+        """Note that every slot has a record of the extractor; False where one lacks it."""
+        with self._changing() as db:
+            return complete_store(db, extractor)
+
+    def retire_region_stores(self) -> None:
+        """Give up all stores but the current one, and those whose features alone are known of some picture."""
+        with self._changing() as db:
+            retire_stores(db)
+
+    def blank_slots(self, extractor: str) -> list[int]:
+        """Slots whose record of the extractor is blank: searches must not score them."""
+        with self._database.reading() as db:
+            rows = db.execute("SELECT slot FROM blank_regions WHERE extractor = ? ORDER BY slot", [extractor])
+            return [row["slot"] for row in rows]
+
+    def unreadable_slots(self, extractor: str) -> list[int]:
+        """Those of `blank_slots` whose picture could not be read; of the others features alone are known."""
+        sql = "SELECT slot FROM blank_regions WHERE extractor = ? AND reason IS NOT NULL ORDER BY slot"
+        with self._database.reading() as db:
+            return [row["slot"] for row in db.execute(sql, [extractor])]
 
     # -- views and processes
 

@@ -12,6 +12,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 TagValue: TypeAlias = str | int | float
 ImageState: TypeAlias = Literal["queued", "ready", "failed", "deleted"]
 JobState: TypeAlias = Literal["queued", "running", "done"]
+RegionStoreState: TypeAlias = Literal["current", "former", "kept", "removed"]
+"""Of a region store: the one that new records go to; one that answers until that is complete; one that stays because
+pictures are known by its features alone; one that was given up, whose files may be gone."""
 
 FEATURES_ONLY = "features"  # the extension of what came without a picture: there is no original of it
 
@@ -43,22 +46,23 @@ class QueuedPicture:
 class DetectedPicture:
     """A picture whose region record lies, fsynced, at `slot`; `taken_at` (EXIF) counts where none was given.
 
-    `width` and `height` are None where features alone are known.
+    `width` and `height` are None where features alone are known. `extractor` is None where the record comes later.
     """
 
     image_id: str
     slot: int
     width: int | None
     height: int | None
-    extractor: str
+    extractor: str | None
     taken_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """One picture as the catalog knows it; `slot` and `extractor` are None until it is ready.
+    """One picture as the catalog knows it; `slot`, `width` and `height` are None until it is ready.
 
-    So are `width` and `height`, which stay None where features alone came and did not say.
+    Width and height stay None where features alone came and did not say. `extractor` is what found its latest regions,
+    None before the first.
     """
 
     image_id: str
@@ -101,6 +105,23 @@ class Failure:
     filename: str
     reason: str
     attempts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionStoreEntry:
+    """One region store: a slab in `folder`, below the data directory, with what one extractor found.
+
+    `records` counts the leading slots that have a record; None: every slot has one. The rate of a store that is being
+    filled is that of the records since `timed_records`, between `timed_from` and `timed_to`.
+    """
+
+    extractor: str
+    folder: str
+    state: RegionStoreState
+    records: int | None
+    timed_from: float | None = None
+    timed_records: int | None = None
+    timed_to: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,6 +72,22 @@ CREATE TABLE IF NOT EXISTS requested_views (  -- views to be kept up besides tho
   digest TEXT PRIMARY KEY,                   -- of the model
   requested_at REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS region_stores (   -- no row: one store, the folder "regions", whose extractor `images` names
+  extractor TEXT PRIMARY KEY,                -- digest
+  folder TEXT NOT NULL,                      -- below the data directory
+  state TEXT NOT NULL,                       -- see RegionStoreState
+  records INTEGER,                           -- leading slots that have a record; NULL: every slot
+  timed_from REAL,                           -- when a worker went on with it, at how many records, and the latest:
+  timed_records INTEGER,                     -- its speed
+  timed_to REAL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regions, since there was no picture to read
+  extractor TEXT NOT NULL,
+  slot INTEGER NOT NULL,
+  reason TEXT,                               -- NULL: features alone are known, of another extractor
+  at REAL NOT NULL,
+  PRIMARY KEY (extractor, slot)
+) WITHOUT ROWID;
 """
 
 

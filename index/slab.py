@@ -20,6 +20,7 @@ Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 RowNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 SLAB_FORMAT = 1
+HEADER, RECORDS = "header.json", "records.bin"
 ALIGNMENT = 64
 CHECKSUM = "crc32"
 TAIL = 256  # rows checked before a count is trusted: far more than one unfinished batch
@@ -83,12 +84,12 @@ class Slab:
         self.folder = folder
         self.dtype = record_dtype(layout)
         self._names = list(layout)
-        self._file = Mapped(folder / "records.bin", write)
+        self._file = Mapped(folder / RECORDS, write)
 
     @classmethod
     def open(cls, folder: Path, layout: Layout, write: bool) -> Self:
         """Open, and create when `write`. LayoutMismatch for another layout, FileNotFoundError for none."""
-        header = folder / "header.json"
+        header = folder / HEADER
         wanted: dict[str, Any] = {
             "format": SLAB_FORMAT,
             "layout": {name: [list(s), np.dtype(d).str] for name, (s, d) in layout.items()},

@@ -1,13 +1,13 @@
 """Loads the extractor and the models that settings name; model_names.py says how they name them."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from models.extractors.base import Extractor
-from models.extractors.config import CONFIG_FILE
 from models.extractors.registry import load_extractor
 from models.matching.checkpoint import WEIGHTS, load_matcher
 from models.matching.ensemble import build_ensemble
@@ -16,6 +16,9 @@ from service.errors import Misconfigured
 from service.model_names import DETECTOR, ensemble_members, model_name, weights_folders
 from service.settings import Settings
 from service.storage.data_dir import DataDir
+from service.storage.region_stores import features_extractor, other_extractors
+
+log = logging.getLogger(__name__)
 
 
 def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
@@ -53,27 +56,53 @@ class LoadedModels:
     """The models that settings name, on their device."""
 
     extractor: Extractor
-    matchers: dict[str, Matcher]  # the default first
+    matchers: dict[str, Matcher]
+    """The default first. Some may be of a former extractor, whose regions and views the data directory still holds."""
     views: Sequence[str]  # names of those that pictures are encoded for
 
     @classmethod
     def from_settings(cls, settings: Settings, stored: bool = True) -> "LoadedModels":
         """Read weights from disk; Misconfigured where a model was made for another detector.
 
-        Without `stored` it does not matter what the data directory holds.
+        Models of a detector whose regions the data directory still holds are loaded too, as long as there is one of the
+        detector in service. Those of a detector that it gave up are left out with a warning. Without `stored` it does
+        not matter what the data directory holds.
         """
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
         device = device_of(settings.device)
         extractor = extractor_of(settings.detector, settings.data_dir if stored else None, device)
-        loaded = cls(extractor=extractor, matchers=load_models(settings.models, device), views=settings.built_views)
-        loaded.check()
+        matchers = load_models(settings.models, device)
+        former: set[str] = set()
+        if stored and any(matcher.extractor_digest == extractor.digest for matcher in matchers.values()):
+            former, given_up = other_extractors(DataDir(settings.data_dir), extractor.digest)
+            for name in [name for name, matcher in matchers.items() if matcher.extractor_digest in given_up]:
+                digest = matchers.pop(name).extractor_digest
+                log.warning(
+                    "the model %s is left out: the regions of its detector %s were replaced by those of %s;"
+                    " remove it from REGARD_MODELS",
+                    name,
+                    digest,
+                    extractor.digest,
+                )
+        loaded = cls(extractor=extractor, matchers=matchers, views=settings.built_views)
+        loaded.check(former)
         return loaded
 
-    def check(self) -> None:
-        """Misconfigured where a model was trained on another detector's features."""
+    def of_extractor(self, in_views: bool) -> list[Matcher]:
+        """The models of the detector in service, those that pictures are encoded for, or the others."""
+        return [
+            matcher
+            for name, matcher in self.matchers.items()
+            if matcher.extractor_digest == self.extractor.digest and (name in self.views) == in_views
+        ]
+
+    def check(self, former: Collection[str] = ()) -> None:
+        """Misconfigured where a model was trained on features of neither this detector nor a former one."""
         made = self.extractor
         for name, matcher in self.matchers.items():
+            if matcher.extractor_digest in former:
+                continue
             if matcher.extractor_digest != made.digest:
                 what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
                 where = (
@@ -93,9 +122,8 @@ class LoadedModels:
 def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:
     """The detector in a folder; for None, what made the features in the data directory, or else the shipped one."""
     extractor = detector_of(folder, device)
-    if folder is None and data_dir is not None and (DataDir(data_dir).extractor / CONFIG_FILE).is_file():
-        made = load_extractor(DataDir(data_dir).extractor, device)
-        return extractor if extractor.digest == made.digest else made
+    if folder is None and data_dir is not None:
+        return features_extractor(DataDir(data_dir), extractor.digest) or extractor
     return extractor
 
 

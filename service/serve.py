@@ -28,8 +28,7 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
     loaded = _load(settings)
-    matchers = [loaded.matchers[name] for name in loaded.views]
-    others = [matcher for name, matcher in loaded.matchers.items() if name not in loaded.views]
+    matchers, others = loaded.of_extractor(in_views=True), loaded.of_extractor(in_views=False)
     serve_worker(settings, loaded.extractor, matchers, others, end_with_stdin)
 
 

@@ -111,8 +111,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "list_tags": {
         "tags": [{"name": "year", "pictures": 8, "distinct_values": 1, "values": [{"value": 2024, "pictures": 8}]}]
     },
-    "list_models": {"models": [_MODEL]},
+    "list_models": {"models": [_MODEL], "migration": None},
     "build_view": {**_MODEL, "state": "building", "pictures": 3, "missing_pictures": 5},
     "alive": {"status": "alive"},
-    "ready": {"status": "ready", "checks": {"model": "ok", "view": "ok", "worker": "ok"}},
+    "ready": {"status": "ready", "checks": {"model": "ok", "view": "ok", "regions": "ok", "worker": "ok"}},
 }

@@ -18,9 +18,9 @@ from service.search.engine import SearchEngine
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.extractor_identity import refuse_other_extractor
+from service.storage.extractor_identity import check_extractor
 from service.storage.originals import Originals
-from service.storage.region_records import RegionStore
+from service.storage.region_stores import RegionStores
 
 SEARCH_THREADS = 16  # queries that read, filter and look up side by side; their scoring takes turns
 
@@ -34,7 +34,7 @@ class Services:
     settings: Settings
     catalog: Catalog
     originals: Originals
-    regions: RegionStore
+    regions: RegionStores
     models: ModelViews
     refresher: ViewRefresher
     search: SearchEngine
@@ -73,23 +73,24 @@ def build_services(
 ) -> Services:
     """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`.
 
-    ValueError where what is stored was made by another detector.
+    ValueError where what is stored was made by another detector, and cannot be found anew with this one.
     """
     data = DataDir(settings.data_dir)
     catalog = Catalog(data.catalog)
-    refuse_other_extractor(catalog, loaded.extractor.digest)
+    check_extractor(catalog, loaded.extractor)
     originals = Originals(settings.data_dir)
-    regions = RegionStore(data.regions, loaded.extractor)
+    regions = RegionStores(data, catalog, loaded.extractor)
     models = ModelViews(
         [
             ModelView(name, matcher, data.view(matcher.digest), maintained=name in loaded.views)
             for name, matcher in loaded.matchers.items()
         ],
         catalog,
+        regions,
     )
     accelerator = AcceleratorQueue(settings.queue_cost)
     metrics = Metrics()
-    add_gauges(metrics, catalog, models, accelerator, clock)
+    add_gauges(metrics, catalog, models, regions, accelerator, clock)
     return Services(
         settings=settings,
         catalog=catalog,
@@ -120,7 +121,12 @@ def result_cache(settings: Settings) -> ResultCache:
 
 
 def add_gauges(
-    metrics: Metrics, catalog: Catalog, models: ModelViews, accelerator: AcceleratorQueue, clock: Callable[[], float]
+    metrics: Metrics,
+    catalog: Catalog,
+    models: ModelViews,
+    regions: RegionStores,
+    accelerator: AcceleratorQueue,
+    clock: Callable[[], float],
 ) -> None:
     """Let the metrics read queue, store and worker whenever they are asked."""
 
@@ -132,6 +138,11 @@ def add_gauges(
     metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
     metrics.gauge(
         "view_pictures", "Pictures the default model can find.", lambda: models.default.state(catalog).pictures
+    )
+    metrics.gauge(
+        "pictures_to_migrate",
+        "Pictures whose regions a new detector has yet to find.",
+        lambda: 0 if (progress := regions.progress()) is None else progress.total - progress.done,
     )
     metrics.gauge(
         "worker_silence_seconds",

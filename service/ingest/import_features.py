@@ -29,6 +29,7 @@ from service.ingest.intake import RejectedFile
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import stored_extractor
 from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
+from service.storage.region_stores import migration_progress, region_store_entries
 
 BATCH = 64
 
@@ -57,7 +58,7 @@ def import_features(
     """
     with WriterLock(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _extractor_of(collection, data_dir, catalog, load_detector)
-        with closing(_open_slab(data_dir, extractor)) as slab:
+        with closing(_open_slab(data_dir, catalog, extractor)) as slab:
             importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor, clock)
             pictures = collection.pictures()
             while records := _read_batch(pictures, batch):
@@ -78,6 +79,11 @@ def _extractor_of(
         raise Misconfigured(
             f"{data_dir} holds features of {stored}, these are of {collection.extractor}, and the two do not compare:"
             " name another data directory with --data-dir"
+        )
+    if stored is not None and migration_progress(catalog, stored) is not None:
+        raise Misconfigured(
+            f"another detector is finding the regions in {data_dir} anew: start `regard serve`, and try again once"
+            " `regard models` says that it is done; or name another data directory with --data-dir"
         )
     extractor: Extractor
     description = folder / CONFIG_FILE
@@ -113,9 +119,10 @@ def _describe(extractor: PrecomputedExtractor, folder: Path) -> None:
     replace_file(folder / CONFIG_FILE, extractor.config.to_json())
 
 
-def _open_slab(data_dir: Path, extractor: Extractor) -> Slab:
+def _open_slab(data_dir: Path, catalog: Catalog, extractor: Extractor) -> Slab:
+    folder = data_dir / region_store_entries(catalog, extractor.digest)[0].folder
     try:
-        return RecordLayout.of(extractor).open(DataDir(data_dir).regions, write=True)
+        return RecordLayout.of(extractor).open(folder, write=True)
     except LayoutMismatch:
         raise Misconfigured(
             f"{data_dir} was laid out for regions of another shape than {extractor.num_regions} x"

@@ -25,11 +25,12 @@ from models.extractors.base import Extractor
 from models.matching.matcher import EncodedTexts, Matcher
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.search.candidates import Candidates
-from service.search.model_views import ModelView, ModelViews
+from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
 from service.search.results import AnyRanked, ImageSearchResult, RankedCaption, RankedPicture, TextSearchResult
 from service.storage.region_records import PictureFeatures, RegionStore, detected_features
+from service.storage.region_stores import RegionStores
 
 T = TypeVar("T")
 AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
@@ -80,6 +81,7 @@ class Query(Generic[AnyRequest]):
     request: AnyRequest
     model: ModelView
     snapshot: Snapshot | None  # None: the store is empty
+    regions: RegionStore | None  # what the model's extractor found; None where there is nothing
     index_version: str  # changes whenever the model's answers may
 
     @property
@@ -89,9 +91,9 @@ class Query(Generic[AnyRequest]):
 
 
 class SearchEngine:
-    """Answers queries over one catalog. A query sees one state of a view from beginning to end."""
+    """Answers queries over one catalog. A query sees one state of a view, and regions of its extractor, to its end."""
 
-    def __init__(self, catalog: Catalog, regions: RegionStore, models: ModelViews, extractor: Extractor) -> None:
+    def __init__(self, catalog: Catalog, regions: RegionStores, models: ModelViews, extractor: Extractor) -> None:
         self._catalog = catalog
         self._regions = regions
         self._models = models
@@ -99,7 +101,7 @@ class SearchEngine:
         self._captions_each = (-1, 1.0)
 
     def begin(self, request: AnyRequest) -> Query[AnyRequest]:
-        """Fix what answers the request. UnknownModel, ViewNotBuilt; InvalidRequest where it cannot be judged."""
+        """Fix what answers the request. UnknownModel, ViewNotBuilt, NotReady; InvalidRequest for what has no answer."""
         # The version is read before anything it speaks of: an answer may be newer than it says, never older.
         version = self._catalog.version()
         model, snapshot = self._models.resolve(request.model)
@@ -108,7 +110,8 @@ class SearchEngine:
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
             )
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
-        return Query(request, model, snapshot, f"{version}-{pictures}-{captions}")
+        regions = self._regions.of(model.matcher.extractor_digest)
+        return Query(request, model, snapshot, regions, f"{version}-{pictures}-{captions}")
 
     def cost(self, request: SearchRequest, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
         """Cost of a query for the accelerator: candidates x regions x words, and finding regions.
@@ -134,7 +137,7 @@ class SearchEngine:
         if snapshot is None:
             return found()
         with watch.stage("shortlist"):
-            masks = self._catalog.visible(), self._passing_pictures(request)
+            masks = self._pictures(query), self._passing_pictures(query)
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, *masks)
         log_odds = matcher.calibration.text if matcher.calibration else None
         rows = candidates.rows_to_score if log_odds else candidates.rows
@@ -164,8 +167,8 @@ class SearchEngine:
             return found()
         if request.target == "images":
             with watch.stage("shortlist"):
-                passing = self._passing_pictures(request)
-                allowed = _without(self._catalog.visible() if passing is None else passing, slot)
+                passing = self._passing_pictures(query)
+                allowed = _without(self._pictures(query) if passing is None else passing, slot)
                 asked = matcher.similarity_query(embedding)
                 alike = Candidates.nearest(snapshot.images, asked, request.shortlist, allowed)
             hits, left_out = self._picture_hits(request, alike)
@@ -190,7 +193,11 @@ class SearchEngine:
         size: tuple[int, int],
         accelerate: Accelerate = run_here,
     ) -> ImageSearchResult[Any]:
-        """`image` for a picture that is not stored, whose full (width, height) is `size`."""
+        """`image` for a picture that is not stored, whose full (width, height) is `size`.
+
+        FeaturesOnly, or NotReady during a migration, where the model reads what another detector finds.
+        """
+        self._check_detector_of(query)
         watch = Stopwatch("detect", "encode", "shortlist", "rerank")
         features = accelerate(watch.timed("detect", self.detect, picture, *size))
         return self.image(query, features, None, accelerate, watch)
@@ -198,8 +205,8 @@ class SearchEngine:
     def like_stored(
         self, query: Query[ImageSearchRequest], image_id: str, accelerate: Accelerate = run_here
     ) -> ImageSearchResult[Any]:
-        """`image` for a stored picture; NotFound where it has no regions (yet)."""
-        return self.image(query, *self.stored(image_id), accelerate)
+        """`image` for a stored picture; NotFound where it has no regions, NotReady where these are yet to be found."""
+        return self.image(query, *self.stored(image_id, query.matcher.extractor_digest), accelerate)
 
     def detect(self, picture: PIL.Image.Image, width: int, height: int) -> PictureFeatures:
         """The regions of a picture that is not stored, with boxes at its full size `width` x `height`.
@@ -214,27 +221,62 @@ class SearchEngine:
         scale = width / picture.width, height / picture.height
         return detected_features(self._extractor.extract([picture]), scale, self._extractor.labels)
 
-    def stored(self, image_id: str) -> tuple[PictureFeatures, int]:
-        """The regions of a stored picture, and its slot; NotFound where it has none (yet)."""
+    def _check_detector_of(self, query: Query[Any]) -> None:
+        """FeaturesOnly, or NotReady, unless the model reads what the detector in service finds."""
+        made = query.matcher.extractor_digest
+        if made == self._extractor.digest:
+            return
+        if (progress := self._regions.progress()) is None:
+            raise FeaturesOnly(
+                f"{query.model.name} reads features of {made}, which nothing here finds in a picture. Ask with the"
+                " image_id of a stored one, or another model."
+            )
+        said = f"{query.model.name} reads what the former detector found, which is not there for an uploaded picture"
+        raise migrating(progress, f"{said}; ask with an image_id, ask another model, or wait")
+
+    def stored(self, image_id: str, extractor: str | None = None) -> tuple[PictureFeatures, int]:
+        """The regions of a stored picture, and its slot; of the extractor in service, unless another digest is given.
+
+        NotFound where it has none, NotReady where they are yet to be found anew.
+        """
         image = self._catalog.image(image_id)
         if image is None or image.state == "deleted":
             raise NotFound(f"There is no picture {image_id}.")
         if image.slot is None or image.state != "ready":
             raise NotFound(f"Picture {image_id} has no regions: it is {image.state}.")
-        return self._regions.features(image.slot), image.slot
+        extractor = extractor or self._extractor.digest
+        store = self._regions.of(extractor)
+        if store is None or not self._regions.has_record(extractor, image.slot):
+            if (progress := self._regions.progress()) is not None:
+                raise migrating(progress, f"Picture {image_id} waits for its regions")
+            raise NotFound(f"Picture {image_id} has no regions that this model reads.")
+        features = store.features(image.slot)
+        if not features.mask.any():
+            raise NotFound(f"Picture {image_id} has no regions: it could not be read when they were found anew.")
+        return features, image.slot
 
     def forward_pass(self) -> None:
         """Score one sentence with one picture, to prove that the default model works."""
         matcher = self._models.default.matcher
-        shape = (1, self._extractor.num_regions, self._extractor.feature_dim)
+        shape = (1, self._extractor.num_regions, matcher.feature_dim)
         images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
         texts, _ = matcher.encode_sentences(["a picture"])
         score = float(matcher.score(images, texts)[0, 0])
         assert np.isfinite(score), f"{matcher.name} scores {score}"
 
-    def _passing_pictures(self, request: SearchRequest) -> Mask | None:
-        """[slots] True for visible pictures that pass the request's filter; None without a filter."""
-        return self._catalog.matching(request.filter.compiled()) if request.filter else None
+    def _pictures(self, query: Query[Any]) -> Mask:
+        """[slots] True for visible pictures that may answer: those without any region cannot be scored."""
+        return self._without_blanks(self._catalog.visible(), query)
+
+    def _passing_pictures(self, query: Query[Any]) -> Mask | None:
+        """[slots] True for those of them that pass the request's filter; None without a filter."""
+        given = query.request.filter
+        return self._without_blanks(self._catalog.matching(given.compiled()), query) if given else None
+
+    def _without_blanks(self, allowed: Mask, query: Query[Any]) -> Mask:
+        blank = self._catalog.blank_slots(query.matcher.extractor_digest)
+        allowed[[slot for slot in blank if slot < len(allowed)]] = False
+        return allowed
 
     def _passing_captions(self, request: SearchRequest) -> Mask | None:
         """[caption slots] True for captions of visible pictures that pass the filter; None without a filter."""
@@ -277,8 +319,9 @@ class SearchEngine:
         watch: Stopwatch,
     ) -> list[RankedPicture]:
         assert query.snapshot is not None
+        assert query.regions is not None
         slots = [hit.slot for hit in hits if hit.slot is not None]
-        pictures = [self._regions.regions(slot) for slot in slots]
+        pictures = [query.regions.regions(slot) for slot in slots]
         tokens = query.matcher.words(query.request.query)
         explain = watch.timed("rerank", explain_pictures, query.matcher, query.snapshot, slots, texts, tokens, pictures)
         return [replace(hit, explanation=why) for hit, why in zip(hits, accelerate(explain), strict=True)]

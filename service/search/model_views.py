@@ -5,17 +5,19 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from index.catalog import Catalog
 from index.slab import Corrupt, LayoutMismatch
 from index.view import Counts, NoView, Snapshot, View, ViewMismatch
 from models.matching.matcher import Matcher
-from service.errors import UnknownModel, ViewNotBuilt
+from service.errors import NotReady, UnknownModel, ViewNotBuilt
+from service.storage.region_stores import ANSWERING, MigrationProgress, RegionStores
 
 log = logging.getLogger(__name__)
 
 REFRESH_S = 0.1  # a picture is found this much later than its view holds it
+RETRY_S = 5  # the first pictures of a migration can be searched after about so long
 
 
 @dataclass(frozen=True)
@@ -84,33 +86,57 @@ class ModelView:
 
 
 class ModelViews:
-    """Every model of this server by name; the first is the default."""
+    """Every model of this server by name.
 
-    def __init__(self, views: Sequence[ModelView], catalog: Catalog) -> None:
-        self._by_name = {view.name: view for view in views}
-        self._catalog = catalog
-        self.default = views[0]
+    Each searches the regions of its own extractor. Models of a former one answer for as long as its regions are there.
+    """
+
+    def __init__(self, views: Sequence[ModelView], catalog: Catalog, regions: RegionStores) -> None:
+        """`views`: the default first."""
+        self._views = tuple(views)
+        self._catalog, self._regions = catalog, regions
+        for view in self._views:  # what a former extractor found is not extended any more, and yet it is no fault
+            view.maintained = view.maintained or not self._is_current(view)
 
     def __iter__(self) -> Iterator[ModelView]:
-        return iter(self._by_name.values())
+        return (view for view in self._views if self._regions.state(view.matcher.extractor_digest) in ANSWERING)
+
+    def _is_current(self, view: ModelView) -> bool:
+        return view.matcher.extractor_digest == self._regions.extractor
+
+    @property
+    def default(self) -> ModelView:
+        """The first model; during a migration, the first whose view holds what the former detector found."""
+        for view in self:
+            if self._regions.state(view.matcher.extractor_digest) == "former" and view.snapshot() is not None:
+                return view
+        return next(view for view in self if self._is_current(view))
 
     @property
     def names(self) -> list[str]:
         """Known names, the default first."""
-        return list(self._by_name)
+        return sorted((view.name for view in self), key=lambda name: name != self.default.name)
 
     def named(self, name: str | None) -> ModelView:
         """The model of that name, the default for None; UnknownModel names the known ones."""
         if name is None:
             return self.default
-        if name not in self._by_name:
-            raise UnknownModel(name, self.names)
-        return self._by_name[name]
+        for view in self:
+            if view.name == name:
+                return view
+        raise UnknownModel(name, self.names)
 
     def resolve(self, name: str | None) -> tuple[ModelView, Snapshot | None]:
-        """The model and one state of its view, None for an empty store. ViewNotBuilt where pictures are not in it."""
+        """The model and one state of its view, None for an empty store.
+
+        ViewNotBuilt where pictures are not in it, NotReady where their regions are yet to be found anew.
+        """
         model = self.named(name)
         snapshot = model.snapshot()
+        if (snapshot is None or not snapshot.counts.images) and model.maintained and self._is_current(model):
+            progress = self._regions.progress()
+            if progress is not None and progress.total:
+                raise migrating(progress)
         if (snapshot is None or not model.maintained) and self._catalog.num_slots():
             state = model.state(self._catalog)
             if snapshot is None or state.state == "not built":
@@ -125,6 +151,7 @@ class ModelViews:
 
     def refresh(self) -> None:
         """Take up, for every model, what the worker published since."""
+        self._regions.refresh()
         self._maintain(self._catalog.requested_views())
         for view in self:
             view.refresh()
@@ -135,7 +162,7 @@ class ModelViews:
 
     def close(self) -> None:
         """Close every view."""
-        for view in self:
+        for view in self._views:
             view.close()
 
 
@@ -180,3 +207,15 @@ def not_built(model: ModelView, state: ViewState) -> ViewNotBuilt:
     )
     build = {"state": state.state, "pictures": state.pictures, "missing_pictures": state.missing_pictures}
     return ViewNotBuilt(f"The view of {model.name} {what}.", build=build)
+
+
+def migrating(progress: MigrationProgress, detail: str = "") -> NotReady:
+    """The problem that a caller reads who asks for what a migration has yet to find; `detail` replaces the sentence."""
+    said = f"{progress}"
+    sentence = detail or "Another detector replaces the one that the regions were found with"
+    return NotReady(f"{sentence}: {said}.", headers={"Retry-After": f"{RETRY_S}"}, migration=migration_fields(progress))
+
+
+def migration_fields(progress: MigrationProgress) -> dict[str, Any]:
+    """The progress as members of a JSON object."""
+    return {"done": progress.done, "total": progress.total, "seconds_left": progress.seconds_left}

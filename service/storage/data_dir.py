@@ -32,7 +32,7 @@ class DataDir:
 
     @property
     def regions(self) -> Path:
-        """The slab of region records."""
+        """The slab of region records, and below it those of later detectors (`region_stores.py` has their folders)."""
         return self.root / "regions"
 
     @property
@@ -40,6 +40,11 @@ class DataDir:
         """The description of what made the regions, where features came without pictures."""
         return self.root / "extractor"
 
+    @property
+    def views(self) -> Path:
+        """The views of all models."""
+        return self.root / "views"
+
     def view(self, digest: str) -> Path:
         """The view of the model with this digest."""
-        return self.root / "views" / digest
+        return self.views / digest

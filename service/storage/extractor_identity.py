@@ -1,24 +1,34 @@
 """Which extractor made the stored regions: features of two extractors do not compare."""
 
 from index.catalog import Catalog
+from models.extractors.base import Extractor
 from service.errors import Misconfigured
-
-LOOKED_AT = 100  # of the last pictures: deleted ones do not say
 
 
 def stored_extractor(catalog: Catalog) -> str | None:
-    """Digest of the extractor that made the latest stored regions; None where there are none."""
-    count = catalog.num_slots()
-    images = catalog.images_at(range(max(0, count - LOOKED_AT), count))
-    return next((image.extractor for image in reversed(images) if image is not None), None)
+    """Digest of the extractor whose store new records go to, or which made the latest regions; None for none."""
+    current = next((entry for entry in catalog.region_stores() if entry.state == "current"), None)
+    return catalog.latest_extractor() if current is None else current.extractor
 
 
-def refuse_other_extractor(catalog: Catalog, digest: str) -> None:
-    """Misconfigured when the stored regions were made by another extractor than the one with this digest."""
+def holds_features_alone(catalog: Catalog) -> bool:
+    """Whether regions are stored, and none of them can be found anew, since no picture is there."""
+    return stored_extractor(catalog) is not None and not catalog.has_pictures()
+
+
+def check_extractor(catalog: Catalog, extractor: Extractor) -> None:
+    """Misconfigured when the stored regions are of another extractor and cannot be found anew with this one."""
     stored = stored_extractor(catalog)
-    if stored is not None and stored != digest:
+    if stored is None or stored == extractor.digest:
+        return
+    if not extractor.accepts_pictures:
         raise Misconfigured(
-            f"The stored regions were found by the extractor {stored}, this one is {digest}."
-            " Start with the detector of then (REGARD_DETECTOR; unset for features made elsewhere), or use another"
-            " data directory (REGARD_DATA_DIR)."
+            f"The stored regions were found by the extractor {stored}, and {extractor.digest} is known by its features"
+            " alone. Name a detector in REGARD_DETECTOR, or another data directory in REGARD_DATA_DIR."
+        )
+    if holds_features_alone(catalog):
+        raise Misconfigured(
+            f"The data directory holds features of {stored} without pictures, so that {extractor.digest} cannot find"
+            " their regions anew. Unset REGARD_DETECTOR, and name models for these features in REGARD_MODELS; or use"
+            " another data directory (REGARD_DATA_DIR)."
         )

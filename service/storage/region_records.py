@@ -179,9 +179,10 @@ class RegionStore:
         return PictureRegions(record["mask"], _regions(record, self._label_names))
 
     def _record(self, slot: int, fields: Sequence[str]) -> Records:
-        return {name: rows[0] for name, rows in self._opened().read([slot], fields=fields).items()}
+        return {name: rows[0] for name, rows in self.open().read([slot], fields=fields).items()}
 
-    def _opened(self) -> Slab:
+    def open(self) -> Slab:
+        """The slab, opened if it was not; FileNotFoundError where there is none."""
         with self._opening:
             if self._slab is None:
                 self._slab = self._layout.open(self._folder, write=False)

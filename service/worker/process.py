@@ -17,10 +17,11 @@ from models.matching.matcher import Matcher
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.extractor_identity import refuse_other_extractor
+from service.storage.extractor_identity import check_extractor
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
-from service.storage.region_records import RecordLayout
+from service.storage.region_stores import describe_store, open_slab
+from service.worker.migration import Migration, put_in_service
 from service.worker.repair import repair_regions
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups
@@ -37,16 +38,19 @@ def open_worker(
 ) -> Iterator[tuple[Worker, Wakeups]]:
     """A worker on settings.data_dir and its wake-ups.
 
-    It keeps up a view for each of `matchers`, and for those `on_request` whose views are asked for. Locked when there
-    is another worker; ValueError when extractor, matchers and what is stored do not belong together.
+    It keeps up a view for each of `matchers`, and for those `on_request` whose views are asked for. Where the stored
+    regions were found by another extractor, it finds them anew. Locked when there is another worker; ValueError when
+    extractor, matchers and what is stored do not belong together.
     """
     data = DataDir(settings.data_dir)
     with ExitStack() as stack:
         stack.enter_context(_lock(data.root))
         catalog = stack.enter_context(closing(Catalog(data.catalog)))
-        refuse_other_extractor(catalog, extractor.digest)
+        check_extractor(catalog, extractor)
         views = stack.enter_context(closing(ViewBuilders(matchers, on_request, data.view, extractor)))
-        slab = stack.enter_context(closing(RecordLayout.of(extractor).open(data.regions, write=True)))
+        folder = data.root / put_in_service(catalog, extractor, time.time())
+        slab = stack.enter_context(closing(open_slab(folder, extractor, is_empty=catalog.num_slots() == 0)))
+        describe_store(folder, extractor)
         originals = Originals(data.root)
         remove_abandoned_uploads(originals.incoming)
         pool = stack.enter_context(DecodePool.from_settings(settings))
@@ -57,6 +61,16 @@ def open_worker(
             slab=slab,
             extractor=extractor,
             views=views,
+            migration=Migration(
+                data=data,
+                catalog=catalog,
+                originals=originals,
+                slab=slab,
+                extractor=extractor,
+                views=views,
+                pool=pool,
+                batch=settings.detect_batch,
+            ),
             pool=pool,
             batch=settings.detect_batch,
         )

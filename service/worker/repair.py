@@ -1,7 +1,6 @@
 """Region records that a damaged disk lost are made again from the originals, where there are some."""
 
 import logging
-from collections.abc import Sequence
 
 from index.catalog import Catalog
 from index.records import Image
@@ -9,8 +8,7 @@ from index.slab import Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
-from service.storage.region_records import RecordLayout, Records
-from service.worker.worker import packed_records
+from service.worker.detection import records_with_gaps
 
 log = logging.getLogger(__name__)
 
@@ -19,19 +17,21 @@ def repair_regions(
     slab: Slab, catalog: Catalog, originals: Originals, pool: DecodePool, extractor: Extractor, batch: int
 ) -> int:
     """Make the committed records of a damaged tail again, `batch` at a time; the number of these records."""
-    committed = catalog.num_slots()
+    committed = catalog.num_region_records(extractor.digest)
     valid = slab.valid_prefix(committed)
     for start in range(valid, committed, batch):
         slots = range(start, min(start + batch, committed))
         log.warning("region records %d to %d are damaged and made again", slots.start, slots.stop - 1)
-        decoded = [_decoded(image, originals, pool) for image in catalog.images_at(slots)]
-        slab.append(start, _with_gaps(decoded, extractor))
+        decoded = [_decoded(image, extractor.digest, originals, pool) for image in catalog.images_at(slots)]
+        slab.append(start, records_with_gaps(extractor, decoded))
     return committed - valid
 
 
-def _decoded(image: Image | None, originals: Originals, pool: DecodePool) -> DecodedPicture | None:
+def _decoded(image: Image | None, digest: str, originals: Originals, pool: DecodePool) -> DecodedPicture | None:
     if image is None:  # deleted: nothing asks for its regions
         return None
+    if not image.pictured and image.extractor != digest:
+        return None  # its features are in the store of another extractor
     if not image.pictured:
         log.error("%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id)
         return None
@@ -40,14 +40,3 @@ def _decoded(image: Image | None, originals: Originals, pool: DecodePool) -> Dec
     except DecodeFailed as failed:
         log.error("picture %s has lost its regions: %s", image.image_id, failed.reason)
         return None
-
-
-def _with_gaps(decoded: Sequence[DecodedPicture | None], extractor: Extractor) -> Records:
-    """Records in order; blank where there is no picture."""
-    records = RecordLayout.of(extractor).blank(len(decoded))
-    there = [place for place, one in enumerate(decoded) if one is not None]
-    if there:
-        made = packed_records(extractor, [one for one in decoded if one is not None])
-        for name, array in records.items():
-            array[there] = made[name]
-    return records

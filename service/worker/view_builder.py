@@ -33,7 +33,7 @@ class ViewBuilder:
                 f"The model {matcher.name} was trained on features of the extractor {matcher.extractor_digest}; this"
                 f" service runs {extractor.digest}. Name the detector it was trained with in REGARD_DETECTOR."
             )
-        self._matcher = matcher
+        self._matcher, self._extractor = matcher, extractor.digest
         empty = torch.zeros(1, extractor.num_regions, extractor.feature_dim)
         rows, _ = matcher.encode_regions(Regions(empty, torch.ones(empty.shape[:2], dtype=torch.bool)))
         self._writer = ViewWriter(
@@ -49,7 +49,8 @@ class ViewBuilder:
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
         """Take in the next rows; False when there were none."""
         counts = self._writer.counts()
-        images = range(counts.images, min(catalog.num_slots(), counts.images + ROWS_AT_ONCE))
+        num_records = catalog.num_region_records(self._extractor)
+        images = range(counts.images, min(num_records, counts.images + ROWS_AT_ONCE))
         captions = range(counts.captions, min(catalog.num_caption_slots(), counts.captions + ROWS_AT_ONCE))
         if images:
             self._add_images(images, slab)
@@ -84,6 +85,17 @@ class ViewBuilder:
         except ValueError:
             return UNREADABLE
         return sentence
+
+    @property
+    def num_images(self) -> int:
+        """Pictures that the view holds."""
+        return self._writer.counts().images
+
+    def cut_back(self, images: int) -> None:
+        """Drop the rows of pictures from this slot on, to be built again."""
+        counts = self._writer.counts()
+        if images < counts.images:
+            self._writer.cut_back(images, counts.captions)
 
     def close(self) -> None:
         """Close the files."""
@@ -127,6 +139,15 @@ class ViewBuilders:
         # Every view takes its turn before the next batch, so that what is ingested is soon found.
         advanced = [builder.catch_up(catalog, slab) for builder in self._builders.values()]
         return any(advanced)
+
+    def hold(self, images: int) -> bool:
+        """Whether every view holds so many pictures."""
+        return all(builder.num_images >= images for builder in self._builders.values())
+
+    def cut_back(self, images: int) -> None:
+        """Drop, from every view, the rows of pictures from this slot on, to be built again."""
+        for builder in self._builders.values():
+            builder.cut_back(images)
 
     def close(self) -> None:
         """Close the files."""

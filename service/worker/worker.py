@@ -1,7 +1,8 @@
 """The worker, the only writer: takes queued pictures, finds their regions, commits them, and keeps the views up.
 
 Order of a batch: thumbnails, region records (fsync), one catalog transaction, views. Whatever a kill leaves
-behind it is either committed or done again; nothing else has to be put right.
+behind it is either committed or done again; nothing else has to be put right. While the regions of all pictures are
+found anew (`migration.py`), new pictures are committed without theirs, and get them when their turn comes.
 """
 
 import logging
@@ -18,7 +19,9 @@ from index.slab import Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
-from service.storage.region_records import Records, pack
+from service.storage.region_records import Records
+from service.worker.detection import packed_records
+from service.worker.migration import Migration
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
@@ -40,12 +43,13 @@ class Worker:
         slab: Slab,
         extractor: Extractor,
         views: ViewBuilders,
+        migration: Migration,
         pool: DecodePool,
         batch: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog, self._originals, self._slab = catalog, originals, slab
-        self._extractor, self._views, self._pool = extractor, views, pool
+        self._extractor, self._views, self._migration, self._pool = extractor, views, migration, pool
         self._batch, self._clock = batch, clock
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._beaten = float("-inf")
@@ -58,13 +62,14 @@ class Worker:
                 wakeups.wait(stop)
 
     def run_once(self) -> bool:
-        """One batch of the queue, and the views' next rows; False when there was nothing to do."""
+        """One batch of the queue and of the migration, and the views' next rows; False when there was nothing to do."""
         self._beat()
         pictures = self._catalog.queued(2 * self._batch)
         self._decode_ahead(pictures)
         self._ingest(pictures[: self._batch])
+        migrated = self._migration.advance()
         advanced = self._views.catch_up(self._catalog, self._slab)
-        return bool(pictures) or advanced
+        return bool(pictures) or migrated or advanced
 
     def _beat(self) -> None:
         now = self._clock()
@@ -90,8 +95,13 @@ class Worker:
                 decoded.append((picture, self._ahead.pop(picture.image_id).result()))
             except DecodeFailed as failed:
                 self._failed(picture, failed.reason, failed.final)
+        if self._migration.filling:
+            if decoded:
+                self._commit(decoded, None)
+            return
         for part, records in self._detected(decoded):
-            self._commit(part, records)
+            self._slab.append(self._catalog.num_slots(), records)
+            self._commit(part, self._extractor.digest)
 
     def _detected(
         self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]
@@ -114,9 +124,9 @@ class Worker:
         for one in decoded:
             yield from self._detected([one])
 
-    def _commit(self, part: Sequence[tuple[QueuedPicture, DecodedPicture]], records: Records) -> None:
+    def _commit(self, part: Sequence[tuple[QueuedPicture, DecodedPicture]], extractor: str | None) -> None:
+        """Make the pictures ready, in the next slots, where their records are; for None these are made later."""
         first = self._catalog.num_slots()
-        self._slab.append(first, records)
         self._catalog.commit(
             [
                 DetectedPicture(
@@ -124,7 +134,7 @@ class Worker:
                     slot=slot,
                     width=decoded.width,
                     height=decoded.height,
-                    extractor=self._extractor.digest,
+                    extractor=extractor,
                     taken_at=decoded.taken_at,
                 )
                 for slot, (picture, decoded) in enumerate(part, start=first)
@@ -136,9 +146,3 @@ class Worker:
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
         if final or attempts >= ATTEMPTS_PER_PICTURE:
             self._catalog.set_aside(picture.image_id, reason, self._clock())
-
-
-def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> Records:
-    """The region records of decoded pictures; ValueError for features that are not finite."""
-    detections = extractor.extract([one.picture for one in decoded])
-    return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])

@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from models.extractors.coco_classes import COCO_CLASSES
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.model_loading import LoadedModels
 from service.settings import Settings
 from service.worker.process import open_worker
+from tests.support.fakes import WideExtractor, WideMatcher
 from tests.support.pictures import encoded
 from tests.support.project_files import ROOT
-from tests.support.web_app import Web, checked
+from tests.support.web_app import Web, checked, problem
 from tests.support.worker_store import Store, noise
 
 MODEL = "bfan-equal"
@@ -100,4 +102,39 @@ def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) ->
     answer = checked(web.text("coloured noise", k=20), 200, TextAnswer)
     assert added in {hit["image_id"] for hit in answer["results"]}
     assert len(answer["results"]) == 20
+    web.close()
+
+
+def test_another_detector_finds_its_regions_anew(data_directory: Path, answered: Any) -> None:
+    store = Store(data_directory)
+    before = {image.image_id: image.slot for image in store.catalog.list_images(None, 100)}
+    former = store.catalog.latest_extractor()
+    matcher = WideMatcher()
+    loaded = LoadedModels(extractor=WideExtractor(), matchers={"wide": matcher}, views=["wide"])
+    settings = store.settings(batch=8)
+    web = Web(settings, loaded)
+    first = next(iter(before))
+    regions = web.get(f"/images/{first}/regions").json()  # as that release showed them, its detector being gone
+    assert (regions["extractor"], regions["regions"][0]["label"]) == (former, "picture")
+    assert {one["label"] for one in regions["regions"][1:]} <= {*COCO_CLASSES, "region"}
+    assert "0 of 20 pictures" in problem(web.text("a red ball"), 503, "not-ready")["detail"]
+    with open_worker(settings, loaded.extractor, [matcher]) as (worker, _):
+        worker.run_once()
+        assert len(checked(web.text("red", k=20), 200, TextAnswer)["results"]) in {7, 8}  # one of them may be deleted
+        assert web.get("/models").json()["migration"]["former"] == [former]
+    with open_worker(settings, loaded.extractor, [matcher]) as (worker, _):  # it goes on where it was
+        assert store.catalog.num_region_records(loaded.extractor.digest) == 8
+        while worker.run_once():
+            pass
+    assert {image.image_id: image.slot for image in store.catalog.list_images(None, 100)} == before
+    answer = checked(web.text("red", k=20, explain=True), 200, TextAnswer)
+    assert {hit["image_id"] for hit in answer["results"]} == set(before)
+    assert answer["results"][0]["explanation"]["regions"][0]["label"] == "picture"
+    for image in web.get("/images", limit=100).json()["images"]:
+        assert web.get(image["thumbnail_url"]).status_code == 200
+        assert web.get(f"{image['url']}/regions").json()["extractor"] == loaded.extractor.digest
+    assert web.get("/failures").json() == answered["failures"]
+    assert [path.name for path in (data_directory / "regions").iterdir()] == [loaded.extractor.digest]
+    assert [path.name for path in (data_directory / "views").iterdir()] == [matcher.digest]
+    store.catalog.close()
     web.close()

@@ -148,3 +148,35 @@ class FakeMatcher(Matcher):
         chosen = nn.functional.one_hot(cosines.argmax(-1), cosines.shape[-1])
         shares = chosen * contributions.unsqueeze(-1)
         return Explanation("words attend regions", attention, contributions, shares=shares)
+
+
+class WideExtractor(FakeExtractor):
+    """Another detector than FakeExtractor: five rows of 18 numbers, other labels, boxes in the same places."""
+
+    feature_dim = D + 2
+    num_regions = R + 1
+    labels = (PICTURE, "west", "east", "middle")
+
+    def __init__(self, digest: str = "wide-extractor") -> None:
+        super().__init__(digest)
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        found = super().extract(pictures)
+        return Detections(
+            nn.functional.pad(found.features, (0, 2, 0, 1)),
+            nn.functional.pad(found.boxes, (0, 0, 0, 1)),
+            nn.functional.pad(found.labels, (0, 1)),
+            nn.functional.pad(found.confidence, (0, 1)),
+            nn.functional.pad(found.mask, (0, 1)),
+        )
+
+
+class WideMatcher(FakeMatcher):
+    """A FakeMatcher that reads what WideExtractor finds."""
+
+    feature_dim = D + 2
+
+    def __init__(
+        self, name: str = "wide", digest: str = "wide-matcher", extractor_digest: str = "wide-extractor"
+    ) -> None:
+        super().__init__(name, digest, extractor_digest)

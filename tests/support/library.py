@@ -20,7 +20,8 @@ from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, TextSearchResult
 from service.storage.data_dir import DataDir
 from service.storage.originals import Originals
-from service.storage.region_records import PictureFeatures, RecordLayout, RegionStore
+from service.storage.region_records import PictureFeatures, RecordLayout
+from service.storage.region_stores import RegionStores
 from tests.support.fakes import COLOURS, FakeExtractor, FakeMatcher
 
 NOW = 1_700_000_000.0
@@ -63,9 +64,9 @@ class Library:
         )
         views = [ModelView(self.matcher.name, self.matcher, view, maintained=True)]
         views += [ModelView(one.name, one, data.view(one.digest), maintained=False) for one in others]
-        self.models = ModelViews(views, self.catalog)
+        self.regions = RegionStores(data, self.catalog, self.extractor)
+        self.models = ModelViews(views, self.catalog, self.regions)
         self.models.refresh()
-        self.regions = RegionStore(data.regions, self.extractor)
         self.search = SearchEngine(self.catalog, self.regions, self.models, self.extractor)
 
     def add(

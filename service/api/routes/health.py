@@ -35,11 +35,16 @@ async def alive() -> LiveAnswer:
     "/readyz", operation_id="ready", summary="Can it search and ingest?", responses=problem_responses(NotReady, Problem)
 )
 async def ready(services: ServicesDep) -> ReadyAnswer:
-    """A real forward pass, an open view and a worker heard from lately; also true of an empty store."""
-    view, worker = await asyncio.gather(
-        asyncio.to_thread(_view_state, services), asyncio.to_thread(_worker_state, services)
+    """A real forward pass, an open view, regions and a worker heard from lately; also true of an empty store.
+
+    While another detector finds all regions anew, it is ready as soon as the first pictures can be searched.
+    """
+    view, regions, worker = await asyncio.gather(
+        asyncio.to_thread(_view_state, services),
+        asyncio.to_thread(_regions_state, services),
+        asyncio.to_thread(_worker_state, services),
     )
-    checks = {"model": await _model_state(services), "view": view, "worker": worker}
+    checks = {"model": await _model_state(services), "view": view, "regions": regions, "worker": worker}
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:
         detail = "; ".join(f"{part}: {state}" for part, state in failing.items())
@@ -83,6 +88,16 @@ def _view_state(services: Services) -> str:
             return f"the view of {services.models.default.name} is not built yet"
         return "ok: the store is empty"
     return "ok"
+
+
+def _regions_state(services: Services) -> str:
+    """Not ok where no picture can be searched yet; one that some models can search is an ok with the progress."""
+    progress = services.regions.progress()
+    if progress is None:
+        return "ok"
+    snapshot = services.models.default.snapshot()
+    searchable = not progress.total or (snapshot is not None and snapshot.counts.images > 0)
+    return f"ok: {progress}" if searchable else f"{progress}"
 
 
 def _worker_state(services: Services) -> str:

@@ -116,14 +116,16 @@ def get_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Res
 def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
     """Boxes in pixels of the upright picture, with labels, best first; of features alone, as far as these say."""
     image = find_ready_image(services, image_id)
-    assert image.slot is not None  # a ready picture has both
-    assert image.extractor is not None
+    shown = services.regions.shown(image)
+    if shown is None:
+        raise NotFound(f"Picture {image_id} is still waiting for its regions, which another detector finds anew.")
+    extractor, found = shown
     return RegionsAnswer(
         image_id=image_id,
         width=image.width,
         height=image.height,
-        extractor=image.extractor,
-        regions=[Box.model_validate(region) for region in services.regions.regions(image.slot).regions],
+        extractor=extractor,
+        regions=[Box.model_validate(region) for region in found.regions],
     )
 
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from service.api.dependencies import ServicesDep
 from service.api.problems import problem_responses
-from service.api.schemas.resources import ModelListed, ModelsAnswer
+from service.api.schemas.resources import MigrationAnswer, ModelListed, ModelsAnswer
 from service.api.services import Services
 from service.errors import Problem, UnknownModel
 from service.search.model_views import ModelView
@@ -16,8 +16,12 @@ router = APIRouter(tags=["models"])
     "/models", operation_id="list_models", summary="Which models can be asked", responses=problem_responses(Problem)
 )
 def list_models(services: ServicesDep) -> ModelsAnswer:
-    """Names, digests, and how much of the store each can search."""
-    return ModelsAnswer(models=[model_listed(services, model) for model in services.models])
+    """Names, digests, how much of the store each can search, and how far a new detector is with it."""
+    progress = services.regions.progress()
+    return ModelsAnswer(
+        models=[model_listed(services, model) for model in services.models],
+        migration=None if progress is None else MigrationAnswer(**vars(progress), message=str(progress)),
+    )
 
 
 @router.post(

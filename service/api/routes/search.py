@@ -24,6 +24,7 @@ from service.errors import (
     FeaturesOnly,
     InvalidRequest,
     NotFound,
+    NotReady,
     Overloaded,
     Problem,
     TooLarge,
@@ -48,7 +49,7 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     operation_id="search_text",
     summary="Pictures for a sentence",
     response_model=TextAnswer,
-    responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, Overloaded, Problem),
+    responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, NotReady, Overloaded, Problem),
 )
 async def search_text(body: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
@@ -76,6 +77,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
         ViewNotBuilt,
         FeaturesOnly,
         TooLarge,
+        NotReady,
         Overloaded,
         Problem,
     ),

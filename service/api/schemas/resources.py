@@ -157,10 +157,28 @@ class ModelListed(Answer):
     missing_captions: int
 
 
+class MigrationAnswer(Answer):
+    """How far another detector is with finding the regions of all stored pictures anew."""
+
+    extractor: str = Field(description="Digest of the detector that finds them now.")
+    former: list[str] = Field(
+        description="Digests of those whose regions, and the views of their models, stay until it is done."
+    )
+    done: int = Field(description="Pictures whose regions are found anew. Their views follow within seconds.")
+    total: int
+    seconds_left: float | None = Field(description="At the rate of late; null before one is known, and at the end.")
+    message: str = Field(description="The same in words.")
+
+
 class ModelsAnswer(Answer):
     """The models of this server."""
 
     models: list[ModelListed]
+    migration: MigrationAnswer | None = Field(
+        None,
+        description="Null unless the regions of all pictures are being found anew. Until that is done, models of this"
+        " detector search the pictures that they do not list as missing.",
+    )
 
 
 class ReadyAnswer(Answer):

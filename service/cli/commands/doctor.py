@@ -104,6 +104,25 @@ def _data_dir(settings: Settings) -> str:
     return f"{folder.resolve()} can be written, no worker has it"
 
 
+def _regions(settings: Settings) -> str:
+    from contextlib import closing  # noqa: PLC0415
+
+    from index.catalog import Catalog  # noqa: PLC0415
+    from service.model_loading import device_of, extractor_of  # noqa: PLC0415
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
+    from service.storage.region_stores import migration_progress  # noqa: PLC0415
+
+    path = DataDir(settings.data_dir).catalog
+    if not path.is_file():
+        return "none are stored"
+    extractor = extractor_of(settings.detector, settings.data_dir, device_of(settings.device))
+    with closing(Catalog(path)) as catalog:
+        check_extractor(catalog, extractor)
+        progress = migration_progress(catalog, extractor.digest)
+        return f"{catalog.num_slots()} of {extractor.digest}" if progress is None else str(progress)
+
+
 def _redis(settings: Settings) -> str:
     from service.api.cache import ping  # noqa: PLC0415
 
@@ -120,5 +139,6 @@ CHECKS: dict[str, Check] = {
     "weights": _weights,
     "decoding": _decoding,
     "data": _data_dir,
+    "regions": _regions,
     "redis": _redis,
 }

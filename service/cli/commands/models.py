@@ -1,7 +1,7 @@
 """`regard models`."""
 
 from service.cli.options import DEFAULT_URL, AsJson, Url
-from service.cli.output import print_json, print_table
+from service.cli.output import print_json, print_note, print_table
 
 
 def models(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
@@ -24,3 +24,5 @@ def models(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
         for one in answer.models
     ]
     print_table("model", "state", "pictures", "missing", "digest", rows=rows)
+    if answer.migration is not None:
+        print_note(answer.migration.message)

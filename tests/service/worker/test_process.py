@@ -42,13 +42,19 @@ def test_a_model_of_another_extractor_is_refused_in_words(store: Store) -> None:
         pass
 
 
+class Undetecting(FakeExtractor):
+    """Known by its features alone."""
+
+    accepts_pictures = False
+
+
 def test_features_of_two_extractors_are_not_mixed(store: Store) -> None:
     store.accept(encoded(noise(1), "PNG"))
     store.drain()
     matcher = FakeMatcher(extractor_digest="another")
     with (
         pytest.raises(ValueError, match="found by the extractor fake-extractor"),
-        store.worker(FakeExtractor("another"), [matcher]),
+        store.worker(Undetecting("another"), [matcher]),
     ):
         pass
 

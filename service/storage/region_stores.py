@@ -1,0 +1,303 @@
+"""Region stores: one slab of region records an extractor, side by side while another detector finds all regions anew.
+
+The catalog lists them (`RegionStoreEntry`) and says how many records of each count. A data directory that only ever
+knew one extractor lists none: its one store is the folder `regions`. A later detector's store lies in
+`regions/<digest>`. Slots are the same in all of them.
+"""
+
+import json
+import logging
+import re
+import shutil
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from index.catalog import Catalog
+from index.files import make_folder, sync_folder
+from index.files import replace as replace_file
+from index.records import Image, RegionStoreEntry
+from index.slab import HEADER, RECORDS, LayoutMismatch, Slab
+from index.view_manifest import NAME as VIEW_MANIFEST
+from models.extractors.base import PICTURE, Extractor
+from models.extractors.coco_classes import COCO_CLASSES
+from models.extractors.config import CONFIG_FILE
+from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
+from service.errors import Misconfigured
+from service.storage.data_dir import DataDir
+from service.storage.extractor_identity import holds_features_alone, stored_extractor
+from service.storage.region_records import PictureFeatures, PictureRegions, RecordLayout, RegionStore
+
+ANSWERING = ("current", "former", "kept")  # the states of stores whose records are there
+FIRST_FOLDER = "regions"  # of the first extractor's store
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+# Labels of the detector that release 0.1 shipped, which did not write them down beside its records.
+EARLIER_LABELS = {"85cfbf82856bafcd14024bcdc30c3cf4": (*COCO_CLASSES, PICTURE)}
+
+log = logging.getLogger(__name__)
+
+
+def region_store_entries(catalog: Catalog, digest: str) -> list[RegionStoreEntry]:
+    """The region stores as they are once the extractor with this digest is in service, its own first.
+
+    Nothing is written: a worker lists them (`Catalog.set_region_stores`), before that a reader sees them the same way.
+    """
+    entries = catalog.region_stores()
+    if not entries:
+        stored = stored_extractor(catalog)
+        if stored is None or stored == digest:
+            return [RegionStoreEntry(extractor=digest, folder=FIRST_FOLDER, state="current", records=None)]
+        entries = [RegionStoreEntry(extractor=stored, folder=FIRST_FOLDER, state="current", records=None)]
+    if entries[0].extractor == digest:
+        return entries
+    num_slots = catalog.num_slots()
+    known = {entry.extractor: entry for entry in entries}
+    current = known.pop(digest, None) or RegionStoreEntry(
+        extractor=digest, folder=_folder_of(digest), state="current", records=0
+    )
+    others = [
+        replace(
+            entry,
+            state="former" if entry.state == "current" else entry.state,
+            records=num_slots if entry.records is None else entry.records,
+        )
+        for entry in known.values()
+    ]
+    return [replace(current, state="current"), *others]
+
+
+def _folder_of(digest: str) -> str:
+    if not FOLDER_NAME.fullmatch(digest):
+        raise Misconfigured(f"the detector's digest {digest!r} cannot be the name of a folder")
+    return f"{FIRST_FOLDER}/{digest}"
+
+
+def open_slab(folder: Path, extractor: Extractor, is_empty: bool) -> Slab:
+    """The extractor's slab, to be written; one without a record that counts (`is_empty`) may be of another layout."""
+    layout = RecordLayout.of(extractor)
+    try:
+        return layout.open(folder, write=True)
+    except LayoutMismatch:
+        if not is_empty:
+            raise
+        remove_slab(folder)
+        return layout.open(folder, write=True)
+
+
+def describe_store(folder: Path, extractor: Extractor) -> None:
+    """Write down beside the records what their extractor calls its labels, for when it is no longer there."""
+    config = PrecomputedConfig(
+        digest=extractor.digest,
+        num_regions=extractor.num_regions,
+        feature_dim=extractor.feature_dim,
+        labels=tuple(extractor.labels),
+    )
+    path = folder / CONFIG_FILE
+    if not path.is_file() or path.read_bytes() != config.to_json():
+        make_folder(folder)
+        replace_file(path, config.to_json())
+
+
+def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
+    """What the store in `folder` says of its extractor: shapes, and labels where they are known.
+
+    FileNotFoundError where there is no store.
+    """
+    if (folder / CONFIG_FILE).is_file():
+        return load_precomputed(folder)
+    layout = json.loads((folder / HEADER).read_bytes())["layout"]
+    num_regions, feature_dim = layout["features"][0]
+    labels = EARLIER_LABELS.get(digest, ())
+    return PrecomputedExtractor(
+        PrecomputedConfig(digest=digest, num_regions=num_regions, feature_dim=feature_dim, labels=labels)
+    )
+
+
+def features_extractor(data: DataDir, shipped: str) -> PrecomputedExtractor | None:
+    """The extractor of a data directory that holds features without pictures.
+
+    None where it holds none, or those of the shipped detector, whose digest is given.
+    """
+    if (data.extractor / CONFIG_FILE).is_file():
+        found = load_precomputed(data.extractor)
+        return None if found.digest == shipped else found
+    if not data.catalog.is_file():
+        return None
+    with closing(Catalog(data.catalog)) as catalog:
+        stored = stored_extractor(catalog)
+        if stored is None or stored == shipped or not holds_features_alone(catalog):
+            return None
+        return described_extractor(data.root / region_store_entries(catalog, stored)[0].folder, stored)
+
+
+def other_extractors(data: DataDir, digest: str) -> tuple[set[str], set[str]]:
+    """Digests of other extractors of a data directory: those whose records are there, and those given up."""
+    if not data.catalog.is_file():
+        return set(), set()
+    with closing(Catalog(data.catalog)) as catalog:
+        others = region_store_entries(catalog, digest)[1:]
+    answering = {entry.extractor for entry in others if entry.state in ANSWERING}
+    return answering, {entry.extractor for entry in others} - answering
+
+
+def remove_slab(folder: Path) -> bool:
+    """Remove the slab in the folder, and what describes it; what lies in folders below stays. False for none."""
+    files = [folder / name for name in (RECORDS, HEADER, CONFIG_FILE) if (folder / name).exists()]
+    for file in files:
+        file.unlink()
+    if files:
+        sync_folder(folder)
+    return bool(files)
+
+
+def remove_given_up(data: DataDir, entries: Sequence[RegionStoreEntry]) -> None:
+    """Remove the records of stores that were given up, and the views made of them. Repeating it does no harm."""
+    given_up = {entry.extractor for entry in entries if entry.state == "removed"}
+    for entry in entries:
+        folder = data.root / entry.folder
+        if entry.state == "removed" and remove_slab(folder):
+            log.info("the regions that the extractor %s found were removed", entry.extractor)
+        if entry.state == "removed" and entry.folder != FIRST_FOLDER and folder.is_dir():
+            folder.rmdir()
+    for view in data.views.iterdir() if given_up and data.views.is_dir() else ():
+        if _extractor_of_view(view) in given_up:
+            # The manifest goes last: a view without one would be nobody's, and stay for ever.
+            for part in view.iterdir():
+                if part.is_dir():
+                    shutil.rmtree(part)
+            shutil.rmtree(view)
+
+
+def _extractor_of_view(folder: Path) -> str | None:
+    try:
+        content: dict[str, Any] = json.loads((folder / VIEW_MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content.get("extractor")
+
+
+@dataclass(frozen=True)
+class MigrationProgress:
+    """How far a new detector is with finding the regions of all pictures anew."""
+
+    extractor: str
+    former: tuple[str, ...]
+    """Digests of the extractors whose regions are there until it is done."""
+    done: int
+    total: int
+    seconds_left: float | None
+    """At the rate of late; None where none is known yet, or all regions are found and the views follow."""
+
+    def __str__(self) -> str:
+        """A sentence without its end, such as `finding regions anew: 120 of 5 000 pictures, about 14 minutes left`."""
+        done, total = (f"{count:,}".replace(",", " ") for count in (self.done, self.total))
+        said = f"finding regions anew: {done} of {total} pictures"
+        return said if self.seconds_left is None else f"{said}, about {duration(self.seconds_left)} left"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: seconds below two minutes, minutes below two hours, then hours."""
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    whole = max(1, round(seconds))
+    return f"{whole} seconds" if whole > 1 else "1 second"
+
+
+def migration_progress(catalog: Catalog, digest: str) -> MigrationProgress | None:
+    """The progress of the extractor with this digest; None where every region is its own, or none can be found anew."""
+    current, *others = region_store_entries(catalog, digest)
+    former = tuple(entry.extractor for entry in others if entry.state == "former")
+    total = catalog.num_slots()
+    if not former and current.records is None:
+        return None
+    done = total if current.records is None else current.records
+    left = None
+    if current.timed_from is not None and current.timed_to is not None and current.timed_records is not None:
+        records, seconds = done - current.timed_records, current.timed_to - current.timed_from
+        left = (total - done) * seconds / records if records > 0 and done < total else None
+    return MigrationProgress(digest, former, done, total, left)
+
+
+class RegionStores:
+    """Reads the region records of a data directory, of whichever extractor. Safe from many threads."""
+
+    def __init__(self, data: DataDir, catalog: Catalog, extractor: Extractor) -> None:
+        """`extractor` is the one in service; of others only what their stores say is known."""
+        self._data, self._catalog, self._extractor = data, catalog, extractor
+        self._entries = {entry.extractor: entry for entry in region_store_entries(catalog, extractor.digest)}
+        self._stores: dict[str, RegionStore] = {}
+        self._lock = threading.Lock()
+        self.refresh()
+
+    @property
+    def extractor(self) -> str:
+        """Digest of the extractor in service."""
+        return self._extractor.digest
+
+    def refresh(self) -> None:
+        """Take up which stores there are now. Stores given up are dropped, and close once nobody reads them."""
+        entries = {entry.extractor: entry for entry in region_store_entries(self._catalog, self.extractor)}
+        with self._lock:
+            self._entries = entries
+            for digest, entry in entries.items():
+                if entry.state not in ANSWERING:
+                    self._stores.pop(digest, None)
+                elif digest not in self._stores:
+                    self._open(entry)
+
+    def _open(self, entry: RegionStoreEntry) -> None:
+        folder = self._data.root / entry.folder
+        if entry.extractor == self.extractor:
+            self._stores[entry.extractor] = RegionStore(folder, self._extractor)
+            return
+        try:
+            store = RegionStore(folder, described_extractor(folder, entry.extractor))
+            store.open()  # now: its files may be removed while a search still reads them
+            self._stores[entry.extractor] = store
+        except FileNotFoundError:  # being removed just now
+            log.info("the regions of the extractor %s are gone", entry.extractor)
+
+    def state(self, digest: str) -> str | None:
+        """The state of an extractor's store, see RegionStoreState; None where it has none."""
+        entry = self._entries.get(digest)
+        return None if entry is None else entry.state
+
+    def of(self, digest: str) -> RegionStore | None:
+        """The store of the extractor with this digest; None where there is none (any more)."""
+        return self._stores.get(digest)
+
+    def has_record(self, digest: str, slot: int) -> bool:
+        """Whether the extractor's store has a record, be it blank, at a committed slot."""
+        entry = self._entries.get(digest)
+        return entry is not None and entry.state in ANSWERING and (entry.records is None or slot < entry.records)
+
+    def progress(self) -> MigrationProgress | None:
+        """How far the extractor in service is with finding all regions anew; None where nothing is to be done."""
+        return migration_progress(self._catalog, self.extractor)
+
+    def shown(self, image: Image) -> tuple[str, PictureRegions] | None:
+        """The latest regions of a ready picture and the digest of what found them; None where none are there yet."""
+        assert image.slot is not None
+        for digest in dict.fromkeys([image.extractor, self.extractor]):
+            store = None if digest is None else self.of(digest)
+            if digest is not None and store is not None and self.has_record(digest, image.slot):
+                return digest, store.regions(image.slot)
+        return None
+
+    def features(self, slot: int) -> PictureFeatures:
+        """Everything that the extractor in service found in the picture at `slot`."""
+        store = self.of(self.extractor)
+        assert store is not None  # opened for as long as this is
+        return store.features(slot)
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._lock:
+            for store in self._stores.values():
+                store.close()
+            self._stores.clear()

@@ -1,0 +1,192 @@
+"""Migration: the regions of all pictures are found anew, from their originals, with another detector.
+
+In slot order, a batch at a time, each in the order of every write: region records (fsync), then one catalog
+transaction that counts them. A kill leaves records past the count, which the next batch overwrites. Views follow the
+count, so that pictures can be searched batch by batch. Only once every slot has a record and every view holds all of
+them are the former stores given up, in one transaction, and their files removed, which every start repeats.
+
+Slots keep their order because a view, and a slab, is a prefix of them: how far a migration is, is one number.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+from index.catalog import Catalog
+from index.records import Image
+from index.slab import Slab
+from models.extractors.base import Extractor
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.storage.data_dir import DataDir
+from service.storage.originals import Originals
+from service.storage.region_stores import (
+    migration_progress,
+    region_store_entries,
+    remove_given_up,
+)
+from service.worker.detection import records_of_readable
+from service.worker.view_builder import ViewBuilders
+
+LOGGED_EVERY_S = 30.0
+DECODE_ATTEMPTS = 3
+
+log = logging.getLogger(__name__)
+
+
+def put_in_service(catalog: Catalog, extractor: Extractor, now: float) -> str:
+    """List the extractor's store as the one that new records go to, if it is not; its folder below the data directory.
+
+    Nothing is listed while there is one extractor alone.
+    """
+    current, *others = region_store_entries(catalog, extractor.digest)
+    if current.records is not None:  # the rate is that of this worker: nobody knows how long none was running
+        current = replace(current, timed_from=now, timed_records=current.records, timed_to=None)
+    if others and [current, *others] != catalog.region_stores():
+        catalog.set_region_stores([current, *others])
+    if (progress := migration_progress(catalog, extractor.digest)) is not None:
+        log.warning("another detector, %s, replaces %s: %s", extractor.digest, " and ".join(progress.former), progress)
+    return current.folder
+
+
+class Migration:
+    """Finds the regions of all pictures anew, as far as that is needed. Hold the WriterLock."""
+
+    def __init__(
+        self,
+        *,
+        data: DataDir,
+        catalog: Catalog,
+        originals: Originals,
+        slab: Slab,
+        extractor: Extractor,
+        views: ViewBuilders,
+        pool: DecodePool,
+        batch: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`slab` is the store that `put_in_service` named."""
+        self._data, self._catalog, self._originals, self._slab = data, catalog, originals, slab
+        self._extractor, self._views, self._pool = extractor, views, pool
+        self._batch, self._clock = batch, clock
+        self._ahead: dict[int, Future[DecodedPicture]] = {}
+        self._logged = clock()
+        self._unread: list[int] | None = None  # slots to try again, once in the life of a worker
+        current, *self._others = region_store_entries(catalog, extractor.digest)
+        remove_given_up(data, self._others)  # what a kill left of them
+        self._needed = catalog.num_slots()  # pictures that every view holds before the former stores are given up
+        self.filling = current.records is not None
+        """Whether new pictures get their regions in their turn, after those that came before them."""
+
+    def advance(self) -> bool:
+        """Find the regions of the next batch, or end what is complete; False when there was nothing to do."""
+        if self.filling:
+            return self._fill()
+        return self._read_again() or self._finish()
+
+    def _fill(self) -> bool:
+        digest = self._extractor.digest
+        start, stop = self._catalog.num_region_records(digest), self._catalog.num_slots()
+        if start == stop:
+            if self._catalog.complete_region_store(digest):
+                self.filling, self._needed = False, stop
+                log.info("the regions of all %d pictures are found anew", stop)
+            return True
+        slots = range(start, min(start + self._batch, stop))
+        images = self._catalog.pictures_at(range(start, min(start + 2 * self._batch, stop)))
+        blanks = self._write(slots, images)
+        self._catalog.add_region_records(digest, slots, blanks, self._clock())
+        self._log_progress()
+        return True
+
+    def _write(self, slots: Sequence[int], images: Sequence[Image]) -> dict[int, str | None]:
+        """Write the records of consecutive slots; slot -> reason for the blank ones. `images` may go on past them."""
+        self._decode_ahead(images)
+        decoded: list[DecodedPicture | None] = []
+        blanks: dict[int, str | None] = {}
+        for slot, image in zip(slots, images, strict=False):
+            found = self._decoded(image) if image.pictured else None
+            decoded.append(found if isinstance(found, DecodedPicture) else None)
+            if not isinstance(found, DecodedPicture):
+                blanks[slot] = found
+        records, failed = records_of_readable(self._extractor, decoded)
+        blanks |= {slots[place]: reason for place, reason in failed.items()}
+        for slot, reason in blanks.items():
+            if reason is not None:
+                log.error("picture %s has no regions any more: %s", images[slot - slots[0]].image_id, reason)
+        self._slab.append(slots[0], records)
+        return blanks
+
+    def _decode_ahead(self, images: Sequence[Image]) -> None:
+        """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
+        for image in images:
+            if image.pictured and image.slot is not None and image.slot not in self._ahead:
+                self._ahead[image.slot] = self._pool.submit(*self._files(image))
+
+    def _files(self, image: Image) -> tuple[Path, Path | None]:
+        """The original, and the thumbnail if it has to be made."""
+        thumbnail = self._originals.thumbnail(image.image_id)
+        return self._originals.path(image.image_id, image.extension), None if thumbnail.exists() else thumbnail
+
+    def _decoded(self, image: Image) -> DecodedPicture | str:
+        """The picture, or why it cannot be had."""
+        assert image.slot is not None
+        reason = ""
+        for attempt in range(DECODE_ATTEMPTS):
+            try:
+                if attempt == 0:
+                    return self._ahead.pop(image.slot).result()
+                return self._pool.decode(*self._files(image))
+            except DecodeFailed as failed:
+                reason = failed.reason
+                if failed.final:
+                    break
+        return reason
+
+    def _read_again(self) -> bool:
+        """Try once more what could not be read, which may have been restored since; views take it in at once."""
+        digest = self._extractor.digest
+        if self._unread is None:
+            self._unread = self._catalog.unreadable_slots(digest)
+        if not self._unread:
+            return False
+        slots, self._unread = self._unread[: self._batch], self._unread[self._batch :]
+        there = [
+            image
+            for image in self._catalog.pictures_at(slots)
+            if self._originals.path(image.image_id, image.extension).exists()
+        ]
+        blanks: dict[int, str | None] = {}
+        for image in there:
+            assert image.slot is not None
+            blanks |= self._write([image.slot], [image])
+        made = [image.slot for image in there if image.slot is not None]
+        # The views let go of the blank records first: after a kill the slots are still noted as blank, and read again.
+        if found := [slot for slot in made if slot not in blanks]:
+            self._views.cut_back(min(found))
+        self._catalog.note_region_records(digest, made, blanks, self._clock())
+        return True
+
+    def _finish(self) -> bool:
+        """Give up the former stores once nothing depends on them."""
+        if not any(entry.state == "former" for entry in self._others) or not self._views.hold(self._needed):
+            return False
+        self._catalog.retire_region_stores()
+        _, *self._others = region_store_entries(self._catalog, self._extractor.digest)
+        for entry in self._others:
+            if entry.state == "kept":
+                log.warning(
+                    "pictures are known by features of %s alone: name models for these in REGARD_MODELS to search them",
+                    entry.extractor,
+                )
+        remove_given_up(self._data, self._others)
+        log.info("searches use the regions of %s alone from now on", self._extractor.digest)
+        return True
+
+    def _log_progress(self) -> None:
+        now = self._clock()
+        if now - self._logged >= LOGGED_EVERY_S:
+            self._logged = now
+            log.info("%s", migration_progress(self._catalog, self._extractor.digest))
