@@ -167,7 +167,10 @@ def assess_direction(
 
 def first_answers(answers: ScoredAnswers, num_questions: int) -> ScoredAnswers:
     """The best answer alone of each question of one gallery."""
-    return ScoredAnswers(*(column.reshape(num_questions, -1)[:, 0] for column in answers))
+    every = slice(None, None, len(answers.correct) // num_questions)
+    return ScoredAnswers(
+        answers.scores[every], answers.margins[every], answers.prior_log_odds[every], answers.correct[every]
+    )
 
 
 def assess_answers(model: LogOddsModel, parts: Sequence[ScoredAnswers]) -> dict[str, Any]:

@@ -43,13 +43,13 @@ def box_overlaps(regions: Float[np.ndarray, "R 4"], objects: Float[np.ndarray, "
     shared = np.clip(high - low, 0, None).prod(2)
     areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (regions, objects)]
     union = areas[0][:, None] + areas[1][None] - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
 
 
 def centres_inside(regions: Float[np.ndarray, "R 4"], objects: Float[np.ndarray, "n 4"]) -> Bool[np.ndarray, "R n"]:
     """Whether the centre of every region lies inside every object."""
     centres = (regions[:, None, :2] + regions[:, None, 2:]) / 2
-    return ((centres >= objects[None, :, :2]) & (centres <= objects[None, :, 2:])).all(2)
+    return np.asarray(((centres >= objects[None, :, :2]) & (centres <= objects[None, :, 2:])).all(2))
 
 
 @dataclass
@@ -87,7 +87,8 @@ class RegionsOfClass:
     @classmethod
     def of(cls, regions: Float[np.ndarray, "R 4"], objects: Float[np.ndarray, "n 4"]) -> "RegionsOfClass":
         """Regions judged by the objects of a class."""
-        return cls((box_overlaps(regions, objects) >= OVERLAP).any(1), centres_inside(regions, objects).any(1))
+        overlaps, inside = box_overlaps(regions, objects) >= OVERLAP, centres_inside(regions, objects)
+        return cls(np.asarray(overlaps.any(1)), np.asarray(inside.any(1)))
 
     def by_criterion(self) -> dict[str, Bool[np.ndarray, " R"]]:
         """Criterion -> right regions."""

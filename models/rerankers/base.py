@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words, tiles
+from models.batches import ReadSentences, Regions, Rows, Words, tiles
 from models.rerankers.attention import gram_matrix, zero_padded
 
 Images = TypeVar("Images", bound=Rows)
@@ -82,7 +82,7 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
-    sentence_encoder: nn.Module  # Tokens -> Words
+    sentence_encoder: nn.Module  # ReadSentences -> Words
 
     def project(self, regions: Regions) -> Regions:
         """Raw region features to the vectors that the model attends to."""
@@ -98,8 +98,8 @@ class Reranker(nn.Module, ABC, Generic[Images]):
         """Raw region features to encoded images."""
         return self.precompute(self.project(regions))
 
-    def encode_texts(self, tokens: Tokens) -> Words:
-        """Word ids to encoded words."""
+    def encode_texts(self, tokens: ReadSentences) -> Words:
+        """Word ids, or states of words, to encoded words."""
         words = self.sentence_encoder(tokens)
         assert isinstance(words, Words)
         return words

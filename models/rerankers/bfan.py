@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from models.batches import Regions, Words
@@ -34,7 +34,7 @@ from models.rerankers.attention import (
     weights_up_to_scale,
 )
 from models.rerankers.base import Explanation, RegionsWithGram, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 Focal = Literal["prob", "equal"]
 
@@ -91,8 +91,7 @@ class Bfan(Reranker[RegionsWithGram]):
     def __init__(self, config: BfanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:
         return RegionsWithGram.of(projected)

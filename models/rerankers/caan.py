@@ -32,7 +32,7 @@ from torch.nn.functional import leaky_relu, normalize
 from models.batches import Regions, Rows, Words, tiles
 from models.rerankers.attention import EPSILON, gram_matrix, masked_softmax, similarities, tanh_logits, zero_padded
 from models.rerankers.base import OMITTED_BY_DEFAULT, Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 # Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.
 _STEP_NUMBERS = 1 << 18
@@ -83,8 +83,7 @@ class Caan(Reranker[CaanImages]):
     def __init__(self, config: CaanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         width, z = encoders.width, config.attention_width
         self.affinity = nn.Linear(width, width, bias=False)
         nn.init.eye_(self.affinity.weight)

@@ -35,7 +35,7 @@ from torch.nn.functional import pad
 from models.batches import Regions, Rows, Words
 from models.rerankers.attention import EPSILON, gram_matrix, l2_normalise, masked_softmax, similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 # Our names of weights -> the authors', of both networks.
 PUBLISHED_NAMES: Mapping[str, str] = {
@@ -176,8 +176,7 @@ class CampReleased(Reranker[CampReleasedImages]):
     def __init__(self, config: CampReleasedConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         width = encoders.width
         self.messages = Messages(width)
         self.region_fusion = nn.Linear(2 * width, width, bias=False)
@@ -286,8 +285,7 @@ class CampAttention(Reranker[CampAttentionImages]):
     def __init__(self, config: CampAttentionConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         self.messages = Messages(encoders.width)
 
     def precompute(self, projected: Regions) -> CampAttentionImages:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from models.batches import Regions, Words
@@ -29,7 +29,7 @@ from models.rerankers.attention import (
     weights_up_to_scale,
 )
 from models.rerankers.base import Explanation, RegionsWithGram, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 Normalisation = Literal["softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm"]
 Pooling = Literal["LogSumExp", "Mean", "Max", "Sum"]
@@ -84,8 +84,7 @@ class Scan(Reranker[RegionsWithGram]):
     def __init__(self, config: ScanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:
         return RegionsWithGram.of(projected)

@@ -9,13 +9,13 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import one_hot
 
 from models.batches import Regions, Words
 from models.rerankers.attention import similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,7 @@ class SumMax(Reranker[Regions]):
     def __init__(self, config: SumMaxConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> Regions:
         return Regions(zero_padded(projected.vectors, projected.mask), projected.mask)

@@ -69,6 +69,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         **_SEARCH,
         "query": "dog",
         "unknown_words": [],
+        "read_as": {},
         "results": [
             {
                 "rank": 1,

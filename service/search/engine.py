@@ -128,6 +128,7 @@ class SearchEngine:
             **origin(query),
             query=request.query,
             unknown_words=matcher.unknown_words(request.query),
+            read_as=matcher.near_words(request.query),
             timings_ms=watch.milliseconds,
         )
         if snapshot is None:

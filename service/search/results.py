@@ -101,6 +101,7 @@ class TextSearchResult(SearchResult[RankedPicture]):
 
     query: str
     unknown_words: Sequence[str] = ()
+    read_as: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words
+from models.batches import ReadSentences, Regions, Rows, Tokens, Words
 from models.extractors.base import PICTURE, Detections, Extractor
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from models.rerankers.base import Explanation
@@ -119,7 +119,8 @@ class FakeMatcher(Matcher):
     def unknown_words(self, sentence: str) -> list[str]:
         return list(dict.fromkeys(word for word in self.words(sentence) if word not in VOCABULARY))
 
-    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Tensor]:
+    def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Tensor]:
+        assert isinstance(tokens, Tokens)
         colours = _unit_colours(torch.tensor(list(COLOURS.values()), dtype=torch.float32))
         table = torch.cat([torch.zeros(len(SPECIALS), E), colours])
         vectors = table[tokens.ids]

@@ -110,7 +110,12 @@ class TextAnswer(SearchAnswer):
     """Pictures for a sentence, best first."""
 
     query: str
-    unknown_words: list[str] = Field(description="Words of the query the model has never seen.")
+    unknown_words: list[str] = Field(
+        description="Words of the query that mean nothing to the model: unseen in training, or no words at all."
+    )
+    read_as: dict[str, str] = Field(
+        default_factory=dict, description="Misspelt or unseen word of the query -> the word that it was read as."
+    )
     results: list[PictureHit]
     timings_ms: Timings
 

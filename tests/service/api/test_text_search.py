@@ -37,6 +37,12 @@ def changing(tmp_path: Path) -> Iterator[Api]:
     library.close()
 
 
+def test_an_answer_says_which_words_were_read_as_others(changing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checked(changing.text("red"), 200, TextAnswer)["read_as"] == {}
+    monkeypatch.setattr(FakeMatcher, "read_as", lambda self, sentence: {"redd": "red", "a": "<unk>"})
+    assert checked(changing.text("a redd wall"), 200, TextAnswer)["read_as"] == {"redd": "red"}
+
+
 def test_a_sentence_brings_its_pictures(api: Api) -> None:
     answer = checked(api.text("  cyan beside yellow ", k=2), 200, TextAnswer)
     assert {hit["filename"] for hit in answer["results"]} == {"cyan and yellow.png", "yellow and cyan.png"}
