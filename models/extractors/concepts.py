@@ -56,8 +56,7 @@ class ConceptHead(nn.Module):
         likeliest ImageNet class if that has.
         """
         classified = self.classifier(features).softmax(1)
-        classes = self.get_buffer("class_vectors")
-        of_detected, of_classified = classes[: self.num_detected], classes[self.num_detected :]
+        of_detected, of_classified = self.class_vectors[: self.num_detected], self.class_vectors[self.num_detected :]
         vectors = detected_weight * _mean_vectors(detected, of_detected, DETECTED_COUNT)
         vectors = vectors + normalize(_mean_vectors(classified, of_classified, CLASSIFIED_COUNT), dim=1)
         best, best_classified = detected.max(1), classified.max(1)
