@@ -41,7 +41,7 @@ def main() -> None:
             "with an unknown word": Recalls.of(ranks[has_unknown.numpy()]).as_dict(),
             "all": Recalls.of(ranks).as_dict(),
         }
-        matcher.vocabulary = replace(matcher.vocabulary, near_words={})
+        matcher.reader = replace(matcher.vocabulary, near_words={})
     print(json.dumps(report))
 
 

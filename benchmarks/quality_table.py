@@ -14,6 +14,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ DIRECTION_OF = {"text": "text_to_image", "image": "image_to_text"}  # names in a
 
 DEFAULT = "bfan-equal"
 ENSEMBLE = "bfan-prob+scan-i2t-avg"  # the best of those measured
+CALIBRATION = ("calibration_error", "first_answer")  # parts of a model's figures that `regard calibrate` gives
 REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py -->"
 
 Report = dict[str, Any]
@@ -94,11 +96,45 @@ def readme_figures(quality: Report) -> str:
 
 
 def models_table(quality: Report) -> str:
-    """Every model as it is served, the best sum first, and the first stage of the default one."""
-    found = {name: report["two_stage"][SERVED] for name, report in quality["models"]["reports"].items()}
-    rows = [search_row(f"`{name}`", found[name]) for name in sorted(found, key=lambda name: -found[name]["rsum"])]
-    alone = search_row(f"`{DEFAULT}`, stage one alone", quality["models"]["reports"][DEFAULT]["stage_one"])
-    return table("model", *recall_heads(quality), rows=[*rows, alone])
+    """Every model as it is served, the best sum first, and the first stage of the default one.
+
+    With what was measured beside stage one and in halves, where any report has that.
+    """
+    reports = quality["models"]["reports"]
+    columns = [column for column in OPTIONAL_COLUMNS if any(column.measured(each) for each in reports.values())]
+    names = sorted(reports, key=lambda name: -reports[name]["two_stage"][SERVED]["rsum"])
+    rows = [
+        search_row(f"`{name}`", reports[name]["two_stage"][SERVED]) + [column.cell(reports[name]) for column in columns]
+        for name in names
+    ]
+    alone = search_row(f"`{DEFAULT}`, stage one alone", reports[DEFAULT]["stage_one"]) + [""] * len(columns)
+    percent = quality["about"]["intervals"]["percent"]
+    heads = [column.head.format(percent=percent) for column in columns]
+    return table("model", *recall_heads(quality), *heads, rows=[*rows, alone])
+
+
+@dataclass(frozen=True)
+class OptionalColumn:
+    """A column of the table of models that stands there once a report has its figures; a dash where one has not."""
+
+    head: str
+    needs: str  # the part of a report that it is made of
+    show: Callable[[Report], str]
+
+    def measured(self, report: Report) -> bool:
+        """Whether a report has the figures."""
+        return self.needs in report
+
+    def cell(self, report: Report) -> str:
+        """The column's cell in a model's row."""
+        return self.show(report) if self.measured(report) else "-"
+
+
+OPTIONAL_COLUMNS = (
+    OptionalColumn("stage one", "difference", lambda report: rsum(report["stage_one"])),
+    OptionalColumn("difference ({percent} %)", "difference", lambda report: rsum(report["difference"])),
+    OptionalColumn("second half", "halves", lambda report: rsum(report["halves"]["second"]["exhaustive"])),
+)
 
 
 def shortlist_table(quality: Report) -> str:
@@ -144,7 +180,15 @@ def calibration_error(quality: Report) -> str:
         f"{' and '.join(f'{found[way]:.3f} from {words}' for way, words in DIRECTIONS.items())} among {size} pictures"
         for size, found in errors[DEFAULT].items()
     )
-    return f"`{DEFAULT}` {told}.\nNo model's error is above {largest:.3f}."
+    lines = [f"`{DEFAULT}` {told}.", f"No model's error is above {largest:.3f}."]
+    if first := quality["models"]["reports"][DEFAULT].get("first_answer"):
+        size = max(first, key=int)
+        each = " and ".join(
+            f"{first[size][way]['error']:.3f} ({first[size][way]['brier_skill']:.2f}) from {words}"
+            for way, words in DIRECTIONS.items()
+        )
+        lines.append(f"The first answer alone, with its Brier skill: {each} among {size} pictures.")
+    return "\n".join(lines)
 
 
 PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
@@ -201,14 +245,20 @@ def collect(quality: Report, report: Report) -> None:
     name = report["model"]
     if "held_out" in report:
         errors: Report = {}
+        first: Report = {}
         for way, galleries in report["held_out"].items():
             for size, found in galleries.items():
                 errors.setdefault(size, {})[DIRECTION_OF[way]] = round(found["error"], 3)
+                if "first" in found:
+                    own = {what: round(found["first"][what], 3) for what in ("error", "brier_skill")}
+                    first.setdefault(size, {})[DIRECTION_OF[way]] = own
         models.setdefault(name, {})["calibration_error"] = errors
+        if first:
+            models[name]["first_answer"] = first
     elif "image_to_text" not in report["exhaustive"]:
         quality["large_gallery"]["report"] = rounded(report)
     elif report["images"] == quality["about"]["images"]:
-        kept = {key: value for key, value in models.get(name, {}).items() if key == "calibration_error"}
+        kept = {key: value for key, value in models.get(name, {}).items() if key in CALIBRATION}
         models[name] = {**rounded(report), **kept}
     else:
         quality["first_200"]["report"] = rounded(report)

@@ -8,7 +8,7 @@ Masks are True where a row is real and False where it is padding.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -86,3 +86,7 @@ class Words(Rows):
 
     vectors: Float[Tensor, "Q W D"]
     mask: Bool[Tensor, "Q W"]
+
+
+ReadSentences: TypeAlias = Tokens | Words
+"""Sentences as a reader gives them (models/text/reader.py): word ids, or states of a pretrained encoder."""

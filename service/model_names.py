@@ -3,6 +3,7 @@
 Nothing here loads a model, so that a wrong name is refused before PyTorch is imported.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from service.errors import Misconfigured
 
 SHIPPED_WEIGHTS = Path(models.__path__[0]) / "weights"
 DETECTOR = "detector"  # its folder among the shipped weights
-CHECKPOINT_FILES = ("config.json", "model.safetensors", "vocabulary.json", "digest")
+CHECKPOINT_FILES = ("config.json", "model.safetensors", "digest")
+VOCABULARY_FILE = "vocabulary.json"  # of a model that does not name a sentence encoder in its config.json
 
 
 def model_name(entry: str) -> str:
@@ -43,8 +45,16 @@ def weights_folder(entry: str) -> Path:
 
 
 def _is_model(folder: Path) -> bool:
-    """Whether a shipped folder holds a matching model, and not a detector or a backbone."""
-    return (folder / "vocabulary.json").is_file()
+    """Whether a shipped folder holds a matching model, and not a detector, a backbone or a sentence encoder."""
+    return (folder / VOCABULARY_FILE).is_file() or _names_sentence_encoder(folder)
+
+
+def _names_sentence_encoder(folder: Path) -> bool:
+    """Whether a model's configuration says that it reads sentences by a sentence encoder."""
+    try:
+        return "sentence_encoder" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
 
 
 def weights_folders(entries: Sequence[str]) -> dict[str, Path]:
@@ -79,5 +89,7 @@ def check_detector(folder: Path | None) -> None:
 def check_checkpoint(folder: Path) -> None:
     """Misconfigured where a folder lacks files that every model's weights have; they are not read."""
     missing = [name for name in CHECKPOINT_FILES if not (folder / name).is_file()]
+    if not (folder / VOCABULARY_FILE).is_file() and not _names_sentence_encoder(folder):
+        missing.append(VOCABULARY_FILE)
     if missing:
         raise Misconfigured(f"{folder} holds no checkpoint: {', '.join(missing)} missing")

@@ -1,4 +1,4 @@
-"""The best picture of a search's answer with the region that each word looked at most, and what each word added.
+"""The best picture of a search's answer with the region of each word's largest share, and what each word added.
 
 python -m docs.images.answer_svg > docs/images/answer.svg
 
@@ -22,7 +22,7 @@ ANSWER = Path(__file__).with_name("answer.json")
 PAD, TOP = 16, 52  # around everything; above the drawing, for the sentence
 LETTERS, LETTER_WIDTH = 14, 7.2
 PLATE = 19  # height of the plate behind a label
-COLOURS = ("#b3261e", "#7a3ea8", "#1a56b0", "#a35200", "#00695c", "#4a4a4a")
+COLOURS = ("#b3261e", "#7a3ea8", "#1a56b0", "#a35200", "#00695c", "#4a4a4a", "#5d6d00")
 GREY = "#8a8a8a"
 BARS = 2 * PAD + WIDTH + 76  # where bars begin
 LONGEST = 200  # length of the longest bar
@@ -30,19 +30,20 @@ ROW = 27
 
 
 class Spoken(NamedTuple):
-    """One word as scored: the place of its region among the regions (none for marks such as <start>), and its share."""
+    """One word as scored: the place of its region among the regions (none for marks such as <start>), and its
+    contribution."""
 
     text: str
     region: int | None
-    share: float
+    contribution: float
 
 
 def words_of(explanation: dict[str, Any]) -> list[Spoken]:
     """Every word of an explanation."""
-    rows = zip(explanation["words"], explanation["attention"], explanation["contributions"], strict=True)
+    rows = zip(explanation["words"], explanation["shares"], explanation["contributions"], strict=True)
     return [
-        Spoken(word["text"], None if word["special"] else attention.index(max(attention)), share)
-        for word, attention, share in rows
+        Spoken(word["text"], None if word["special"] else shares.index(max(shares)), contribution)
+        for word, shares, contribution in rows
     ]
 
 
@@ -53,7 +54,8 @@ def text(x: float, y: float, words: str, colour: str = "#1f1f1f", **more: str) -
 
 
 def boxes(words: list[Spoken], regions: list[dict[str, Any]], colours: dict[int, str]) -> list[str]:
-    """A frame for each region that a word looked at, with those words on a plate above or, where none fits, below."""
+    """A frame for each region with a word's largest share, with those words on a plate above or, where none fits,
+    below, or inside."""
     lines: list[str] = []
     plates: list[tuple[float, float, float]] = []  # left, right, top
     for place, colour in colours.items():
@@ -62,7 +64,9 @@ def boxes(words: list[Spoken], regions: list[dict[str, Any]], colours: dict[int,
         wide = len(label) * LETTER_WIDTH + 8
         at = max(0.0, min(left, WIDTH - wide))
         covered = any(at < end and start < at + wide and abs(y - top + PLATE) < PLATE for start, end, y in plates)
-        y = bottom if covered or top < PLATE else top - PLATE
+        y = top - PLATE
+        if covered or top < PLATE:
+            y = bottom if bottom + PLATE <= HEIGHT else top
         plates.append((at, at + wide, y))
         lines += [
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" fill="none"'
@@ -75,17 +79,17 @@ def boxes(words: list[Spoken], regions: list[dict[str, Any]], colours: dict[int,
 
 def bars(words: list[Spoken], colours: dict[int, str]) -> list[str]:
     """A bar for each word: what it added to the score."""
-    scale = LONGEST / max(abs(word.share) for word in words)
+    scale = LONGEST / max(abs(word.contribution) for word in words)
     lines = [text(BARS, TOP + 8, "what each word added", GREY)]
     for row, word in enumerate(words):
         y = TOP + 20 + ROW * row
         colour = GREY if word.region is None else colours[word.region]
-        long = max(1.0, abs(word.share) * scale)
+        long = max(1.0, abs(word.contribution) * scale)
         lines += [
             text(BARS - 8, y + 15, word.text, colour, text_anchor="end"),
             f'<rect x="{BARS}" y="{y + 2}" width="{long:.1f}" height="17" fill="{colour}"'
-            f"{' fill-opacity=' + chr(34) + '0.35' + chr(34) if word.share < 0 else ''}/>",
-            text(BARS + long + 6, y + 15, f"{word.share:+.3f}", colour),
+            f"{' fill-opacity=' + chr(34) + '0.35' + chr(34) if word.contribution < 0 else ''}/>",
+            text(BARS + long + 6, y + 15, f"{word.contribution:+.3f}", colour),
         ]
     return lines
 

@@ -114,8 +114,12 @@ def caan(model: Caan, vectors: Float[Tensor, "K R D"], sentence: Float[Tensor, "
     affinity = torch.tanh(torch.bmm(vectors, model.affinity(words).mT))
     positive = leaky_relu(affinity, model.config.slope)
     to_words, to_regions = normalize(positive, dim=1, eps=EPSILON), normalize(positive, dim=2, eps=EPSILON)
-    rows, columns = normalize(to_words, dim=2, eps=EPSILON), normalize(to_regions, dim=1, eps=EPSILON)
-    regions_alike, words_alike = torch.bmm(rows, rows.mT), torch.bmm(columns.mT, columns)
+    if model.config.intra_modal == "FA":
+        regions_alike = torch.bmm(vectors, model.region_alike(vectors).mT)
+        words_alike = torch.bmm(words, model.word_alike(words).mT)
+    else:
+        rows, columns = normalize(to_words, dim=2, eps=EPSILON), normalize(to_regions, dim=1, eps=EPSILON)
+        regions_alike, words_alike = torch.bmm(rows, rows.mT), torch.bmm(columns.mT, columns)
     regions = torch.bmm(regions_alike, model.region_intra(vectors)) + torch.bmm(to_words, model.region_inter(words))
     texts = torch.bmm(words_alike, model.word_intra(words)) + torch.bmm(to_regions.mT, model.word_inter(vectors))
     f: Tensor = model.region_weight(regions.tanh()).softmax(1)

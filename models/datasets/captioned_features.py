@@ -62,7 +62,11 @@ class CaptionedFeatures:
 
     def first(self, num: int) -> "CaptionedFeatures":
         """The first `num` pictures, or all where there are fewer."""
-        return replace(self, captions=self.captions[:num], rows=self.rows[:num])
+        return self.pictures(slice(num))
+
+    def pictures(self, chosen: slice) -> "CaptionedFeatures":
+        """Consecutive pictures of these."""
+        return replace(self, captions=self.captions[chosen], rows=self.rows[chosen])
 
     def first_regions(self, num: int) -> "CaptionedFeatures":
         """Only the first `num` regions of every picture; ValueError where pictures have fewer.

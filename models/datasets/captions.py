@@ -16,6 +16,11 @@ class CaptionLine:
     split: str | None = None
 
 
+def half_slices(num: int) -> dict[str, slice]:
+    """The `first` and the `second` half of `num` pictures: of Flickr8k's dev split the first 500 and the others."""
+    return {"first": slice(0, num // 2), "second": slice(num // 2, num)}
+
+
 def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     """The pictures of a JSON-lines file, of one split if it is given.
 

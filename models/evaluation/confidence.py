@@ -23,7 +23,29 @@ def bootstrap_intervals(
     `ranks` count from 0; `picture_of` says which picture a question is about. All directions ask about one set of
     pictures.
     """
-    recalls = {direction: resampled_recalls(own, picture_of[direction]) for direction, own in ranks.items()}
+    return _intervals({direction: resampled_recalls(own, picture_of[direction]) for direction, own in ranks.items()})
+
+
+def paired_intervals(
+    ranks: Mapping[str, "Int64[np.ndarray, ' N']"],
+    others: Mapping[str, "Int64[np.ndarray, ' N']"],
+    picture_of: Mapping[str, "Int64[np.ndarray, ' N']"],
+) -> dict[str, Any]:
+    """Intervals, as of `bootstrap_intervals`, of how much higher the recalls of `ranks` are than those of `others`.
+
+    Both rank the answers to the same questions, and a resample's difference is that on the same resampled pictures:
+    what makes a picture hard makes it hard for both, so that differences vary less than recalls do.
+    """
+    return _intervals(
+        {
+            direction: resampled_recalls(own, picture_of[direction])
+            - resampled_recalls(others[direction], picture_of[direction])
+            for direction, own in ranks.items()
+        }
+    )
+
+
+def _intervals(recalls: Mapping[str, "Float[np.ndarray, 'resamples 3']"]) -> dict[str, Any]:
     intervals: dict[str, Any] = {
         direction: {name: percentile_interval(own[:, n]) for n, name in enumerate(RECALL_CUTOFFS)}
         for direction, own in recalls.items()
@@ -47,6 +69,18 @@ def resampled_recalls(
     num_right = np.stack([np.bincount(picture, ranks < k) for k in RECALL_CUTOFFS.values()], 1)
     counts = resample_counts(len(num_questions))
     return 100 * (counts @ num_right) / (counts @ num_questions)[:, None]
+
+
+def interval_of_ratio(
+    numerators: "Float[np.ndarray, ' pictures']", denominators: "Float[np.ndarray, ' pictures']"
+) -> list[float]:
+    """Interval, in percent, of a sum over pictures divided by another: hits by questions, where a picture has several.
+
+    A resample without any question has no ratio and does not count.
+    """
+    counts = resample_counts(len(numerators))
+    asked = counts @ denominators
+    return percentile_interval(100 * (counts @ numerators)[asked > 0] / asked[asked > 0])
 
 
 @cache

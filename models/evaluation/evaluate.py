@@ -11,7 +11,8 @@ from torch import Tensor
 
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.confidence import bootstrap_intervals, interval_settings
+from models.datasets.captions import half_slices
+from models.evaluation.confidence import bootstrap_intervals, interval_settings, paired_intervals
 from models.evaluation.metrics import (
     Recalls,
     Shortlists,
@@ -104,8 +105,56 @@ def recalls_with_intervals(
 ) -> dict[str, Any]:
     """Direction -> recalls, with their confidence intervals as `interval`; for JSON."""
     ranks = ranks_by_direction(scores, image_of, shortlists, directions)
-    picture_of = {"text_to_image": image_of.cpu().numpy(), "image_to_text": np.arange(scores.shape[1])}
-    return {**recalls_of_ranks(ranks), "interval": bootstrap_intervals(ranks, picture_of)}
+    return {**recalls_of_ranks(ranks), "interval": bootstrap_intervals(ranks, pictures_of_questions(scores, image_of))}
+
+
+def pictures_of_questions(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]) -> dict[str, np.ndarray]:
+    """Direction -> the picture that each question is about."""
+    return {"text_to_image": image_of.cpu().numpy(), "image_to_text": np.arange(scores.shape[1])}
+
+
+def reranker_and_stage_one(
+    scores: Float[Tensor, "Q K"],
+    stage_one: Float[Tensor, "Q K"],
+    image_of: Int64[Tensor, " Q"],
+    directions: Sequence[str] = BOTH_DIRECTIONS,
+) -> dict[str, Any]:
+    """Recalls of the reranker (`exhaustive`) and of its own `stage_one`, both over the whole gallery, and the
+    `difference`, which is above 0 where the reranker is better; each with intervals; for JSON."""
+    picture_of = pictures_of_questions(scores, image_of)
+    ranks = {
+        "exhaustive": ranks_by_direction(scores, image_of, None, directions),
+        "stage_one": ranks_by_direction(stage_one, image_of, None, directions),
+    }
+    recalls = {search: recalls_of_ranks(own) for search, own in ranks.items()}
+    intervals = {search: bootstrap_intervals(own, picture_of) for search, own in ranks.items()}
+    intervals["difference"] = paired_intervals(ranks["exhaustive"], ranks["stage_one"], picture_of)
+    recalls["difference"] = subtract_numbers(recalls["exhaustive"], recalls["stage_one"])
+    return {search: {**own, "interval": intervals[search]} for search, own in recalls.items()}
+
+
+def subtract_numbers(report: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The difference of every number in two reports of one form."""
+    return {
+        name: subtract_numbers(value, other[name]) if isinstance(value, dict) else value - other[name]
+        for name, value in report.items()
+    }
+
+
+def recalls_of_halves(
+    scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]
+) -> dict[str, Any]:
+    """`reranker_and_stage_one` of the first and of the second half of the pictures, each a gallery of its own.
+
+    Where something was chosen on the first half, the second one has not seen it.
+    """
+    report = {}
+    for name, pictures in half_slices(scores.shape[1]).items():
+        captions = (image_of >= pictures.start) & (image_of < pictures.stop)
+        own = image_of[captions] - pictures.start
+        searches = reranker_and_stage_one(scores[captions, pictures], stage_one[captions, pictures], own)
+        report[name] = {"images": pictures.stop - pictures.start, "captions": len(own), **searches}
+    return report
 
 
 def shortlist_recalls(
@@ -160,17 +209,19 @@ def evaluate(
     data: CaptionedFeatures,
     shortlists: Sequence[int] = SHORTLISTS,
     fold5: bool = False,
+    halves: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, and with
-    `fold5` all pairs within five folds."""
+    """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, with
+    `fold5` all pairs within five folds, and with `halves` within the first and the second half of the pictures."""
     if not all(data.captions):
         raise ValueError("every picture to evaluate on needs a caption at least")
     check_feature_width(matcher, data)
     scores, stage_one = score_all_pairs(matcher, data, progress=progress)
     image_of = data.sentences()[1].to(matcher.device)
     report = report_on_scores(matcher, scores, stage_one, image_of, shortlists, BOTH_DIRECTIONS, progress)
-    return report | ({"fold5": recalls_of_folds(scores, image_of)} if fold5 else {})
+    report |= {"fold5": recalls_of_folds(scores, image_of)} if fold5 else {}
+    return report | ({"halves": recalls_of_halves(scores, stage_one, image_of)} if halves else {})
 
 
 def evaluate_gallery(
@@ -201,7 +252,7 @@ def report_on_scores(
 
     def counted(part: T) -> T:
         if progress is not None:
-            progress("computing recalls", next(steps), len(lengths) + 3)
+            progress("computing recalls", next(steps), len(lengths) + 2)
         return part
 
     return {
@@ -210,8 +261,7 @@ def report_on_scores(
         "images": scores.shape[1],
         "captions": len(image_of),
         "intervals": interval_settings(),
-        "exhaustive": counted(recalls_with_intervals(scores, image_of, directions=directions)),
-        "stage_one": counted(recalls_with_intervals(stage_one, image_of, directions=directions)),
+        **counted(reranker_and_stage_one(scores, stage_one, image_of, directions)),
         "two_stage": {
             str(k): counted(recalls_with_intervals(scores, image_of, Shortlists(stage_one, k), directions))
             for k in lengths

@@ -1,7 +1,7 @@
 """Fitting a matcher's calibration on captioned pictures: fitted on some of them, assessed on the others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,12 +11,19 @@ from torch import Tensor
 
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.evaluate import Progress, recalls_with_intervals, score_all_pairs
+from models.evaluation.evaluate import (
+    Progress,
+    ranks_by_direction,
+    recalls_of_ranks,
+    recalls_with_intervals,
+    score_all_pairs,
+)
 from models.evaluation.score_matrix import ENCODING_BATCH, encode_in_batches
 from models.matching.calibration import (
     Calibration,
     LogOddsModel,
     ScoredAnswers,
+    brier_skill_score,
     expected_calibration_error,
     fit_log_odds,
     margins,
@@ -30,6 +37,7 @@ from models.rerankers.attention import masked_mean
 UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters
 ANSWERS_SHOWN = 10  # of each question: as many as somebody looks at
 SMALLEST_GALLERY = 50  # pictures, to fit on
+STAGE_ONE_WEIGHTS = tuple(n / 20 for n in range(21))  # of the mean cosine, from which the best is taken
 SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictures at once
 
 Direction = Literal["text", "image"]  # pictures for a sentence, or sentences for a picture
@@ -39,13 +47,15 @@ Direction = Literal["text", "image"]  # pictures for a sentence, or sentences fo
 class CalibrationPlan:
     """How to calibrate: the hubness correction, and the share of pictures kept for assessment.
 
-    `share` is the strength of the correction; 0 corrects nothing. `bank_size` is the number of typical sentences.
+    `share` is the strength of the reranker's correction; 0 corrects nothing. With `stage_one` stage one is corrected
+    too, as strongly as ranks best. `bank_size` is the number of typical sentences.
     """
 
     share: float = 0.4
     similarity: Similarity = "embeddings"
     neighbours: int = 2
     bank_size: int = 160
+    stage_one: bool = False
     held_out: float = 0.5
     seed: int = 0
 
@@ -63,6 +73,11 @@ class CalibrationPlan:
         return HubnessConfig(
             image_weight=weights[0], text_weight=weights[1], neighbours=self.neighbours, similarity=self.similarity
         )
+
+    @property
+    def needs_bank(self) -> bool:
+        """Whether anything is corrected."""
+        return self.share > 0 or self.stage_one
 
     def split(self, pictures: int) -> tuple[Int64[Tensor, " F"], Int64[Tensor, " H"]]:
         """Pictures to fit on and pictures to assess on; ValueError where either are too few."""
@@ -86,6 +101,10 @@ class ScoredPairs(NamedTuple):
         own = self.image_of[:, None] == gallery
         sentences = own.any(1)
         return ScoredPairs(self.scores[sentences][:, gallery], own[sentences].int().argmax(1))
+
+    def num_questions(self, direction: Direction) -> int:
+        """How many questions are asked: all sentences, or all pictures."""
+        return self.scores.shape[0 if direction == "text" else 1]
 
 
 def best_answers(pairs: ScoredPairs, direction: Direction) -> ScoredAnswers:
@@ -133,17 +152,37 @@ def fit_direction(pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: 
 def assess_direction(
     model: LogOddsModel, pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int
 ) -> dict[str, Any]:
-    """Calibration error and reliability by size of the gallery, for JSON."""
+    """Size of the gallery -> assessment of the best answers to every question, and of the `first` alone, for JSON."""
     report = {}
     for size in sorted({len(pictures), min(SMALL_GALLERY, len(pictures))}):
-        answers = answers_in_galleries(pairs, pictures, size, direction, seed)
-        predicted = model.probability(answers.scores, answers.margins, answers.prior_log_odds)
-        report[str(size)] = {
-            "error": expected_calibration_error(predicted, answers.correct),
-            "answers": len(predicted),
-            "reliability": reliability_table(predicted, answers.correct),
-        }
+        galleries = [pairs.among(gallery) for gallery in deal_galleries(pictures, size, seed)]
+        answers = [best_answers(gallery, direction) for gallery in galleries]
+        first = [
+            first_answers(found, gallery.num_questions(direction))
+            for found, gallery in zip(answers, galleries, strict=True)
+        ]
+        report[str(size)] = {**assess_answers(model, answers), "first": assess_answers(model, first)}
     return report
+
+
+def first_answers(answers: ScoredAnswers, num_questions: int) -> ScoredAnswers:
+    """The best answer alone of each question of one gallery."""
+    every = slice(None, None, len(answers.correct) // num_questions)
+    return ScoredAnswers(
+        answers.scores[every], answers.margins[every], answers.prior_log_odds[every], answers.correct[every]
+    )
+
+
+def assess_answers(model: LogOddsModel, parts: Sequence[ScoredAnswers]) -> dict[str, Any]:
+    """Calibration error, Brier skill score and reliability of a model's probabilities, for JSON."""
+    answers = ScoredAnswers.concatenate(parts)
+    predicted = model.probability(answers.scores, answers.margins, answers.prior_log_odds)
+    return {
+        "error": expected_calibration_error(predicted, answers.correct),
+        "brier_skill": brier_skill_score(predicted, answers.correct),
+        "answers": len(predicted),
+        "reliability": reliability_table(predicted, answers.correct),
+    }
 
 
 @torch.no_grad()
@@ -166,6 +205,32 @@ def hubness_offsets(matcher: SingleMatcher, data: CaptionedFeatures) -> Float[Te
     return of_pictures.cpu() + of_captions[:, None]
 
 
+def with_hubness(matcher: SingleMatcher, hubness: HubnessConfig, bank: SentenceBank) -> SingleMatcher:
+    """The matcher with a hubness correction and no fitted probabilities yet."""
+    return matcher.with_calibration(Calibration(text=UNFITTED, image=UNFITTED, hubness=hubness), bank)
+
+
+def fit_stage_one(
+    matcher: SingleMatcher, data: CaptionedFeatures, cosines: ScoredPairs, own: Int64[Tensor, " F"]
+) -> tuple[HubnessConfig, ScoredPairs]:
+    """The correction of `matcher` with the weight for stage one that gives the highest rsum on the pictures `own`, and
+    stage one's scores with it. Of equal weights the smallest."""
+    assert matcher.hubness is not None
+    config = matcher.hubness.config
+    unit_weight = with_hubness(matcher, replace(config, stage_one_weight=1.0), matcher.hubness.bank)
+    batches = [unit_weight.encode_regions(data.regions(rows))[1][:, -1] for rows in tiles(len(data), ENCODING_BATCH)]
+    minus_offsets = torch.cat(batches).cpu()
+
+    def corrected(weight: float) -> ScoredPairs:
+        return ScoredPairs(cosines.scores + weight * minus_offsets, cosines.image_of)
+
+    def rsum_with(weight: float) -> float:
+        return float(recalls_of_ranks(ranks_by_direction(*corrected(weight).among(own)))["rsum"])
+
+    best = max(STAGE_ONE_WEIGHTS, key=rsum_with)
+    return replace(config, stage_one_weight=best), corrected(best)
+
+
 def calibrate(
     matcher: SingleMatcher,
     data: CaptionedFeatures,
@@ -181,11 +246,14 @@ def calibrate(
     own, others = plan.split(len(data))
     scores, stage_one = (each.cpu() for each in score_all_pairs(matcher, data, progress=progress))
     uncorrected = corrected = ScoredPairs(scores, data.sentences()[1])
+    cosines = corrected_cosines = ScoredPairs(stage_one, uncorrected.image_of)
     hubness, bank = None, None
-    if plan.share > 0:
+    if plan.needs_bank:
         bank = typical_sentences(matcher, sentences, plan.bank_size, plan.seed)
         hubness = plan.hubness(scores, stage_one)
-        correcting = matcher.with_calibration(Calibration(text=UNFITTED, image=UNFITTED, hubness=hubness), bank)
+        if plan.stage_one:
+            hubness, corrected_cosines = fit_stage_one(with_hubness(matcher, hubness, bank), data, cosines, own)
+        correcting = with_hubness(matcher, hubness, bank)
         corrected = ScoredPairs(scores - hubness_offsets(correcting, data), uncorrected.image_of)
     calibration = Calibration(
         text=fit_direction(corrected, own, "text", plan.seed),
@@ -202,6 +270,13 @@ def calibrate(
             half: {
                 "without_hubs_corrected": recalls_with_intervals(*uncorrected.among(chosen))["rsum"],
                 "as_served": recalls_with_intervals(*corrected.among(chosen))["rsum"],
+            }
+            for half, chosen in (("fitted", own), ("held_out", others))
+        },
+        "rsum_of_stage_one": {
+            half: {
+                "without_hubs_corrected": recalls_with_intervals(*cosines.among(chosen))["rsum"],
+                "as_served": recalls_with_intervals(*corrected_cosines.among(chosen))["rsum"],
             }
             for half, chosen in (("fitted", own), ("held_out", others))
         },

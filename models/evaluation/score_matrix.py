@@ -21,7 +21,8 @@ def encode_in_batches(
     matcher: Matcher, sentences: list[str], batch: int
 ) -> Iterator[tuple[Int64[Tensor, " B"], EncodedTexts, Float[Tensor, "B E"]]]:
     """Places, encoded sentences and embeddings, batch by batch; short sentences first, so that little is padding."""
-    order = matcher.tokenize(sentences).mask.sum(1).argsort(stable=True)
+    lengths = torch.tensor([len(matcher.words(sentence)) for sentence in sentences], dtype=torch.int64)
+    order = lengths.argsort(stable=True)
     for rows in tiles(len(sentences), batch):
         chosen = order[rows]
         texts, embeddings = matcher.encode_sentences([sentences[place] for place in chosen.tolist()])

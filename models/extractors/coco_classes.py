@@ -1,4 +1,4 @@
-"""Names of COCO's 80 classes, in the order of the data set's class numbers."""
+"""Names of COCO's 80 classes, in the order of the data set's class numbers, and these numbers."""
 
 # fmt: off
 COCO_CLASSES = (
@@ -13,3 +13,7 @@ COCO_CLASSES = (
     "scissors", "teddy bear", "hair drier", "toothbrush",
 )
 # fmt: on
+
+COCO_CATEGORY_IDS = tuple(
+    number for number in range(1, 91) if number not in {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
+)  # the data set's ids of these classes: ten of its 90 were never used

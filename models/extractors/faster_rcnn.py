@@ -1,11 +1,14 @@
-"""Faster R-CNN on a small backbone: from pixels to boxes, classes and one feature vector a region."""
+"""Faster R-CNN on a small backbone: from pixels to boxes, classes and one feature vector a region.
+
+With `concept_dim` the boxes of a one-stage detector come in addition, and a feature ends with a concept vector.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import PIL.Image
 import torch
@@ -17,14 +20,27 @@ from torchvision.ops import FeaturePyramidNetwork
 
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, STRIDE, Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
-from models.extractors.base import PICTURE, Detections, Extractor
+from models.extractors.base import PICTURE, REGION, Detections, Extractor
+from models.extractors.concepts import ConceptHead
 from models.extractors.config import CONFIG_FILE, read_config
 from models.extractors.faster_rcnn_heads import build_proposer, build_region_heads
-from models.extractors.region_features import FeatureKind, region_features
+from models.extractors.imagenet_classes import IMAGENET_CLASSES
+from models.extractors.joint_selection import JointRegions, select_joint_regions
+from models.extractors.region_features import FeatureKind, mean_inside_boxes, region_features
 from models.extractors.region_selection import SelectedRegions, select_regions
 from models.extractors.resize import fit_size, stack_resized
+from models.extractors.yolox import YOLOX_SIDE, YoloxNano, canvas_size, letterbox
 
 WEIGHTS_FILE = "model.safetensors"
+CONCEPT_FIELDS = (
+    "concept_dim",
+    "one_stage_side",
+    "one_stage_score",
+    "one_stage_overlap",
+    "min_side",
+    "coco_weight",
+    "min_label",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +69,39 @@ class DetectorConfig:
     """A refined box of any class is suppressed by a more probable one that it overlaps by more."""
     batch: int = 8
     """Pictures in one forward pass."""
+    concept_dim: int = 0
+    """Over 0: a feature ends with a concept vector of so many numbers, and YOLOX-nano's boxes join the proposals."""
+    one_stage_side: int = YOLOX_SIDE
+    """Pixels of the longer side of the resized pictures that YOLOX-nano sees."""
+    one_stage_score: float = 0.05
+    """The lowest score of its boxes that are candidates."""
+    one_stage_overlap: float = 0.5
+    """Of its boxes, one is suppressed by a better one that it overlaps by more."""
+    min_side: float = 1 / 32
+    """With concepts: the shortest side of a box, as a share of the side of a square as large as the picture."""
+    coco_weight: float = 4.0
+    """Weight of the detectors' classes in a concept vector; 1 is that of ImageNet's."""
+    min_label: float = 0.3
+    """With concepts: the lowest probability of a class that a region is labelled with."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields for config.json; those that concern concepts only where there are any."""
+        left_out = () if self.concept_dim else CONCEPT_FIELDS
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
         """The configuration in config.json; TypeError names an unknown field."""
         return cls(**{**values, "labels": tuple(values["labels"])})
+
+
+class RefinedProposals(NamedTuple):
+    """The P proposals of one picture, corrected by the box head."""
+
+    boxes: Float[Tensor, "P 4"]
+    """In pixels of the resized picture."""
+    probabilities: Float[Tensor, "P C"]
+    """Of the classes, background first."""
 
 
 class FasterRcnn(Extractor):
@@ -66,7 +110,7 @@ class FasterRcnn(Extractor):
     def __init__(self, config: DetectorConfig, backbone: Backbone | None = None) -> None:
         super().__init__()
         self.config = config
-        self.feature_dim = BACKBONE_FEATURE_DIM
+        self.feature_dim = BACKBONE_FEATURE_DIM + config.concept_dim
         self.num_regions = config.num_regions
         self.labels = (*config.labels, PICTURE)
         self.digest = "untrained"
@@ -74,6 +118,10 @@ class FasterRcnn(Extractor):
         self.neck = FeaturePyramidNetwork(list(self.backbone.channels.values()), config.neck_width)
         self.proposer = build_proposer(config.neck_width, config.num_proposals)
         self.heads = build_region_heads(config.neck_width, config.head_width, 1 + len(config.labels))
+        if config.concept_dim:
+            self.labels = (*config.labels, *IMAGENET_CLASSES, REGION, PICTURE)
+            self.one_stage = YoloxNano(len(config.labels))
+            self.concepts = ConceptHead(len(config.labels), config.concept_dim)
 
     def losses(
         self, pixels: UInt8[Tensor, "K 3 H W"], targets: list[dict[str, Tensor]]
@@ -104,22 +152,22 @@ class FasterRcnn(Extractor):
         return Detections.cat(parts)[order.to(parts[0].mask.device)]
 
     def _sizes(self, picture: PIL.Image.Image) -> tuple[int, ...]:
-        """Width and height of a picture at both scales."""
+        """Width and height of a picture at both scales and, with concepts, of the one-stage detector's canvas."""
         side = self.config.side
-        return (*fit_size(*picture.size, side, STRIDE), *fit_size(*picture.size, side / 2, STRIDE))
+        sizes = (*fit_size(*picture.size, side, STRIDE), *fit_size(*picture.size, side / 2, STRIDE))
+        return (*sizes, *canvas_size(*picture.size, self.config.one_stage_side)) if self.config.concept_dim else sizes
 
     def _extract_same_size(self, pictures: list[PIL.Image.Image]) -> Detections:
         sizes = self._sizes(pictures[0])
-        pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
+        pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
         scales = (self._maps(pixels), self._maps(half))
-        regions = self._find_regions(scales[0], pixels)
-        config = self.config
-        features = region_features(
-            self.backbone, config.feature, config.cells, scales, regions.boxes, regions.mask, config.surroundings
-        )
+        if self.config.concept_dim:
+            found = self._describe_with_concepts(scales, self._find_joint_regions(pictures, scales[0], pixels))
+        else:
+            regions = self._find_regions(scales[0], pixels)
+            found = Detections(features=self._features(scales, regions), **regions.tensors())
         zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
-        boxes = regions.boxes * regions.boxes.new_tensor(zoom)[:, None]
-        return Detections(features=features, **{**regions.tensors(), "boxes": boxes})
+        return replace(found, boxes=found.boxes * found.boxes.new_tensor(zoom)[:, None])
 
     def _pixels(self, pictures: list[PIL.Image.Image], size: tuple[int, ...]) -> UInt8[Tensor, "K 3 H W"]:
         width, height = size
@@ -129,8 +177,26 @@ class FasterRcnn(Extractor):
         maps: Maps = self.backbone(self.backbone.normalise(pixels))
         return maps
 
+    def _features(
+        self, scales: tuple[Maps, Maps], regions: SelectedRegions | JointRegions, wide: Tensor | None = None
+    ) -> Float[Tensor, "K R 1280"]:
+        config = self.config
+        return region_features(
+            self.backbone, config.feature, config.cells, scales, regions.boxes, regions.mask, config.surroundings, wide
+        )
+
     def _find_regions(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> SelectedRegions:
         """The regions of resized pictures, boxes in pixels of these."""
+        size = _images(pixels).image_sizes[0]
+        return SelectedRegions.cat(
+            [
+                select_regions(boxes, probabilities[:, 1:], size, self.config)
+                for boxes, probabilities in self._refine_proposals(maps, pixels)
+            ]
+        )
+
+    def _refine_proposals(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> list[RefinedProposals]:
+        """The proposals of each resized picture."""
         pyramid = self.neck(maps._asdict())
         images = _images(pixels)
         proposals, _ = self.proposer(images, pyramid)
@@ -138,8 +204,48 @@ class FasterRcnn(Extractor):
         logits, corrections = self.heads.box_predictor(self.heads.box_head(pooled))
         refined = self.heads.box_coder.decode(corrections[:, :4], proposals)[:, 0]
         counts = [len(boxes) for boxes in proposals]
-        candidates = zip(refined.split(counts), logits.softmax(1)[:, 1:].split(counts), strict=True)
-        return SelectedRegions.cat([select_regions(*each, images.image_sizes[0], self.config) for each in candidates])
+        return list(map(RefinedProposals, refined.split(counts), logits.softmax(1).split(counts)))
+
+    def _find_joint_regions(
+        self, pictures: list[PIL.Image.Image], maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]
+    ) -> JointRegions:
+        """The regions of both detectors in resized pictures, boxes in pixels of these."""
+        config, (height, width) = self.config, pixels.shape[2:]
+        boxed = [letterbox(picture, config.one_stage_side) for picture in pictures]
+        found = self.one_stage.detect(boxed, config.one_stage_score)
+        zoom = maps.stride32.new_tensor([width, height, width, height])
+        return JointRegions.cat(
+            [
+                select_joint_regions(
+                    (boxes * zoom, scores), (refined, 1 - probabilities[:, 0]), (height, width), config
+                )
+                for (boxes, scores), (refined, probabilities) in zip(
+                    found, self._refine_proposals(maps, pixels), strict=True
+                )
+            ]
+        )
+
+    def _describe_with_concepts(self, scales: tuple[Maps, Maps], regions: JointRegions) -> Detections:
+        """Features, labels and confidence of the regions, the surest first after the whole picture."""
+        config, mask = self.config, regions.mask
+        wide = self.backbone.widen(scales[0].stride32)
+        rois = torch.cat([mask.nonzero()[:, :1].to(regions.boxes.dtype), regions.boxes[mask]], 1)
+        means = mean_inside_boxes(wide, rois, config.cells)
+        concepts = self.concepts(means, regions.posteriors[mask], config.coco_weight, config.min_label)
+        vectors = means.new_zeros(*mask.shape, config.concept_dim)
+        labels, confidence = mask.new_zeros(mask.shape, dtype=torch.int64), means.new_zeros(mask.shape)
+        vectors[mask], labels[mask], confidence[mask] = concepts
+        if config.whole_picture:
+            labels[:, 0], confidence[:, 0] = len(self.labels) - 1, 1.0
+        features = torch.cat([self._features(scales, regions, wide), vectors], 2)
+        order = confidence.argsort(dim=1, descending=True, stable=True)
+        unordered = Detections(features, regions.boxes, labels, confidence, mask).tensors()
+        return Detections(
+            **{
+                name: tensor.take_along_dim(order.view(*order.shape, *[1] * (tensor.dim() - 2)), 1)
+                for name, tensor in unordered.items()
+            }
+        )
 
 
 def _images(pixels: UInt8[Tensor, "K 3 H W"]) -> ImageList:
@@ -158,7 +264,7 @@ def save_detector(detector: FasterRcnn, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.half().contiguous().cpu() for name, tensor in detector.state_dict().items()}
     save_file(state, folder / WEIGHTS_FILE)
-    (folder / CONFIG_FILE).write_text(json.dumps(asdict(detector.config), indent=2) + "\n", encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(json.dumps(detector.config.to_json(), indent=2) + "\n", encoding="utf-8")
 
 
 def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
@@ -168,7 +274,7 @@ def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterR
     detector = FasterRcnn(config)
     weights = folder / WEIGHTS_FILE
     detector.load_state_dict({name: tensor.float() for name, tensor in load_file(weights).items()})
-    identity = json.dumps(asdict(config), sort_keys=True).encode() + weights.read_bytes()
+    identity = json.dumps(config.to_json(), sort_keys=True).encode() + weights.read_bytes()
     detector.digest = hashlib.sha256(identity).hexdigest()[:32]
     detector.eval().requires_grad_(False)
     return detector_to_device(detector, device)

@@ -7,8 +7,8 @@ The log odds that a candidate with score s is a right one are taken to be
 where N candidates are searched and m of them are expected to be right. Were a score's meaning the same for every
 question, and candidates independent of each other, Bayes would have margin_weight 0 and gallery_weight 1. But a
 question may be one that everything scores high with, and pictures that look alike score alike: a score that no other
-comes near is worth more, and a gallery of twice the size is not twice as confusing. One fit of the four numbers holds
-for galleries of every size.
+comes near is worth more, and a gallery of twice the size is not twice as confusing. The four numbers are fitted in
+galleries of several sizes at once; beyond the largest of these they are extrapolated.
 
 The result is the probability that this candidate is a right one, given that the gallery holds m of them.
 """
@@ -32,7 +32,13 @@ LARGEST_SCORE = 1e100  # of either sign; scores beyond it, infinite ones too, co
 
 # Fields -> keys in calibration.json, where these differ.
 LOG_ODDS_KEYS = {"margin_weight": "lead", "gallery_weight": "crowd"}
-HUBNESS_KEYS = {"image_weight": "pictures", "text_weight": "sentences", "neighbours": "best", "similarity": "by"}
+HUBNESS_KEYS = {
+    "image_weight": "pictures",
+    "text_weight": "sentences",
+    "neighbours": "best",
+    "similarity": "by",
+    "stage_one_weight": "stage_one",
+}
 CALIBRATION_KEYS = {"hubness": "hubs", "fitted_on": "fitted"}
 
 
@@ -113,6 +119,8 @@ class Calibration:
         """The content of calibration.json."""
         stored = _with_keys(asdict(self), CALIBRATION_KEYS)
         stored |= {side: _with_keys(stored[side], LOG_ODDS_KEYS) for side in ("text", "image")}
+        if self.hubness is not None and not self.hubness.stage_one_weight:
+            del stored["hubs"]["stage_one_weight"]  # files of before there was one are written again as they were
         return stored | {"hubs": stored["hubs"] and _with_keys(stored["hubs"], HUBNESS_KEYS)}
 
     @classmethod
@@ -234,3 +242,12 @@ def expected_calibration_error(predicted: Numbers, correct: npt.NDArray[np.bool_
     """Mean distance of predicted and observed share, a bin weighing as much as it holds."""
     rows = reliability_table(predicted, correct, num_bins)
     return sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in rows) / max(len(predicted), 1)
+
+
+def brier_skill_score(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> float:
+    """1 - the mean squared error over that of the constant prediction that is best, the share of right answers.
+
+    1 is perfect, 0 as good as the constant (Brier 1950; Murphy 1973). 0 where all answers are right, or none.
+    """
+    variance = float(correct.mean() * (1 - correct.mean()))
+    return 1 - float(((predicted - correct) ** 2).mean()) / variance if variance else 0.0

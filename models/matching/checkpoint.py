@@ -1,14 +1,14 @@
 """Matchers on disk: a folder of safetensors, JSON and a vocabulary. Loading is strict and checks the digest.
 
-config.json          the model's name, its options, widths and the digest of the extractor it was trained with
+config.json          the model's name, its options, widths and the digest of the extractor it was trained with; of a
+                     matcher with pretrained text also the digest of the sentence encoder it reads by
 model.safetensors    weights of the reranker and of the stage-one head
-vocabulary.json      words and their ids
+vocabulary.json      words and their ids; not where sentences are read by a sentence encoder
 calibration.json     what the scores mean and how their hubness is corrected; not in every folder
 hubs.safetensors     the bank of typical sentences that the hubness correction goes by; not in every folder
 digest               first 16 hex digits of a SHA-256 over the files above
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -18,30 +18,27 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save, save_file
 
+from models.digests import digest_of
 from models.matching.calibration import Calibration
 from models.matching.hubness import SentenceBank
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
+from models.rerankers.base import stored_options
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
+from models.text.pretrained_reader import PretrainedReader, shipped_reader
+from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
 CALIBRATION, BANK = "calibration.json", "hubs.safetensors"
+SENTENCE_ENCODER_KEY = "sentence_encoder"  # in config.json
 FOLDER_FORMAT = 1
 
 
 class BadCheckpoint(ValueError):
     """A folder that is not what it says it is; the message names the file."""
-
-
-def digest_of(folder: Path, names: tuple[str, ...]) -> str:
-    """First 16 hex digits of the SHA-256 over the named files, in order."""
-    state = hashlib.sha256()
-    for name in names:
-        state.update(hashlib.sha256((folder / name).read_bytes()).digest())
-    return state.hexdigest()[:16]
 
 
 def save_matcher(
@@ -56,21 +53,26 @@ def save_matcher(
     folder.mkdir(parents=True, exist_ok=True)
     for name in (CALIBRATION, BANK):
         (folder / name).unlink(missing_ok=True)  # of other weights
-    if vocabulary is None:
-        matcher.vocabulary.save(folder / VOCABULARY)
-    else:
+    reader = matcher.reader
+    if vocabulary is not None:
         (folder / VOCABULARY).write_bytes(vocabulary)
+    elif isinstance(reader, PretrainedReader):
+        (folder / VOCABULARY).unlink(missing_ok=True)
+    else:
+        matcher.vocabulary.save(folder / VOCABULARY)
     state = matcher.state_dict()
     stored = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
     save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / TENSORS)
     config = {
         "format": FOLDER_FORMAT,
         "model": matcher.name,
-        "options": asdict(matcher.reranker.config),
-        "encoders": asdict(matcher.encoders),
+        "options": stored_options(matcher.reranker.config),
+        "encoders": stored_options(matcher.encoders),
         "pooled": asdict(matcher.pooled.config),
         "extractor": matcher.extractor_digest,
     }
+    if isinstance(reader, PretrainedReader):
+        config[SENTENCE_ENCODER_KEY] = reader.digest
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
     if matcher.calibration is None:
         return _write_digest(folder)
@@ -106,13 +108,19 @@ def _replace(path: Path, content: bytes) -> None:
 
 def _files_of(folder: Path) -> tuple[str, ...]:
     """The files that the digest is made of, in their order."""
-    return (CONFIG, TENSORS, VOCABULARY, *(name for name in (CALIBRATION, BANK) if (folder / name).is_file()))
+    return (CONFIG, TENSORS, *(name for name in (VOCABULARY, CALIBRATION, BANK) if (folder / name).is_file()))
 
 
-def load_matcher(folder: Path, device: torch.device | str = "cpu") -> SingleMatcher:
+def load_matcher(
+    folder: Path, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
+) -> SingleMatcher:
     """A matcher ready to score, with the calibration that the folder has; BadCheckpoint or UnknownModel where it cannot
-    be one."""
-    matcher = load_uncalibrated(folder, device)
+    be one.
+
+    One with pretrained text reads sentences by `reader`, or by the shipped encoder, which all matchers on a device
+    share.
+    """
+    matcher = load_uncalibrated(folder, device, reader)
     if not (folder / CALIBRATION).is_file():
         return matcher
     try:
@@ -126,7 +134,9 @@ def load_matcher(folder: Path, device: torch.device | str = "cpu") -> SingleMatc
         raise BadCheckpoint(f"{folder / BANK}: {fault}") from fault
 
 
-def load_uncalibrated(folder: Path, device: torch.device | str = "cpu") -> SingleMatcher:
+def load_uncalibrated(
+    folder: Path, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
+) -> SingleMatcher:
     """The trained matcher without the calibration that the folder may have; otherwise as `load_matcher`."""
     digest = _check_digest(folder)
     config = json.loads((folder / CONFIG).read_text())
@@ -136,7 +146,7 @@ def load_uncalibrated(folder: Path, device: torch.device | str = "cpu") -> Singl
         config["model"],
         EncoderConfig(**config["encoders"]),
         StageOneConfig(**config["pooled"]),
-        Vocabulary.load(folder / VOCABULARY),
+        _reader_of(folder, config, device, reader),
         config["extractor"],
         digest,
         config.get("options"),
@@ -146,8 +156,24 @@ def load_uncalibrated(folder: Path, device: torch.device | str = "cpu") -> Singl
     return matcher.to(device).eval()
 
 
+def _reader_of(
+    folder: Path, config: Mapping[str, Any], device: torch.device | str, given: PretrainedReader | None
+) -> SentenceReader:
+    if SENTENCE_ENCODER_KEY not in config:
+        return Vocabulary.load(folder / VOCABULARY)
+    reader, wanted = given or shipped_reader(device), config[SENTENCE_ENCODER_KEY]
+    if reader.digest != wanted:
+        raise BadCheckpoint(
+            f"{folder} reads sentences by the encoder {wanted}, and the one here is {reader.digest}: it was trained"
+            " with another release"
+        )
+    return reader
+
+
 def _check_digest(folder: Path) -> str:
-    missing = [name for name in (CONFIG, TENSORS, VOCABULARY, DIGEST) if not (folder / name).is_file()]
+    missing = [name for name in (CONFIG, TENSORS, DIGEST) if not (folder / name).is_file()]
+    if not missing and not (folder / VOCABULARY).is_file() and not _has_sentence_encoder(folder):
+        missing = [VOCABULARY]
     if missing:
         raise BadCheckpoint(f"{folder} holds no checkpoint: {', '.join(missing)} missing")
     digest = digest_of(folder, _files_of(folder))
@@ -157,11 +183,18 @@ def _check_digest(folder: Path) -> str:
     return digest
 
 
+def _has_sentence_encoder(folder: Path) -> bool:
+    try:
+        return SENTENCE_ENCODER_KEY in json.loads((folder / CONFIG).read_text())
+    except ValueError:
+        return False  # its digest will be another
+
+
 def new_matcher(
     name: str,
     encoders: EncoderConfig,
     pooled: StageOneConfig,
-    vocabulary: Vocabulary,
+    reader: SentenceReader,
     extractor: str,
     digest: str = "",
     options: Mapping[str, Any] | None = None,
@@ -170,4 +203,4 @@ def new_matcher(
     reranker = build(name, encoders, options)
     if not reranker.projects:
         pooled = replace(pooled, image_width=encoders.feature_dim)
-    return SingleMatcher(name, encoders, reranker, StageOneHead(pooled), vocabulary, extractor, digest)
+    return SingleMatcher(name, encoders, reranker, StageOneHead(pooled), reader, extractor, digest)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words
+from models.batches import ReadSentences, Regions, Rows, Words
 from models.matching.calibration import Calibration, LogOddsModel
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
 from models.rerankers.base import Explanation
@@ -70,7 +70,7 @@ class Ensemble(Matcher):
         digests = "+".join(member.digest for member in members)
         super().__init__(
             "+".join(member.name for member in members),
-            first.vocabulary,
+            first.reader,
             first.extractor_digest,
             hashlib.sha256(digests.encode()).hexdigest()[:16],
             calibration,
@@ -101,10 +101,13 @@ class Ensemble(Matcher):
         )
 
     @torch.no_grad()
-    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
+    def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
         encoded = [member.encode_tokens(tokens) for member in self._members()]
         vectors = torch.cat([words.vectors for words, _ in encoded], -1)
         return Words(vectors, tokens.mask), encoded[0][1]
+
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        return self._first.similarity_query(embeddings)
 
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
@@ -123,14 +126,16 @@ class Ensemble(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The mean of what all members can explain; contributions alone where they attend in different directions."""
+        """The mean of what all members can explain; where they attend in different directions, of contributions and
+        shares alone."""
         taken_off = texts.offset[:, None].expand(len(texts), len(images))
         parts = [
-            member.explain(*own).rescaled(scale, shift - taken_off, texts.mask)
+            member.explain(*own).rescaled(scale, shift - taken_off, texts.mask, own[0].region_mask)
             for (member, own), (scale, shift) in zip(self._each(images, texts), self.rescalings, strict=True)
         ]
         same_kind = len({part.kind for part in parts}) == 1
-        names = [one.name for one in fields(Explanation) if one.name == "contributions" or same_kind]
+        parts_of_scores = ("contributions", "shares")
+        names = [one.name for one in fields(Explanation) if one.name in parts_of_scores or same_kind]
         return Explanation(
             parts[0].kind,
             **{name: _mean([getattr(part, name) for part in parts]) for name in names if name != "kind"},
@@ -181,14 +186,14 @@ def _mean(values: Sequence[Tensor | None]) -> Tensor | None:
 def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:
     """One matcher that scores as all of them on average, or the only one; ValueError where scores are not comparable.
 
-    All must have been trained on the same detector's features and with the same vocabulary.
+    All must have been trained on the same detector's features and read sentences alike.
     """
     if len(members) == 1:
         return members[0]
     name = "+".join(member.name for member in members)
     for what, distinct in (
         ("trained on features of different detectors", {member.extractor_digest for member in members}),
-        ("trained with different vocabularies", {member.vocabulary.words for member in members}),
+        ("trained with different vocabularies or sentence encoders", {member.reader.identity for member in members}),
     ):
         if len(distinct) > 1:
             raise ValueError(f"{name} is no ensemble: its members are {what}")

@@ -5,6 +5,9 @@ section 2.3): off every score is taken how similar the picture, and how similar 
 neighbours in a bank of typical sentences. A bank's entries are single vectors: centroids of the training sentences'
 mean word vectors, from which no sentence can be read. A picture's offset is computed once, when it is encoded, and
 kept in its record; a sentence's once a request.
+
+Stage one can be corrected too, by one more number in each embedding: with pictures as [e, -offset] and sentences as
+[t, 1] the inner product is the cosine minus the picture's offset, and an index for inner products needs nothing else.
 """
 
 from collections.abc import Mapping
@@ -31,18 +34,21 @@ class HubnessConfig:
     """An offset is the weight times the mean similarity to the nearest `neighbours` of the bank.
 
     The similarity is the cosine of stage one's embeddings, or the reranker's own score: a score that is no sum of
-    inner products has hubs of its own, which stage one does not show.
+    inner products has hubs of its own, which stage one does not show. Stage one's own correction, of pictures alone,
+    always goes by cosines; with a `stage_one_weight` of 0 its embeddings stay as they are.
     """
 
     image_weight: float
     text_weight: float
     neighbours: int
     similarity: Similarity = "embeddings"
+    stage_one_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        weights = self.image_weight, self.text_weight
+        weights = self.image_weight, self.text_weight, self.stage_one_weight
         if not (np.isfinite(weights).all() and min(weights) >= 0):
-            raise ValueError(f"a hubness correction's weights cannot be below 0: {weights[0]:g}, {weights[1]:g}")
+            shown = ", ".join(f"{weight:g}" for weight in weights)
+            raise ValueError(f"a hubness correction's weights cannot be below 0: {shown}")
         if self.neighbours < 1:
             raise ValueError(f"a hubness correction needs at least 1 of the nearest neighbours, not {self.neighbours}")
 
@@ -119,21 +125,41 @@ class HubnessCorrection(nn.Module):
         if self.config.similarity == "scores":
             similarities = score_in_blocks(reranker, images, self._typical_sentences()).T
         else:
-            similarities = head.embed_images(projected) @ head.embed_texts(self._typical_sentences()).T
+            similarities = self._cosines(head, head.embed_images(projected))
         return self.config.image_weight * self._mean_of_nearest(similarities)
 
     def text_offsets(self, reranker: Reranker[Any], head: StageOneHead, words: Words) -> Float[Tensor, " Q"]:
         """The offset of each sentence."""
         if not self.config.text_weight:
             return words.vectors.new_zeros(len(words))
-        typical = self._typical_sentences()
         if self.config.similarity == "scores":
+            typical = self._typical_sentences()
             # Words and regions lie in one space: a typical sentence's vector stands for a typical picture's region.
             pictures = reranker.precompute(Regions(typical.vectors, typical.mask))
             similarities = score_in_blocks(reranker, pictures, words, image_block=len(typical))
         else:
-            similarities = head.embed_texts(words) @ head.embed_texts(typical).T
+            similarities = self._cosines(head, head.embed_texts(words))
         return self.config.text_weight * self._mean_of_nearest(similarities)
+
+    @property
+    def extra_dim(self) -> int:
+        """How many numbers the embeddings of stage one have more than the head gives: 1 where it is corrected."""
+        return int(self.config.stage_one_weight > 0)
+
+    def correct_image_embeddings(self, head: StageOneHead, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K S"]:
+        """Unit embeddings of pictures; where stage one is corrected, with minus their offset as the last number."""
+        if not self.extra_dim:
+            return embeddings
+        offsets = self.config.stage_one_weight * self._mean_of_nearest(self._cosines(head, embeddings))
+        return torch.cat([embeddings, -offsets[:, None]], dim=1)
+
+    def correct_text_embeddings(self, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, "Q S"]:
+        """Unit embeddings of sentences with a one as the last number, where stage one is corrected."""
+        return torch.cat([embeddings, embeddings.new_ones(len(embeddings), self.extra_dim)], dim=1)
+
+    def _cosines(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
+        """Cosines of unit embeddings with those of the bank."""
+        return embeddings @ head.embed_texts(self._typical_sentences()).T
 
     def _typical_sentences(self) -> Words:
         return Words(self.get_buffer("vectors"), self.get_buffer("mask"))

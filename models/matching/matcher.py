@@ -10,13 +10,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words
+from models.batches import ReadSentences, Regions, Rows, Words
 from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessCorrection, SentenceBank
 from models.matching.stage_one import StageOneHead
 from models.rerankers.base import Explanation, Reranker, score_in_blocks
 from models.rerankers.encoders import EncoderConfig
-from models.text.vocabulary import Vocabulary
+from models.text.pretrained_reader import PretrainedReader
+from models.text.reader import SentenceReader
+from models.text.vocabulary import UNKNOWN_WORD, Vocabulary
 
 HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
 
@@ -30,6 +32,11 @@ class EncodedImages(Rows):
 
     rows: Rows
     offset: Float[Tensor, " K"] | None = None
+
+    @property
+    def region_mask(self) -> Bool[Tensor, "K R"]:
+        """True where a picture has a region, False where its rows are padded; of one reranker's rows alone."""
+        return self.rows.tensors()["mask"]
 
     def tensors(self) -> dict[str, Tensor]:
         """Field of a stored record -> tensor [K, ...], in the records' order."""
@@ -64,13 +71,20 @@ class Matcher(nn.Module, ABC):
     """
 
     def __init__(
-        self, name: str, vocabulary: Vocabulary, extractor_digest: str, digest: str, calibration: Calibration | None
+        self, name: str, reader: SentenceReader, extractor_digest: str, digest: str, calibration: Calibration | None
     ) -> None:
         """`extractor_digest` names the extractor whose features it reads; `calibration`: what its scores mean, or None
-        where that is not known."""
+        where that is not known. `reader` is none of its modules: matchers share it, and it is saved with none."""
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
-        self.vocabulary, self.calibration = vocabulary, calibration
+        self.reader, self.calibration = reader, calibration
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of a matcher that reads word ids; ValueError where it reads states instead."""
+        if isinstance(self.reader, Vocabulary):
+            return self.reader
+        raise ValueError(f"{self.name} reads sentences by a pretrained encoder and has no vocabulary")
 
     @property
     @abstractmethod
@@ -80,7 +94,7 @@ class Matcher(nn.Module, ABC):
     @property
     @abstractmethod
     def embed_dim(self) -> int:
-        """Width E of the stage-one embeddings."""
+        """Width E of the stage-one embeddings, of which inner products are compared."""
 
     @property
     @abstractmethod
@@ -101,8 +115,12 @@ class Matcher(nn.Module, ABC):
         """Encoded pictures from a view's records (field -> [K, ...]), in float32 on the matcher's device."""
 
     @abstractmethod
-    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
-        """Encoded words of tokenised sentences, and the sentences' stage-one embeddings."""
+    def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
+        """Encoded words of what `tokenize` gave, and the sentences' stage-one embeddings."""
+
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        """Embeddings of pictures as a query for similar pictures: inner products with other pictures' are cosines."""
+        return embeddings
 
     @abstractmethod
     def texts_from(self, words: Words) -> EncodedTexts:
@@ -120,9 +138,9 @@ class Matcher(nn.Module, ABC):
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
         """The reasons of all pairs' scores; contributions add up to the score."""
 
-    def tokenize(self, sentences: Sequence[str]) -> Tokens:
-        """Word ids, padded; ValueError on an empty sentence."""
-        return self.vocabulary.encode(sentences)
+    def tokenize(self, sentences: Sequence[str]) -> ReadSentences:
+        """Word ids or states of words, padded; ValueError on an empty sentence."""
+        return self.reader.encode(sentences)
 
     def encode_words(self, sentences: Sequence[str]) -> tuple[Words, Float[Tensor, "Q E"]]:
         """Encoded words, which a view stores of captions, and stage-one embeddings; ValueError on an empty sentence."""
@@ -135,15 +153,19 @@ class Matcher(nn.Module, ABC):
 
     def words(self, sentence: str) -> list[str]:
         """The tokens that are scored, <start> and <end> included."""
-        return self.vocabulary.tokens(sentence)
+        return self.reader.tokens(sentence)
 
     def unknown_words(self, sentence: str) -> list[str]:
-        """Words that are not in the vocabulary."""
-        return self.vocabulary.unknown_words(sentence)
+        """Words that mean nothing to the reader: those without an id, or what is no word of English."""
+        return self.reader.unknown_words(sentence)
 
     def read_as(self, sentence: str) -> dict[str, str]:
-        """Unknown word -> the word near it that it is scored as, or <unk>."""
-        return {word: self.vocabulary.read_as(word) for word in self.unknown_words(sentence)}
+        """Word of the sentence -> the other word that it is scored as, or <unk>."""
+        return self.reader.corrections(sentence)
+
+    def near_words(self, sentence: str) -> dict[str, str]:
+        """`read_as` without words that are read as <unk>."""
+        return {word: read for word, read in self.read_as(sentence).items() if read != UNKNOWN_WORD}
 
     def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
         """Shape of every field of one picture's record, found by encoding one empty picture."""
@@ -153,7 +175,7 @@ class Matcher(nn.Module, ABC):
 
 
 class SingleMatcher(Matcher):
-    """One reranker with its stage-one head, vocabulary and hubness correction: what a checkpoint holds."""
+    """One reranker with its stage-one head, reader and hubness correction: what a checkpoint holds."""
 
     def __init__(
         self,
@@ -161,14 +183,19 @@ class SingleMatcher(Matcher):
         encoders: EncoderConfig,
         reranker: Reranker[Any],
         pooled: StageOneHead,
-        vocabulary: Vocabulary,
+        reader: SentenceReader,
         extractor_digest: str,
         digest: str = "",
         calibration: Calibration | None = None,
         hubness: HubnessCorrection | None = None,
     ) -> None:
-        """`hubness` lowers the scores that `calibration` speaks of."""
-        super().__init__(name, vocabulary, extractor_digest, digest, calibration)
+        """`hubness` lowers the scores that `calibration` speaks of. ValueError where the reader gives what the encoders
+        do not read."""
+        super().__init__(name, reader, extractor_digest, digest, calibration)
+        if isinstance(reader, PretrainedReader) is not (encoders.text == "pretrained"):
+            raise ValueError(f"the encoders of {name} are for {encoders.text} text, and its reader is of another kind")
+        if isinstance(reader, PretrainedReader) and reader.state_dim != encoders.state_dim:
+            raise ValueError(f"{name} reads states of {encoders.state_dim} numbers, and these have {reader.state_dim}")
         self.encoders, self.reranker = encoders, reranker
         self.pooled = pooled  # the name that checkpoints have for the weights of the stage-one head
         self.hubness = hubness
@@ -194,7 +221,7 @@ class SingleMatcher(Matcher):
             self.encoders,
             self.reranker,
             self.pooled,
-            self.vocabulary,
+            self.reader,
             self.extractor_digest,
             self.digest,
             calibration,
@@ -207,7 +234,7 @@ class SingleMatcher(Matcher):
 
     @property
     def embed_dim(self) -> int:
-        return self.pooled.config.output_width
+        return self.pooled.config.output_width + (self.hubness.extra_dim if self.hubness else 0)
 
     @property
     def word_dim(self) -> int:
@@ -219,7 +246,10 @@ class SingleMatcher(Matcher):
         # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
         # vector's inner product and its length would speak of two different vectors.
         rounded = Regions(projected.vectors.half().float(), projected.mask)
-        return self.encode_projected(rounded), self.pooled.embed_images(rounded)
+        embeddings = self.pooled.embed_images(rounded)
+        if self.hubness is not None:
+            embeddings = self.hubness.correct_image_embeddings(self.pooled, embeddings)
+        return self.encode_projected(rounded), embeddings
 
     @torch.no_grad()
     def encode_projected(self, projected: Regions) -> EncodedImages:
@@ -235,9 +265,15 @@ class SingleMatcher(Matcher):
         return EncodedImages(self.reranker.images_type(**tensors), offset).to(dtype=torch.float32)
 
     @torch.no_grad()
-    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Float[Tensor, "Q E"]]:
+    def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
         words = self.reranker.encode_texts(tokens)
-        return words, self.pooled.embed_texts(words)
+        embeddings = self.pooled.embed_texts(words)
+        return words, embeddings if self.hubness is None else self.hubness.correct_text_embeddings(embeddings)
+
+    def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
+        """Embeddings of pictures without their offsets: a 0 in the place of an offset takes no part in a product."""
+        width = self.pooled.config.output_width
+        return torch.cat([embeddings[:, :width], torch.zeros_like(embeddings[:, width:])], dim=1)
 
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
@@ -255,8 +291,9 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The reranker's explanation; all words of a sentence have an even share in what is taken off."""
-        return self.reranker.explain(images.rows, texts.words).rescaled(1.0, -offsets(images, texts), texts.mask)
+        """The reranker's explanation; what is taken off is spread evenly over a sentence's words and over regions."""
+        explanation = self.reranker.explain(images.rows, texts.words)
+        return explanation.rescaled(1.0, -offsets(images, texts), texts.mask, images.region_mask)
 
 
 def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

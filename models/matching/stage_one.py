@@ -1,4 +1,7 @@
-"""Stage one: one unit vector a picture and a sentence, whose inner product makes the shortlist."""
+"""Stage one: one unit vector a picture and a sentence, whose inner product makes the shortlist.
+
+Where hubs are lowered in stage one, `hubness.py` adds one more number to these vectors.
+"""
 
 from dataclasses import dataclass
 

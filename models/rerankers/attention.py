@@ -103,6 +103,29 @@ def squared_sum_of_words(
     return (by_sentence * attended).sum(3).permute(1, 2, 0)
 
 
+def cosine_terms_of_regions(
+    weights: Float[Tensor, "K R Q W"],
+    raw: Float[Tensor, "K R Q W"],
+    region_gram: Float[Tensor, "K R R"],
+    word_lengths: Float[Tensor, "Q W"],
+) -> Float[Tensor, "K R Q W"]:
+    """Each region's part of the cosine of a word with the weighted sum of regions it attends to: over the regions the
+    parts add up to the cosine. `raw` are the inner products of regions and words."""
+    return attended_cosine(weights * raw, squared_sum_of_regions(weights, region_gram).unsqueeze(1), word_lengths)
+
+
+def cosine_terms_of_words(
+    weights: Float[Tensor, "K R Q W"],
+    raw: Float[Tensor, "K R Q W"],
+    word_gram: Float[Tensor, "Q W W"],
+    region_lengths: Float[Tensor, "K R"],
+) -> Float[Tensor, "K R Q W"]:
+    """Each word's part of the cosine of a region with the weighted sum of words it attends to: over the words the
+    parts add up to the cosine. `raw` are the inner products of regions and words."""
+    squared = squared_sum_of_words(weights, word_gram).unsqueeze(-1)
+    return attended_cosine(weights * raw, squared, region_lengths[:, :, None, None])
+
+
 def tanh_logits(doubled: Float[Tensor, "*batch D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "*batch"]:
     """weight . tanh(doubled / 2), up to a constant, which a softmax does not see.
 

@@ -1,17 +1,30 @@
 """The interface of a reranker, scoring in blocks and in pairs, and what a score is explained by."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words, tiles
+from models.batches import ReadSentences, Regions, Rows, Words, tiles
 from models.rerankers.attention import gram_matrix, zero_padded
 
 Images = TypeVar("Images", bound=Rows)
+
+# Metadata of an option that is younger than the first checkpoints of its model: those do not name it.
+OMITTED_BY_DEFAULT: Mapping[str, bool] = {"omitted by default": True}
+
+
+def stored_options(config: Any) -> dict[str, Any]:
+    """A reranker's options as a checkpoint stores them: all but those `OMITTED_BY_DEFAULT` that have their default."""
+    return {
+        option.name: getattr(config, option.name)
+        for option in fields(config)
+        if option.metadata != OMITTED_BY_DEFAULT or getattr(config, option.name) != option.default
+    }
 
 
 @dataclass(frozen=True)
@@ -23,13 +36,24 @@ class Explanation:
     contributions: Float[Tensor, "Q K W"] | None = None  # of each word; they add up to the score
     word_weights: Float[Tensor, "Q K W"] | None = None
     region_weights: Float[Tensor, "Q K R"] | None = None
+    shares: Float[Tensor, "Q K W R"] | None = None  # of each word and region; over regions they add up to contributions
 
-    def rescaled(self, scale: float, shift: Float[Tensor, "Q K"], words: Bool[Tensor, "Q W"]) -> "Explanation":
-        """The explanation of scale x score + shift: every one of a sentence's words has an even share in the shift."""
+    def rescaled(
+        self, scale: float, shift: Float[Tensor, "Q K"], words: Bool[Tensor, "Q W"], regions: Bool[Tensor, "K R"]
+    ) -> "Explanation":
+        """The explanation of scale x score + shift; `words` and `regions` are True where real.
+
+        The shift is spread evenly over a sentence's words, and a word's part of it over the picture's regions.
+        """
         if self.contributions is None:
             return self
-        share = shift[:, :, None] / words.sum(1)[:, None, None]
-        return replace(self, contributions=(scale * self.contributions + share).masked_fill(~words[:, None], 0))
+        by_word = shift[:, :, None] / words.sum(1)[:, None, None]
+        contributions = (scale * self.contributions + by_word).masked_fill(~words[:, None], 0)
+        if self.shares is None:
+            return replace(self, contributions=contributions)
+        by_pair = by_word.unsqueeze(3) / regions.sum(1)[:, None, None]
+        real = words[:, None, :, None] & regions[:, None]
+        return replace(self, contributions=contributions, shares=(scale * self.shares + by_pair).masked_fill(~real, 0))
 
 
 @dataclass(frozen=True)
@@ -58,7 +82,7 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
-    sentence_encoder: nn.Module  # Tokens -> Words
+    sentence_encoder: nn.Module  # ReadSentences -> Words
 
     def project(self, regions: Regions) -> Regions:
         """Raw region features to the vectors that the model attends to."""
@@ -74,8 +98,8 @@ class Reranker(nn.Module, ABC, Generic[Images]):
         """Raw region features to encoded images."""
         return self.precompute(self.project(regions))
 
-    def encode_texts(self, tokens: Tokens) -> Words:
-        """Word ids to encoded words."""
+    def encode_texts(self, tokens: ReadSentences) -> Words:
+        """Word ids, or states of words, to encoded words."""
         words = self.sentence_encoder(tokens)
         assert isinstance(words, Words)
         return words

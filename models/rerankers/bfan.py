@@ -4,34 +4,41 @@ Every query (a word among regions, a region among words) attends to the fragment
 whose weight stands out from all of them, and is compared with what it kept; the two directions' means are added.
 The code puts LeakyReLU(0.1) and SCAN's l2 normalisation over the queries before the softmax; the paper does not.
 
-The focal test sum_j (p_i - p_j) g_j > 0 is p_i sum_j g_j > sum_j p_j g_j: n multiplications instead of n squared. No
-fragment passes only where all weights are equal; the code then divides 0 by 0. Here such a query keeps them all:
-rounding decides whether none or a few of equal weights pass, and where the fragments themselves are the same
-this answer alone does not depend on it. A lone fragment is thus attended to.
+The focal test sum_j (p_i - p_j) g_j > 0 is p_i sum_j g_j > sum_j p_j g_j: n multiplications instead of n squared. It
+says which weights are above their mean, weighted by g. No fragment passes only where all weights are equal; the code
+then divides 0 by 0, or keeps the few that rounding put above the others. Decided here: weights are all alike, and all
+fragments are kept, where even the largest is above the mean by no more than TIE_TOLERANCE of it:
+
+    max_i p_i sum_j g_j <= (1 + TIE_TOLERANCE) sum_j p_j g_j
+
+That is some 100 roundings of float32, so rounding alone does not choose. A lone fragment is thus attended to.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from models.batches import Regions, Words
 from models.rerankers.attention import (
     EPSILON,
     attended_cosine,
+    cosine_terms_of_regions,
+    cosine_terms_of_words,
     gram_matrix,
     l2_norm,
     similarities,
     squared_sum_of_regions,
-    squared_sum_of_words,
     weights_up_to_scale,
 )
 from models.rerankers.base import Explanation, RegionsWithGram, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 Focal = Literal["prob", "equal"]
+
+TIE_TOLERANCE = 1e-5  # how far above the mean the largest of weights that are all alike may be, as a part of the mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,8 @@ class BfanConfig:
 
 
 def focal_attention(weights: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], focal: Focal, dim: int) -> Tensor:
-    """Attention weights p along `dim`, zero where the focal test p_i sum_j g_j > sum_j p_j g_j fails.
+    """Attention weights p along `dim`, zero where the focal test p_i sum_j g_j > sum_j p_j g_j fails;
+    none is zero where all are alike up to `TIE_TOLERANCE`.
 
     A factor of all weights changes nothing. Padded places weigh nothing and are compared with nothing.
     """
@@ -52,9 +60,27 @@ def focal_attention(weights: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shap
     p = weights.detach()  # which fragments pass is a step function: no gradient flows through the choice
     g = p.sqrt() if focal == "prob" else mask.to(p.dtype)
     total, threshold = g.sum(dim, keepdim=True), (p * g).sum(dim, keepdim=True)
-    # Where not even the largest passes, all do.
-    threshold = threshold.masked_fill(p.amax(dim, keepdim=True) * total <= threshold, -1)
+    alike = p.amax(dim, keepdim=True) * total <= threshold * (1 + TIE_TOLERANCE)
+    threshold = threshold.masked_fill(alike, -1)
     return weights.masked_fill(p * total <= threshold, 0)
+
+
+class _Attended(NamedTuple):
+    """Contributions of words, the words' attention weights over regions, up to a factor of each word's own, and each
+    word's term of the regions' cosines.
+
+    A contribution is the word's own cosine over the number of words, and its terms of the regions' cosines over the
+    number of regions, because <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|) is a sum over words.
+    """
+
+    contributions: Float[Tensor, "K Q W"]
+    by_words: Float[Tensor, "K R Q W"]
+    of_regions: Float[Tensor, "K R Q W"]
+
+
+def _counts(images: RegionsWithGram, words: Words) -> tuple[Int64[Tensor, " Q"], Int64[Tensor, " K"]]:
+    """Numbers of words of each sentence and of regions of each picture."""
+    return words.mask.sum(1).clamp_min(1), images.mask.sum(1).clamp_min(1)
 
 
 class Bfan(Reranker[RegionsWithGram]):
@@ -65,38 +91,42 @@ class Bfan(Reranker[RegionsWithGram]):
     def __init__(self, config: BfanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:
         return RegionsWithGram.of(projected)
 
     def score(self, images: RegionsWithGram, words: Words) -> Float[Tensor, "Q K"]:
-        shares, _ = self._shares(images, words)
-        return shares.sum(2).T
+        return self._attend(images, words).contributions.sum(2).T
 
     def explain(self, images: RegionsWithGram, words: Words) -> Explanation:
-        shares, by_words = self._shares(images, words)
-        attention = by_words / by_words.sum(1, keepdim=True)
-        return Explanation("words attend regions", attention.permute(2, 0, 3, 1), shares.permute(1, 0, 2))
-
-    def _shares(self, images: RegionsWithGram, words: Words) -> tuple[Float[Tensor, "K Q W"], Float[Tensor, "K R Q W"]]:
-        """Every word's contribution to the score, and the words' attention weights over regions.
-
-        A contribution is the word's own relevance and its share of each region's relevance, because
-        <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|) is a sum over words.
-        """
+        """A word and a region share their term of the word's cosine, over the number of words, and their term of the
+        region's cosine, over the number of regions."""
+        attended = self._attend(images, words)
         raw, vectors = similarities(images.vectors, words)
-        word_lengths, region_lengths = vectors.norm(dim=-1), images.vectors.norm(dim=-1)[:, :, None, None]
+        of_words = cosine_terms_of_regions(attended.by_words, raw, images.gram, vectors.norm(dim=-1))
+        num_words, num_regions = _counts(images, words)
+        shares = of_words / num_words[:, None] + attended.of_regions / num_regions[:, None, None, None]
+        attention = attended.by_words / attended.by_words.sum(1, keepdim=True)
+        return Explanation(
+            "words attend regions",
+            attention.permute(2, 0, 3, 1),
+            attended.contributions.permute(1, 0, 2),
+            shares=shares.permute(2, 0, 3, 1),
+        )
+
+    def _attend(self, images: RegionsWithGram, words: Words) -> _Attended:
+        raw, vectors = similarities(images.vectors, words)
+        word_lengths, region_lengths = vectors.norm(dim=-1), images.vectors.norm(dim=-1)
         real_words, real_regions = words.mask[None, None], images.mask[:, :, None, None]
-        over_words, over_regions = self._logits(raw, region_lengths * word_lengths)
+        over_words, over_regions = self._logits(raw, region_lengths[:, :, None, None] * word_lengths)
         by_words = self._attention(over_words, real_regions, dim=1)
         by_regions = self._attention(over_regions, real_words, dim=3)
         of_words = attended_cosine((by_words * raw).sum(1), squared_sum_of_regions(by_words, images.gram), word_lengths)
-        squared = squared_sum_of_words(by_regions, gram_matrix(vectors)).unsqueeze(-1)
-        of_regions = attended_cosine(by_regions * raw, squared, region_lengths).sum(1)
-        num_words, num_regions = words.mask.sum(1).clamp_min(1), images.mask.sum(1).clamp_min(1)
-        return of_words / num_words[:, None] + of_regions / num_regions[:, None, None], by_words
+        of_regions = cosine_terms_of_words(by_regions, raw, gram_matrix(vectors), region_lengths)
+        num_words, num_regions = _counts(images, words)
+        contributions = of_words / num_words[:, None] + of_regions.sum(1) / num_regions[:, None, None]
+        return _Attended(contributions, by_words, of_regions)
 
     def _logits(
         self, raw: Float[Tensor, "K R Q W"], lengths: Float[Tensor, "K R Q W"]

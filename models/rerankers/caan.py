@@ -6,6 +6,11 @@
     f = softmax_i(wv . tanh(Hv V'Q1 + Huv U'Q2)_i)       g = softmax_j(wu . tanh(Hu U'Q3 + Hvu' V'Q4)_j)
     score = (sum_i f_i v_i) . (sum_j g_j u_j) = sum_ij f_i s_ij g_j, with s_ij = v_i . u_j
 
+That is the paper's full model, with SA: fragments of one side are alike where they respond alike to the other side.
+In its form FA (option `intra_modal`) they are alike by their own features instead, whatever the other side says:
+
+    Hv = V' M1 V (eq. 14)                                Hu = U' M2 U (eq. 15)
+
 What the paper leaves open, as decided here:
 - The second term of f takes Huv: eq. 8 prints Hv twice, but text and sizes ask for it. Hvu is transposed in g.
 - [x]+ is max(0, x), as printed (`slope` 0; the code that the paper builds on has 0.1).
@@ -13,10 +18,11 @@ What the paper leaves open, as decided here:
 - Vectors of regions and words have unit length, as in SCAN (`EncoderConfig`); the attended ones are left as
   they come, since the paper writes an inner product and not a cosine.
 - z is 256 (`attention_width`); K starts as the identity, so that H starts from plain cosines. No biases.
+- In FA, M1 and M2 are D x D, start as the identity as K does, and Hv and Hu are taken as they come: no norm is printed.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,9 +30,9 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from models.batches import Regions, Rows, Words, tiles
-from models.rerankers.attention import EPSILON, masked_softmax, tanh_logits, zero_padded
-from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.attention import EPSILON, gram_matrix, masked_softmax, similarities, tanh_logits, zero_padded
+from models.rerankers.base import OMITTED_BY_DEFAULT, Explanation, Reranker
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 # Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.
 _STEP_NUMBERS = 1 << 18
@@ -38,11 +44,12 @@ class CaanConfig:
 
     attention_width: int = 256
     slope: float = 0.0  # of [x]+ below zero
+    intra_modal: Literal["SA", "FA"] = field(default="SA", metadata=OMITTED_BY_DEFAULT)  # the paper's names
 
 
 @dataclass(frozen=True)
 class CaanImages(Rows):
-    """Encoded pictures: region vectors v_i (zero where padded), Q1'v_i and Q4'v_i."""
+    """Encoded pictures: region vectors v_i (zero where padded), Q1'v_i (in FA the rows of Hv V'Q1) and Q4'v_i."""
 
     vectors: Float[Tensor, "K R D"]
     intra: Float[Tensor, "K R Z"]
@@ -51,7 +58,7 @@ class CaanImages(Rows):
 
 
 class _Texts(NamedTuple):
-    """The words' side of all pairs: u_j (zero where padded), K u_j, Q2'u_j and Q3'u_j."""
+    """The words' side of all pairs: u_j (zero where padded), K u_j, Q2'u_j and Q3'u_j (in FA the rows of Hu U'Q3)."""
 
     vectors: Float[Tensor, "Q W D"]
     keys: Float[Tensor, "Q W D"]
@@ -61,11 +68,11 @@ class _Texts(NamedTuple):
 
 
 class _Attended(NamedTuple):
-    """Attention weights f and g, and the words' shares g_j sum_i f_i s_ij of the scores."""
+    """Attention weights f and g, and the words' contributions g_j sum_i f_i s_ij to the scores."""
 
     regions: Float[Tensor, "Q K R"]
     words: Float[Tensor, "Q K W"]
-    shares: Float[Tensor, "Q K W"]
+    contributions: Float[Tensor, "Q K W"]
 
 
 class Caan(Reranker[CaanImages]):
@@ -76,8 +83,7 @@ class Caan(Reranker[CaanImages]):
     def __init__(self, config: CaanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         width, z = encoders.width, config.attention_width
         self.affinity = nn.Linear(width, width, bias=False)
         nn.init.eye_(self.affinity.weight)
@@ -87,28 +93,40 @@ class Caan(Reranker[CaanImages]):
         self.word_inter = nn.Linear(width, z, bias=False)  # Q4
         self.region_weight = nn.Linear(z, 1, bias=False)
         self.word_weight = nn.Linear(z, 1, bias=False)
+        if config.intra_modal == "FA":
+            self.region_alike = nn.Linear(width, width, bias=False)  # M1
+            self.word_alike = nn.Linear(width, width, bias=False)  # M2
+            nn.init.eye_(self.region_alike.weight)
+            nn.init.eye_(self.word_alike.weight)
 
     def precompute(self, projected: Regions) -> CaanImages:
         vectors = zero_padded(projected.vectors, projected.mask)
-        return CaanImages(vectors, self.region_intra(vectors), self.word_inter(vectors), projected.mask)
+        intra = self.region_intra(vectors)
+        if self.config.intra_modal == "FA":
+            intra = vectors @ self.region_alike(vectors).mT @ intra
+        return CaanImages(vectors, intra, self.word_inter(vectors), projected.mask)
 
     def score(self, images: CaanImages, words: Words) -> Float[Tensor, "Q K"]:
-        return self._attend(images, words).shares.sum(2)
+        return self._attend(images, words).contributions.sum(2)
 
     def explain(self, images: CaanImages, words: Words) -> Explanation:
+        """A word j and a region i share f_i s_ij g_j of the score."""
         attended = self._attend(images, words)
+        similarity, _ = similarities(images.vectors, words)
         return Explanation(
             "weights",
-            contributions=attended.shares,
+            contributions=attended.contributions,
             word_weights=attended.words,
             region_weights=attended.regions,
+            shares=attended.words.unsqueeze(3) * similarity.permute(2, 0, 3, 1) * attended.regions.unsqueeze(2),
         )
 
     def _attend(self, images: CaanImages, words: Words) -> _Attended:
         vectors = zero_padded(words.vectors, words.mask)
-        texts = _Texts(
-            vectors, self.affinity(vectors), self.region_inter(vectors), self.word_intra(vectors), words.mask
-        )
+        intra = self.word_intra(vectors)
+        if self.config.intra_modal == "FA":
+            intra = vectors @ self.word_alike(vectors).mT @ intra
+        texts = _Texts(vectors, self.affinity(vectors), self.region_inter(vectors), intra, words.mask)
         size = max(1, _STEP_NUMBERS // (len(words) * images.intra[0].numel()))
         parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
@@ -121,10 +139,12 @@ class Caan(Reranker[CaanImages]):
         positive = leaky_relu(affinity.tanh(), self.config.slope)
         to_words = normalize(positive, dim=2, eps=EPSILON)
         to_regions = normalize(positive, dim=3, eps=EPSILON)
-        alike = normalize(to_words, dim=3, eps=EPSILON)
-        regions = alike @ (alike.mT @ images.intra) + to_words @ texts.inter.unsqueeze(1)
-        alike = normalize(to_regions, dim=2, eps=EPSILON)
-        words = (alike.mT @ alike) @ texts.intra.unsqueeze(1) + to_regions.mT @ images.inter
+        of_regions, of_words = images.intra, texts.intra.unsqueeze(1)
+        if self.config.intra_modal == "SA":
+            rows, columns = normalize(to_words, dim=3, eps=EPSILON), normalize(to_regions, dim=2, eps=EPSILON)
+            of_regions, of_words = rows @ (rows.mT @ of_regions), gram_matrix(columns.mT) @ of_words
+        regions = of_regions + to_words @ texts.inter.unsqueeze(1)
+        words = of_words + to_regions.mT @ images.inter
         f = masked_softmax(tanh_logits(2 * regions, self.region_weight.weight[0]), images.mask, dim=2)
         g = masked_softmax(tanh_logits(2 * words, self.word_weight.weight[0]), texts.mask.unsqueeze(1), dim=2)
         return _Attended(f, g, (f.unsqueeze(3) * similarity).sum(2) * g)

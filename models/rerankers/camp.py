@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from models.batches import Regions, Words
 from models.rerankers.attention import masked_softmax, similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching pairs are longer by about 0.2
 
@@ -92,8 +92,7 @@ class Camp(Reranker[Regions]):
     def __init__(self, config: CampConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         width = encoders.width
         self.key_width = config.key_width or max(width // 2, 1)
         self.region_key = nn.Linear(width, self.key_width, bias=False)

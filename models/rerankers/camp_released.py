@@ -25,7 +25,7 @@ alone; the messages themselves are never built.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -35,7 +35,7 @@ from torch.nn.functional import pad
 from models.batches import Regions, Rows, Words
 from models.rerankers.attention import EPSILON, gram_matrix, l2_normalise, masked_softmax, similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 # Our names of weights -> the authors', of both networks.
 PUBLISHED_NAMES: Mapping[str, str] = {
@@ -176,8 +176,7 @@ class CampReleased(Reranker[CampReleasedImages]):
     def __init__(self, config: CampReleasedConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         width = encoders.width
         self.messages = Messages(width)
         self.region_fusion = nn.Linear(2 * width, width, bias=False)
@@ -265,6 +264,19 @@ class CampAttentionImages(Rows):
     mask: Bool[Tensor, "K R"]
 
 
+class _ComparedMeans(NamedTuple):
+    """The weights of words and regions in the two means, the same rescaled so that the means have unit length, and
+    what comes of them."""
+
+    contributions: Float[Tensor, "K Q W"]
+    attention: Float[Tensor, "K Q W R"]  # the words' first
+    of_words: Float[Tensor, "K Q W"]
+    of_regions: Float[Tensor, "K Q R"]
+    unit_words: Float[Tensor, "K Q 1 W"]
+    unit_regions: Float[Tensor, "K Q 1 R"]
+    inner_products: Float[Tensor, "K Q R W"]
+
+
 class CampAttention(Reranker[CampAttentionImages]):
     """The authors' `cross_attention_new`, registered as `camp-released-attention`."""
 
@@ -273,8 +285,7 @@ class CampAttention(Reranker[CampAttentionImages]):
     def __init__(self, config: CampAttentionConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         self.messages = Messages(encoders.width)
 
     def precompute(self, projected: Regions) -> CampAttentionImages:
@@ -283,45 +294,43 @@ class CampAttention(Reranker[CampAttentionImages]):
         return CampAttentionImages(vectors, gram_matrix(vectors), affinity, projected.mask)
 
     def score(self, images: CampAttentionImages, words: Words) -> Float[Tensor, "Q K"]:
-        contributions, *_ = self._compare_means(images, words)
-        return contributions.sum(2)
+        return self._compare_means(images, words).contributions.transpose(0, 1).sum(2)
 
     def explain(self, images: CampAttentionImages, words: Words) -> Explanation:
         """The words' first attention, and the weights of words and regions in the two means.
 
         The cosine of sum_w g_w e_w and sum_r f_r v_r is a sum over pairs of g_w f_r <v_r, e_w> / (both lengths):
-        a word's contribution is the sum of its own.
+        these terms are the shares, and a word's contribution is the sum of its own.
         """
-        contributions, attention, word_weights, region_weights = self._compare_means(images, words)
-        return Explanation("words attend regions", attention, contributions, word_weights, region_weights)
+        means = self._compare_means(images, words)
+        return Explanation(
+            "words attend regions",
+            means.attention.transpose(0, 1),
+            means.contributions.transpose(0, 1),
+            means.of_words.transpose(0, 1),
+            means.of_regions.transpose(0, 1),
+            (means.unit_words.mT * means.unit_regions * means.inner_products.mT).transpose(0, 1),
+        )
 
-    def _compare_means(
-        self, images: CampAttentionImages, words: Words
-    ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"], Float[Tensor, "Q K W"], Float[Tensor, "Q K R"]]:
-        """Contributions of words, their first attention, and the weights of words and regions in the two means."""
+    def _compare_means(self, images: CampAttentionImages, words: Words) -> _ComparedMeans:
         vectors = zero_padded(words.vectors, words.mask)
         # One place more stands for all the padding.
         longer = Words(pad(vectors, (0, 0, 0, 1)), pad(words.mask, (0, 1)))
         messages = self.messages(images.vectors, images.affinity, images.mask, longer)
         by_regions, inner_products = messages.by_regions[..., :-1], messages.inner_products[..., :-1]
-        region_shares, word_shares = self._shares(images.mask, words.mask, vectors.dtype)
-        of_words = torch.einsum("kr,kqrw->kqw", region_shares, by_regions)
-        of_regions = torch.einsum("qw,kqwr->kqr", word_shares, messages.by_words)
+        mean_of_regions, mean_of_words = self._mean_weights(images.mask, words.mask, vectors.dtype)
+        of_words = torch.einsum("kr,kqrw->kqw", mean_of_regions, by_regions)
+        of_regions = torch.einsum("qw,kqwr->kqr", mean_of_words, messages.by_words)
         unit_words = weights_of_unit_sums(of_words.unsqueeze(2), gram_matrix(vectors)[None])
         unit_regions = weights_of_unit_sums(of_regions.unsqueeze(2), images.gram[:, None])
         contributions = (unit_words * (unit_regions @ inner_products))[:, :, 0]
         attention = messages.attention[:, :, :-1]
-        return (
-            contributions.transpose(0, 1),
-            attention.transpose(0, 1),
-            of_words.transpose(0, 1),
-            of_regions.transpose(0, 1),
-        )
+        return _ComparedMeans(contributions, attention, of_words, of_regions, unit_words, unit_regions, inner_products)
 
-    def _shares(
+    def _mean_weights(
         self, regions: Bool[Tensor, "K R"], words: Bool[Tensor, "Q W"], dtype: torch.dtype
     ) -> tuple[Float[Tensor, "K R"], Float[Tensor, "Q W+1"]]:
-        """The share of every region and of every place of a sentence in its side's mean; the last place stands for all
+        """The weight of every region and of every place of a sentence in its side's mean; the last place stands for all
         padding."""
         padding = (self.config.num_places - words.sum(1, keepdim=True)).clamp_min(0)
         places = torch.cat([words, padding], dim=1).to(dtype)

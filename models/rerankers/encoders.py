@@ -1,6 +1,14 @@
-"""Encoders of raw region features and of word ids: they give the vectors that the models attend to."""
+"""Encoders of raw region features and of sentences: they give the vectors that the models attend to.
 
-from dataclasses import dataclass, replace
+A sentence is word ids for a recurrent network that is trained with the model (`text="gru"`), or states of words from a
+frozen pretrained encoder (`text="pretrained"`), of which a linear map is trained. The last `concept_dim` numbers of a
+region's feature may be a vector in the space of those states; then a region f, c is encoded as W f + W_c c + b, and W_c
+starts as a copy of the words' map while W f is small. Regions and words are thus compared by the pretrained encoder's
+own similarity before the first step.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -10,6 +18,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.batches import Regions, Tokens, Words
 from models.rerankers.attention import l2_normalise
+from models.rerankers.base import OMITTED_BY_DEFAULT
+
+SMALL_START = 0.01  # of the map of features that stand beside concepts, of its usual start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +37,20 @@ class EncoderConfig:
     feature_dropout: float = 0.0
     word_dropout: float = 0.0
     region_dropout: float = 0.0  # chance that a region is left out of a training step
+    # With pretrained text `num_words` and `word_dim` mean nothing.
+    text: Literal["gru", "pretrained"] = field(default="gru", metadata=OMITTED_BY_DEFAULT)
+    state_dim: int = field(default=384, metadata=OMITTED_BY_DEFAULT)  # of a pretrained encoder's states
+    concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector that a region's feature ends in
+
+    def __post_init__(self) -> None:
+        """ValueError where a concept vector is no vector of the text encoder."""
+        if self.concept_dim and (self.text == "gru" or self.concept_dim != self.state_dim):
+            raise ValueError(
+                f"concept vectors of {self.concept_dim} numbers need pretrained text with states of as many, not"
+                f" {f'{self.state_dim}' if self.text == 'pretrained' else 'a GRU'}"
+            )
+        if self.concept_dim >= self.feature_dim:
+            raise ValueError(f"a feature of {self.feature_dim} numbers cannot end in {self.concept_dim} of a concept")
 
     def without_default_norms(self) -> "EncoderConfig":
         """The config of a model whose paper does not normalise: `unit_*` that are None become False."""
@@ -49,19 +74,27 @@ def rnn_outputs(rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Ten
 
 
 class RegionEncoder(nn.Module):
-    """Linear projection of each region's feature, then (by default) unit length."""
+    """Linear projection of each region's feature, with its concept where it has one, then (by default) unit length."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.fc = nn.Linear(config.feature_dim, config.width)
-        nn.init.xavier_uniform_(self.fc.weight)
+        self.concept_dim = config.concept_dim
+        self.fc = nn.Linear(config.feature_dim - config.concept_dim, config.width)
+        nn.init.xavier_uniform_(self.fc.weight, gain=SMALL_START if config.concept_dim else 1)
         nn.init.zeros_(self.fc.bias)
+        if config.concept_dim:
+            self.concepts = nn.Linear(config.concept_dim, config.width, bias=False)
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
         self.unit = config.unit_regions is not False
 
     def forward(self, regions: Regions) -> Regions:
-        vectors = self.fc(self.dropout(regions.vectors))
+        features = self.dropout(regions.vectors)
+        if self.concept_dim:
+            features, concepts = features[..., : -self.concept_dim], features[..., -self.concept_dim :]
+            vectors = self.fc(features) + self.concepts(concepts)
+        else:
+            vectors = self.fc(features)
         mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
         return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
 
@@ -83,6 +116,36 @@ class SentenceEncoder(nn.Module):
             forward, backward = vectors.chunk(2, dim=2)
             vectors = (forward + backward) / 2
         return Words(l2_normalise(vectors) if self.unit else vectors, tokens.mask)
+
+
+class PretrainedSentenceEncoder(nn.Module):
+    """States of words through one linear layer, then (by default) unit length.
+
+    The layer starts as a random map that keeps lengths: those of all states where it is wide enough, else on average.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.fc = nn.Linear(config.state_dim, config.width)
+        nn.init.orthogonal_(self.fc.weight, gain=math.sqrt(max(1, config.state_dim / config.width)))
+        nn.init.zeros_(self.fc.bias)
+        self.dropout = nn.Dropout(config.word_dropout)
+        self.unit = config.unit_words is not False
+
+    def forward(self, states: Words) -> Words:
+        vectors = self.fc(self.dropout(states.vectors))
+        return Words(l2_normalise(vectors) if self.unit else vectors, states.mask)
+
+
+def build_encoders(config: EncoderConfig) -> tuple[RegionEncoder, SentenceEncoder | PretrainedSentenceEncoder]:
+    """New encoders of regions and of sentences; the map of concepts starts as that of words."""
+    region_encoder = RegionEncoder(config)
+    if config.text == "gru":
+        return region_encoder, SentenceEncoder(config)
+    sentence_encoder = PretrainedSentenceEncoder(config)
+    if config.concept_dim:
+        region_encoder.concepts.load_state_dict({"weight": sentence_encoder.fc.weight})
+    return region_encoder, sentence_encoder
 
 
 class RawRegionEncoder(nn.Module):

@@ -11,13 +11,15 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from models.batches import Regions, Words
 from models.rerankers.attention import (
     EPSILON,
     attended_cosine,
+    cosine_terms_of_regions,
+    cosine_terms_of_words,
     gram_matrix,
     l2_norm,
     masked_softmax,
@@ -27,7 +29,7 @@ from models.rerankers.attention import (
     weights_up_to_scale,
 )
 from models.rerankers.base import Explanation, RegionsWithGram, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 Normalisation = Literal["softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm"]
 Pooling = Literal["LogSumExp", "Mean", "Max", "Sum"]
@@ -82,8 +84,7 @@ class Scan(Reranker[RegionsWithGram]):
     def __init__(self, config: ScanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:
         return RegionsWithGram.of(projected)
@@ -103,19 +104,22 @@ class Scan(Reranker[RegionsWithGram]):
         kind = "words attend regions" if by_words else "regions attend words"
         if self.config.pooling not in ("Mean", "Sum"):
             return Explanation(kind, attention)
-        shares = relevance.masked_fill(~words.mask, 0) if by_words else self._word_shares(images, words, weights)
+        shares = self._cosine_terms(images, words, weights)
+        contributions = relevance.masked_fill(~words.mask, 0) if by_words else shares.sum(1)
         if self.config.pooling == "Mean":
             queries = words.mask if by_words else images.mask.unsqueeze(-1)
-            shares = shares / queries.sum(1, keepdim=True).clamp_min(1)
-        return Explanation(kind, attention, shares.permute(1, 0, 2))
+            num = queries.sum(1, keepdim=True).clamp_min(1)
+            contributions, shares = contributions / num, shares / (num if by_words else num.unsqueeze(-1))
+        return Explanation(kind, attention, contributions.permute(1, 0, 2), shares=shares.permute(2, 0, 3, 1))
 
-    def _word_shares(
+    def _cosine_terms(
         self, images: RegionsWithGram, words: Words, weights: Float[Tensor, "K R Q W"]
-    ) -> Float[Tensor, "K Q W"]:
-        """Each word's share of all regions' relevances <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|), a sum over words."""
+    ) -> Float[Tensor, "K R Q W"]:
+        """The terms a_rw s_rw / (|query| |sum_i a_i source_i|) that each query's cosine is the sum of."""
         raw, vectors = similarities(images.vectors, words)
-        squared = squared_sum_of_words(weights, gram_matrix(vectors)).unsqueeze(-1)
-        return attended_cosine(weights * raw, squared, images.vectors.norm(dim=-1)[:, :, None, None]).sum(1)
+        if self.config.direction == "t2i":
+            return cosine_terms_of_regions(weights, raw, images.gram, vectors.norm(dim=-1))
+        return cosine_terms_of_words(weights, raw, gram_matrix(vectors), images.vectors.norm(dim=-1))
 
     def _attend(self, images: RegionsWithGram, words: Words) -> tuple[Tensor, Tensor]:
         """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each

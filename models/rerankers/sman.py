@@ -10,8 +10,8 @@
     score = cos(v0, t0) + cos(v1, t1) + cos(v2, t2), where every step has its own W, Wq and w
 
 I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of
-regions in the detector's order, which is then what the GRU reads. S_l are the summed outputs of both directions of an
-LSTM.
+regions in the detector's order, which is then what the GRU reads; a concept vector is part of the feature. S_l are the
+summed outputs of both directions of an LSTM, or the encoder's map of a pretrained encoder's states.
 
 What the paper leaves open, as decided here (fields of `SmanConfig` unless fixed):
 - 1/M beside weights that already sum to one is kept (eqs. 7, 15); M counts the regions that are real.
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from models.batches import Regions, Rows, Words, tiles
 from models.rerankers.attention import AdditiveAttention, masked_mean, masked_softmax, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, RawRegionEncoder
+from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, PretrainedSentenceEncoder, RawRegionEncoder
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
 _STEP_NUMBERS = 1 << 20
@@ -93,7 +93,11 @@ class Sman(Reranker[SmanImages]):
         super().__init__()
         self.config = config
         self.region_encoder: nn.Module = RawRegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = LstmSentenceEncoder(encoders, config.directions)
+        self.sentence_encoder: nn.Module = (
+            PretrainedSentenceEncoder(encoders)
+            if encoders.text == "pretrained"
+            else LstmSentenceEncoder(encoders, config.directions)
+        )
         features, width = encoders.feature_dim, encoders.width
         self.summary = nn.Linear(features, width)  # P0
         self.reader = nn.GRU(features, width, batch_first=True)

@@ -9,13 +9,13 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import one_hot
 
 from models.batches import Regions, Words
 from models.rerankers.attention import similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
+from models.rerankers.encoders import EncoderConfig, build_encoders
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,7 @@ class SumMax(Reranker[Regions]):
     def __init__(self, config: SumMaxConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.region_encoder: nn.Module = RegionEncoder(encoders)
-        self.sentence_encoder: nn.Module = SentenceEncoder(encoders)
+        self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> Regions:
         return Regions(zero_padded(projected.vectors, projected.mask), projected.mask)
@@ -48,12 +47,15 @@ class SumMax(Reranker[Regions]):
         return best.masked_fill(~images.mask.unsqueeze(-1), 0).sum(1).T
 
     def explain(self, images: Regions, words: Words) -> Explanation:
-        """All of a query's attention is on its choice; a word's share is the sum of what it chose or was chosen for."""
+        """All of a query's attention is on its choice, and so are all shares; a word contributes the sum of what it
+        chose or was chosen for."""
         raw = similarities(images.vectors, words)[0].permute(2, 0, 3, 1)  # zero where either is padding
         if self.config.direction == "t2i":
             choice = raw.masked_fill(~images.mask[:, None, :], -torch.inf).argmax(3)
             attention = one_hot(choice, raw.shape[3]).to(raw.dtype)
-            return Explanation("words attend regions", attention, (attention * raw).sum(3))
+            shares = attention * raw
+            return Explanation("words attend regions", attention, shares.sum(3), shares=shares)
         choice = raw.masked_fill(~words.mask[:, None, :, None], -torch.inf).argmax(2)
         attention = one_hot(choice, raw.shape[2]).to(raw.dtype).mT
-        return Explanation("regions attend words", attention, (attention * raw).sum(3))
+        shares = attention * raw
+        return Explanation("regions attend words", attention, shares.sum(3), shares=shares)

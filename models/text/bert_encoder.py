@@ -7,21 +7,23 @@ embeddings, normalised, a layer is
     x' = norm(x + W_o attention(x))          attention = softmax(q k' / sqrt(D / heads)) v over the sentence's pieces
     x  = norm(x' + W_2 gelu(W_1 x'))
 
-and a sentence's vector the mean of its pieces' states, unit length.
+and a sentence's vector the mean of its pieces' states, unit length. Weights may be stored in a few bits each
+(quantised_rows.py).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from models.batches import tiles
+from models.text.quantised_rows import dequantise_all
 
 WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
 LAYER_NORM_EPSILON = 1e-12
@@ -96,8 +98,8 @@ class TransformerLayer(nn.Module):
 class BertEncoder(nn.Module):
     """Sentences in, unit vectors out; never trained here."""
 
-    def __init__(self, config: BertConfig, tokenizer: Any) -> None:
-        """`tokenizer` is a `tokenizers.Tokenizer` that marks a sentence's beginning and end itself."""
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
+        """`tokenizer` marks a sentence's beginning and end itself."""
         super().__init__()
         self.config = config
         self.tokenizer = tokenizer
@@ -117,16 +119,22 @@ class BertEncoder(nn.Module):
             states = layer(states, mask)
         return states
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.pieces.weight.device
+
     @torch.no_grad()
     def embed(self, sentences: Sequence[str], batch: int = 256) -> Float[Tensor, "Q D"]:
         """The sentences' vectors, unit length, in their order; long sentences are cut at `num_positions` pieces."""
-        vectors = torch.empty(len(sentences), self.config.width)
+        vectors = torch.empty(len(sentences), self.config.width, device=self.device)
         by_length = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding
         for tile in tiles(len(sentences), batch):
             numbers = by_length[tile]
             encoded = self.tokenizer.encode_batch([sentences[number] for number in numbers])
-            ids = torch.tensor([one.ids for one in encoded])[:, : self.config.num_positions]
-            mask = torch.tensor([one.attention_mask for one in encoded]).bool()[:, : self.config.num_positions]
+            ids = torch.tensor([one.ids for one in encoded], device=self.device)[:, : self.config.num_positions]
+            mask = torch.tensor([one.attention_mask for one in encoded], device=self.device).bool()
+            mask = mask[:, : self.config.num_positions]
             states = self(ids, mask) * mask[:, :, None]
             vectors[numbers] = normalize(states.sum(1) / mask.sum(1, keepdim=True), dim=1)
         return vectors
@@ -134,9 +142,8 @@ class BertEncoder(nn.Module):
 
 def load_bert_encoder(folder: Path) -> BertEncoder:
     """The encoder in a folder with the published files; ValueError where they are others, OSError where none."""
-    from tokenizers import Tokenizer  # noqa: PLC0415 - needed by trainings alone
-
-    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    stored = dequantise_all(load_file(folder / WEIGHTS_FILE))
+    weights = {name.removeprefix("bert."): tensor for name, tensor in stored.items()}
     encoder = BertEncoder(
         BertConfig.from_weights(weights), Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
     )

@@ -13,8 +13,10 @@ from nltk.tokenize import NLTKWordTokenizer
 
 from models.batches import Tokens
 from models.text.char_ngrams import SpellingIndex
+from models.text.reader import END, NO_WORDS, START
 
-PAD, START, END, UNKNOWN_WORD = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
+PAD, UNKNOWN_WORD = "<pad>", "<unk>"
+SPECIALS = (PAD, START, END, UNKNOWN_WORD)
 
 # The authors lower-case the byte string, so only A to Z change.
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -27,7 +29,7 @@ def tokenize(sentence: str) -> list[str]:
     """The lower-cased words of a sentence, split as for the published models; ValueError where there is none."""
     words: list[str] = _TOKENIZER.tokenize(sentence.translate(_LOWER))
     if not words:
-        raise ValueError("an empty caption has no words to match; give at least one")
+        raise ValueError(NO_WORDS)
     return words
 
 
@@ -61,6 +63,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The words in the order of their ids."""
+        return self.words
 
     @classmethod
     def from_captions(cls, captions: Iterable[str], min_count: int = 4) -> "Vocabulary":
@@ -100,6 +107,10 @@ class Vocabulary:
     def unknown_words(self, sentence: str) -> list[str]:
         """Words of the sentence that have no id, each once, in order."""
         return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))
+
+    def corrections(self, sentence: str) -> dict[str, str]:
+        """Word of the sentence that has no id -> the near word that it is read as, or <unk>."""
+        return {word: self.read_as(word) for word in self.unknown_words(sentence)}
 
     def read_as(self, word: str) -> str:
         """The word whose id stands for this one: the word itself, a near word, or <unk>."""

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.batches import Regions, Tokens, Words
+from models.batches import ReadSentences, Regions, Words
 from models.matching.matcher import SingleMatcher
 from models.rerankers.base import Images, Reranker, score_in_blocks, score_pairs
 from models.rerankers.sman import intra_pair_loss
@@ -84,7 +84,12 @@ def info_nce_loss(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], tempe
 
 
 def batch_losses(
-    matcher: SingleMatcher, regions: Regions, tokens: Tokens, pictures: np.ndarray, recipe: Recipe, is_warmup: bool
+    matcher: SingleMatcher,
+    regions: Regions,
+    tokens: ReadSentences,
+    pictures: np.ndarray,
+    recipe: Recipe,
+    is_warmup: bool,
 ) -> dict[str, Float[Tensor, ""]]:
     """The losses of Q matching pairs as a recipe has them: "pooled" of stage one and, but in warm-up, "ranking".
 

@@ -10,6 +10,7 @@ POSITIVE = (
     *("patience", "validate_images", "save_every"),
 )
 NOT_NEGATIVE = (
+    "concept_dim",
     "warmup_steps",
     "epochs",
     "learning_rate",
@@ -32,6 +33,8 @@ class Recipe:
 
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model, besides what its name stands for
+    text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
+    concept_dim: int = 0  # numbers of the concept vector that a region's feature ends in; with pretrained text alone
     starts_from: str | None = None  # the recipe whose weights it goes on from; None: random ones
     trained: tuple[str, ...] = ()  # the reranker's parts that learn; all where none is named
     width: int = 1024
@@ -77,6 +80,8 @@ class Recipe:
             for name in names:
                 if not least <= getattr(self, name) < most:
                     raise ValueError(f"{name} must be {words}, not {getattr(self, name)}")
+        if self.text == "pretrained" and self.near is not None:
+            raise ValueError("near is of word vectors, which pretrained text has none of")
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
 

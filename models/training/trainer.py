@@ -18,6 +18,8 @@ from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
+from models.text.pretrained_reader import PretrainedReader, shipped_reader
+from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
 from models.training.checkpoints import TrainingCheckpoint
 from models.training.logs import Log
@@ -66,15 +68,19 @@ class Training:
         device: str = "cpu",
         initial: SingleMatcher | None = None,
         word_vectors: Path | None = None,
+        reader: PretrainedReader | None = None,
     ) -> None:
-        """`initial` is the matcher that a recipe with `starts_from` goes on from, `word_vectors` a file of vectors.
+        """`initial` is the matcher that a recipe with `starts_from` goes on from, `word_vectors` a file of vectors,
+        `reader` what a recipe with pretrained text reads sentences by (the shipped one where it is None).
 
         ValueError where the recipe wants another start, or the vectors do not fit it.
         """
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)
-        matcher = initial_matcher(recipe, train, initial)
+        if recipe.text == "pretrained":
+            reader = reader or shipped_reader(device)
+        matcher = initial_matcher(recipe, train, initial, reader)
         self.num_words_found = init_words(recipe, matcher, word_vectors)
         self.matcher = matcher.to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
@@ -95,7 +101,7 @@ class Training:
                 "early_stopping": self.early_stopping,
             },
             learns_from={
-                "captions or word vectors": digest_of_vocabulary(self.matcher.vocabulary),
+                "captions or word vectors": digest_of_words(self.matcher.reader, train),
                 "features": train.extractor_digest,
             },
         )
@@ -107,6 +113,7 @@ class Training:
         or a loss is not finite.
         """
         self.resume()
+        self._remember_states()
         if self.step == 0 and self.num_words_found:
             words = {"words": len(self.matcher.vocabulary), "found": self.num_words_found}
             log({"step": 0, "steps": self.total_steps, **words})
@@ -128,6 +135,12 @@ class Training:
         """Restore what an earlier run left in `out`; ValueError where it was another training's."""
         self.out.mkdir(parents=True, exist_ok=True)
         self.step = self.checkpoint.resume() or 0
+
+    def _remember_states(self) -> None:
+        """Have the frozen encoder read every caption once, and not again in every epoch."""
+        if isinstance(self.matcher.reader, PretrainedReader):
+            captions = {text for data in (self.data, self.dev) for texts in data.captions for text in texts}
+            self.matcher.reader = self.averaged_matcher().reader = self.matcher.reader.remembering(sorted(captions))
 
     def averaged_matcher(self) -> SingleMatcher:
         """The matcher with averaged weights."""
@@ -179,7 +192,9 @@ class Training:
             save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER)
 
 
-def initial_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None) -> SingleMatcher:
+def initial_matcher(
+    recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None, reader: PretrainedReader | None = None
+) -> SingleMatcher:
     """The matcher before the first step: random weights, but those of `initial` where it has them.
 
     ValueError where the recipe starts from another one's weights and `initial` is none or of another model, or the
@@ -189,7 +204,7 @@ def initial_matcher(recipe: Recipe, train: CaptionedFeatures, initial: SingleMat
         raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
     if initial and recipe.starts_from in RECIPES and initial.name != RECIPES[recipe.starts_from].model:
         raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
-    matcher = untrained_matcher(recipe, train, initial.vocabulary if initial else None)
+    matcher = untrained_matcher(recipe, train, initial.reader if initial else reader)
     if initial:
         surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
         if surplus:
@@ -205,24 +220,33 @@ def init_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None
     ValueError where a recipe with near words is given no file.
     """
     if word_vectors is not None:
+        if recipe.text == "pretrained":
+            raise ValueError("a recipe with pretrained text has no word vectors to start: give none")
         return init_word_embeddings(matcher, word_vectors, recipe.near)
     if recipe.near is not None and recipe.starts_from is None:
         raise ValueError("this recipe reads unknown words as near ones: give word vectors, which say what is near")
     return 0
 
 
-def digest_of_vocabulary(vocabulary: Vocabulary) -> str:
-    """16 hex digits over the words in the order of their ids and the near words."""
-    content = json.dumps([vocabulary.words, sorted(vocabulary.near_words.items())])
+def digest_of_words(reader: SentenceReader, train: CaptionedFeatures) -> str:
+    """16 hex digits over the words in the order of their ids and the near words, or over encoder and captions."""
+    if isinstance(reader, Vocabulary):
+        content = json.dumps([reader.words, sorted(reader.near_words.items())])
+    else:
+        content = json.dumps([reader.identity, [list(texts) for texts in train.captions]])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Vocabulary | None = None) -> SingleMatcher:
-    """A matcher of a recipe's sizes with random weights, by default with the vocabulary of the training captions."""
-    captions = (text for texts in train.captions for text in texts)
-    vocabulary = vocabulary or Vocabulary.from_captions(captions, recipe.least_count)
+def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: SentenceReader | None = None) -> SingleMatcher:
+    """A matcher of a recipe's sizes with random weights, by default with the vocabulary of the training captions.
+
+    ValueError where the recipe's text is not what the reader gives.
+    """
+    if reader is None:
+        captions = (text for texts in train.captions for text in texts)
+        reader = Vocabulary.from_captions(captions, recipe.least_count)
     encoders = EncoderConfig(
-        num_words=len(vocabulary),
+        num_words=len(reader) if isinstance(reader, Vocabulary) else 0,
         feature_dim=train.feature_dim,
         word_dim=recipe.word_dim,
         width=recipe.width,
@@ -231,6 +255,9 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, vocabulary: Voca
         feature_dropout=recipe.feature_dropout,
         word_dropout=recipe.word_dropout,
         region_dropout=recipe.region_dropout,
+        text=recipe.text,
+        state_dim=reader.state_dim if isinstance(reader, PretrainedReader) else EncoderConfig.state_dim,
+        concept_dim=recipe.concept_dim,
     )
     pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
-    return new_matcher(recipe.model, encoders, pooled, vocabulary, train.extractor_digest, options=recipe.options)
+    return new_matcher(recipe.model, encoders, pooled, reader, train.extractor_digest, options=recipe.options)

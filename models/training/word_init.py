@@ -34,7 +34,7 @@ def init_word_embeddings(matcher: SingleMatcher, path: Path, near: float | None 
     with torch.no_grad():
         embed.weight[ids.to(embed.weight.device)] = read.vectors[known].to(embed.weight)
     if near is not None:
-        matcher.vocabulary = replace(vocabulary, near_words=nearest_known_words(read, known, near))
+        matcher.reader = replace(vocabulary, near_words=nearest_known_words(read, known, near))
     return len(known)
 
 

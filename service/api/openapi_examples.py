@@ -28,6 +28,7 @@ _EXPLANATION = {
     "contributions": [0.061, 0.148, 0.062],
     "regions": _REGIONS,
     "attention": [[0.5, 0.5], [0.1, 0.9], [0.6, 0.4]],
+    "shares": [[0.03, 0.031], [0.012, 0.136], [0.038, 0.024]],
     "word_weights": None,
     "region_weights": None,
 }
@@ -68,6 +69,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         **_SEARCH,
         "query": "dog",
         "unknown_words": [],
+        "read_as": {},
         "results": [
             {
                 "rank": 1,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
+from models.datasets.captions import CaptionLine, captioned_photographs, half_slices, read_captions
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -22,15 +22,22 @@ class Selection:
     split: str | None = None
     gallery: tuple[str, ...] = ()
     """Splits whose pictures are searched as well, without their captions."""
+    part: str | None = None
+    """The "first" or the "second" half of the split's pictures; None for both."""
     first: int | None = None
-    """How many pictures of the split, the first ones; None for all."""
+    """How many pictures of the split or its half, the first ones; None for all."""
     regions: int | None = None
     """How many regions of each picture, the first ones; None for all."""
+
+    def pictures(self, num: int) -> slice:
+        """The part of a split's `num` pictures."""
+        return half_slices(num)[self.part] if self.part else slice(num)
 
     def lines(self, captions: Path) -> list[CaptionLine]:
         """The pictures with captions, then the others of the gallery. UserError names a bad line."""
         with user_input(captions):
-            lines = read_captions(captions, self.split)[: self.first]
+            split = read_captions(captions, self.split)
+            lines = split[self.pictures(len(split))][: self.first]
             others = [line for split in self.gallery for line in read_captions(captions, split)]
         names = {line.image for line in lines}
         return lines + [replace(line, captions=()) for line in others if line.image not in names]
@@ -78,6 +85,7 @@ class CaptionedSource:
         with user_input(self.precomp or self.features):
             if self.precomp is not None:
                 data = read_precomp(self.precomp, _precomp_split(selection))
+                data = data.pictures(selection.pictures(len(data)))
                 data = data.first(selection.first) if selection.first else data
             else:
                 assert self.features is not None

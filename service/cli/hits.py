@@ -34,17 +34,18 @@ def format_probability(hit: "PictureHit | CaptionHit") -> str:
 
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:
-    """A line for each word of the sentence: its share of the score, and the region that it attends to most."""
+    """A line for each word of the sentence: its contribution to the score, and the region with the largest share of it;
+    where the model has no shares, the region that it attends to most."""
     lines = []
+    by_region = explanation.get("shares") or explanation.get("attention")
     for number, word in enumerate(explanation.get("words", ())):
         if word["special"]:
             continue
         line = f"  {word['text']}"
         if explanation["contributions"] is not None:
             line += f" {explanation['contributions'][number]:+.3f}"
-        if explanation["attention"] is not None:
-            attention = explanation["attention"][number]
-            region = explanation["regions"][attention.index(max(attention))]
+        if by_region:
+            region = explanation["regions"][by_region[number].index(max(by_region[number]))]
             line += f" {region['label']}"
             if region["box"] is not None:
                 line += f" [{', '.join(f'{edge:.0f}' for edge in region['box'])}]"

@@ -19,27 +19,58 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Rows of a view in the shortlist's order, with scores; `searched` counts the rows they were chosen from."""
+    """Rows of a view in the shortlist's order, with scores.
+
+    `gallery` counts the rows that a search without a filter chooses from. `unfiltered` is the shortlist that such a
+    search has, empty where there is no filter: probabilities compare with its scores, so that no filter changes them.
+    """
 
     rows: Sequence[int]
     scores: npt.NDArray[np.float32]
-    searched: int
+    gallery: int
+    unfiltered: Sequence[int] = ()
     probabilities: npt.NDArray[np.float64] | None = None
 
     @classmethod
-    def nearest(cls, shortlist: Shortlist, embedding: torch.Tensor, k: int, allowed: Mask) -> Self:
-        """The k allowed rows nearest to a [1, E] embedding, scored by their inner products with it."""
-        products, rows = shortlist.search(embedding.float().cpu().numpy(), k, allowed)
-        found = int((rows[0] >= 0).sum())
-        searched = int(allowed[: len(shortlist)].sum())
-        return cls(rows=rows[0, :found].tolist(), scores=products[0, :found], searched=searched)
+    def nearest(
+        cls, shortlist: Shortlist, embedding: torch.Tensor, k: int, visible: Mask, passing: Mask | None = None
+    ) -> Self:
+        """The k visible rows nearest to a [1, E] embedding, of those `passing` a filter where there is one.
+
+        They are scored by their inner products with the embedding.
+        """
+        query = embedding.float().cpu().numpy()
+        scores, rows = nearest_rows(shortlist, query, k, visible if passing is None else passing)
+        unfiltered = [] if passing is None else nearest_rows(shortlist, query, k, visible)[1]
+        gallery = int(visible[: len(shortlist)].sum())
+        return cls(rows=rows, scores=scores, gallery=gallery, unfiltered=unfiltered)
+
+    @property
+    def rows_to_score(self) -> list[int]:
+        """The candidates, then those of the unfiltered shortlist that the filter left out."""
+        candidates = set(self.rows)
+        return [*self.rows, *(row for row in self.unfiltered if row not in candidates)]
 
     def rescored(self, scores: npt.NDArray[np.float32], log_odds: LogOddsModel | None, num_right: float = 1.0) -> Self:
-        """With a reranker's scores, and probabilities where `num_right` of the searched rows are expected right."""
+        """With a reranker's scores of `rows_to_score`, and probabilities where `num_right` of the gallery's rows are
+        expected right."""
+        own = scores[: len(self.rows)]
         if log_odds is None or not self.rows:
-            return replace(self, scores=scores)
-        prior = prior_log_odds(self.searched, num_right)
-        return replace(self, scores=scores, probabilities=log_odds.probability(scores, margins(scores), prior))
+            return replace(self, scores=own)
+        prior = prior_log_odds(self.gallery, num_right)
+        probabilities = log_odds.probability(own, self._margins(scores), prior)
+        return replace(self, scores=own, probabilities=never_falling(probabilities, own))
+
+    def _margins(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """How far each candidate's score is above the best other score of a search without the filter."""
+        if not self.unfiltered:
+            return margins(scores)
+        score_of = dict(zip(self.rows_to_score, scores, strict=True))
+        compared = np.array([score_of[row] for row in self.unfiltered])
+        margin_of = dict(zip(self.unfiltered, margins(compared), strict=True))
+        # A candidate further down than an unfiltered shortlist reaches: all of that shortlist are others.
+        beyond = margins(np.stack([scores, np.full_like(scores, np.fmax.reduce(compared))], axis=1))[:, 0]
+        return np.array([margin_of.get(row, beyond[n]) for n, row in enumerate(self.rows)])
 
     def probability(self, position: int) -> float | None:
         """Probability of the candidate at this position of the shortlist; None without a calibration."""
@@ -65,3 +96,20 @@ class Candidates:
             if len(best) >= k:
                 break
         return best[:k]
+
+
+def nearest_rows(
+    shortlist: Shortlist, query: npt.NDArray[np.float32], k: int, allowed: Mask
+) -> tuple[npt.NDArray[np.float32], list[int]]:
+    """Inner products with a [1, E] query of the k allowed rows where these are largest, and the rows."""
+    products, rows = shortlist.search(query, k, allowed)
+    found = int((rows[0] >= 0).sum())
+    return products[0, :found], rows[0, :found].tolist()
+
+
+def never_falling(probabilities: npt.NDArray[np.float64], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Probabilities of which none is below that of a lower score."""
+    order = np.argsort(np.nan_to_num(scores, nan=-np.inf), kind="stable")
+    raised = np.empty_like(probabilities)
+    raised[order] = np.maximum.accumulate(probabilities[order])
+    return raised

@@ -113,9 +113,13 @@ class SearchEngine:
         regions = self._regions.of(model.matcher.extractor_digest)
         return Query(request, model, snapshot, regions, f"{version}-{pictures}-{captions}")
 
-    def cost(self, shortlist: int, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
-        """Cost of a query for the accelerator: candidates x regions x words, and finding regions."""
-        return shortlist * self._extractor.num_regions * num_words + detect * DETECTION_COST
+    def cost(self, request: SearchRequest, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
+        """Cost of a query for the accelerator: candidates x regions x words, and finding regions.
+
+        With a filter a second shortlist is scored, the one that there is without it.
+        """
+        candidates = request.shortlist * (2 if request.filter else 1)
+        return candidates * self._extractor.num_regions * num_words + detect * DETECTION_COST
 
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says; InvalidRequest where it holds no word."""
@@ -127,15 +131,25 @@ class SearchEngine:
             **origin(query),
             query=request.query,
             unknown_words=matcher.unknown_words(request.query),
+            read_as=matcher.near_words(request.query),
             timings_ms=watch.milliseconds,
         )
         if snapshot is None:
             return found()
         with watch.stage("shortlist"):
+<<<<<<< HEAD
             allowed = self._pictures(query)
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, allowed)
         scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, candidates.rows, texts))
         candidates = candidates.rescored(scores, matcher.calibration.text if matcher.calibration else None)
+=======
+            masks = self._catalog.visible(), self._passing_pictures(request)
+            candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, *masks)
+        log_odds = matcher.calibration.text if matcher.calibration else None
+        rows = candidates.rows_to_score if log_odds else candidates.rows
+        scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, rows, texts))
+        candidates = candidates.rescored(scores, log_odds)
+>>>>>>> main
         hits, left_out = self._picture_hits(request, candidates)
         if request.sort == "date":
             hits.sort(key=_newest_first)
@@ -160,15 +174,24 @@ class SearchEngine:
             return found()
         if request.target == "images":
             with watch.stage("shortlist"):
+<<<<<<< HEAD
                 allowed = _without(self._pictures(query), slot)
                 alike = Candidates.nearest(snapshot.images, embedding, request.shortlist, allowed)
+=======
+                passing = self._passing_pictures(request)
+                allowed = _without(self._catalog.visible() if passing is None else passing, slot)
+                asked = matcher.similarity_query(embedding)
+                alike = Candidates.nearest(snapshot.images, asked, request.shortlist, allowed)
+>>>>>>> main
             hits, left_out = self._picture_hits(request, alike)
             return found(results=ranked(hits), left_out=left_out)
         with watch.stage("shortlist"):
-            candidates = Candidates.nearest(snapshot.captions, embedding, request.shortlist, self._captions(request))
-        scores = accelerate(watch.timed("rerank", score_captions, matcher, snapshot, candidates.rows, images))
-        evidence = matcher.calibration.image if matcher.calibration else None
-        candidates = candidates.rescored(scores, evidence, self._captions_a_picture() if evidence else 1.0)
+            masks = self._catalog.visible_captions(), self._passing_captions(request)
+            candidates = Candidates.nearest(snapshot.captions, embedding, request.shortlist, *masks)
+        log_odds = matcher.calibration.image if matcher.calibration else None
+        rows = candidates.rows_to_score if log_odds else candidates.rows
+        scores = accelerate(watch.timed("rerank", score_captions, matcher, snapshot, rows, images))
+        candidates = candidates.rescored(scores, log_odds, self._captions_a_picture() if log_odds else 1.0)
         captions, left_out = self._caption_hits(request, candidates)
         if request.explain:
             explain = watch.timed("rerank", explain_captions, matcher, snapshot, captions, images, picture)
@@ -253,6 +276,7 @@ class SearchEngine:
         score = float(matcher.score(images, texts)[0, 0])
         assert np.isfinite(score), f"{matcher.name} scores {score}"
 
+<<<<<<< HEAD
     def _pictures(self, query: Query[Any]) -> Mask:
         """[slots] True for pictures that may answer: those without any region cannot be scored."""
         given = query.request.filter
@@ -260,12 +284,15 @@ class SearchEngine:
         blank = self._catalog.blank_slots(query.matcher.extractor_digest)
         allowed[[slot for slot in blank if slot < len(allowed)]] = False
         return allowed
+=======
+    def _passing_pictures(self, request: SearchRequest) -> Mask | None:
+        """[slots] True for visible pictures that pass the request's filter; None without a filter."""
+        return self._catalog.matching(request.filter.compiled()) if request.filter else None
+>>>>>>> main
 
-    def _captions(self, request: SearchRequest) -> Mask:
-        """[caption slots] True for captions that may answer."""
-        if request.filter:
-            return self._catalog.matching_captions(request.filter.compiled())
-        return self._catalog.visible_captions()
+    def _passing_captions(self, request: SearchRequest) -> Mask | None:
+        """[caption slots] True for captions of visible pictures that pass the filter; None without a filter."""
+        return self._catalog.matching_captions(request.filter.compiled()) if request.filter else None
 
     def _captions_a_picture(self) -> float:
         """How many captions a captioned picture has; counted anew when the catalog has changed."""

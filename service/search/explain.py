@@ -13,6 +13,7 @@ from service.search.results import PairExplanation, ScoredWord
 from service.storage.region_records import PictureRegions
 
 DIGITS = 6  # of weights; contributions stay whole, since they add up to the score
+SHARE_DIGITS = 10  # so that the sum of 10 000 pairs is off by less than 1e-6
 
 
 def explain_pair(
@@ -22,6 +23,7 @@ def explain_pair(
     words, real = slice(len(tokens)), np.flatnonzero(picture.mask)
     attention = _of_pair(explanation.attention, q, k)
     contributions = _of_pair(explanation.contributions, q, k)
+    shares = _of_pair(explanation.shares, q, k)
     word_weights = _of_pair(explanation.word_weights, q, k)
     region_weights = _of_pair(explanation.region_weights, q, k)
     return PairExplanation(
@@ -30,6 +32,7 @@ def explain_pair(
         regions=picture.regions,
         contributions=None if contributions is None else contributions[words].tolist(),
         attention=_rounded(None if attention is None else attention[words][:, real]),
+        shares=_rounded(None if shares is None else shares[words][:, real], SHARE_DIGITS),
         word_weights=_rounded(None if word_weights is None else word_weights[words]),
         region_weights=_rounded(None if region_weights is None else region_weights[real]),
     )
@@ -39,5 +42,5 @@ def _of_pair(values: Tensor | None, q: int, k: int) -> npt.NDArray[np.float64] |
     return None if values is None else values[q, k].double().cpu().numpy()
 
 
-def _rounded(values: npt.NDArray[np.float64] | None) -> Any:
-    return None if values is None else values.round(DIGITS).tolist()
+def _rounded(values: npt.NDArray[np.float64] | None, digits: int = DIGITS) -> Any:
+    return None if values is None else values.round(digits).tolist()

@@ -30,13 +30,17 @@ class ScoredWord:
 
 @dataclass(frozen=True)
 class PairExplanation:
-    """Why one picture and one sentence scored what they did; None where the model has no exact answer."""
+    """Why one picture and one sentence scored what they did; None where the model has no exact answer.
+
+    `attention` and `shares` are of each word (first) with each region.
+    """
 
     kind: str
     words: Sequence[ScoredWord]
     regions: Sequence[Region]
     contributions: Sequence[float] | None = None
     attention: Sequence[Sequence[float]] | None = None
+    shares: Sequence[Sequence[float]] | None = None
     word_weights: Sequence[float] | None = None
     region_weights: Sequence[float] | None = None
 
@@ -97,6 +101,7 @@ class TextSearchResult(SearchResult[RankedPicture]):
 
     query: str
     unknown_words: Sequence[str] = ()
+    read_as: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,14 +18,14 @@ LONGER: dict[str, str] = {}
 # What each package may import besides itself and the standard library: anywhere, and inside functions only
 # (programs' parts that a service never needs: a teacher, progress bars, training curves).
 ANYWHERE = {
-    "models": {"torch", "torchvision", "numpy", "safetensors", "nltk", "PIL", "jaxtyping"},
+    "models": {"torch", "torchvision", "numpy", "safetensors", "nltk", "tokenizers", "PIL", "jaxtyping"},
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
     | {"fastapi", "starlette", "uvicorn", "python_multipart", "httpx", "redis"}
     | {"prometheus_client", "typer", "rich"},
 }
 IN_FUNCTIONS = {
-    "models": {"onnxruntime", "rich", "tensorboard", "tokenizers", "detectron2"},
+    "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
     "index": set[str](),
     "service": {"torchvision"},
 }
@@ -35,14 +35,15 @@ IN_FUNCTIONS = {
 EVERYTHING = {"*"}
 ROOMS: dict[str, set[str]] = {
     "models.batches": set(),
+    "models.digests": set(),
     "models.safe_load": set(),
-    "models.text": {"batches"},
+    "models.text": {"batches", "digests"},
     "models.rerankers": {"batches"},
-    "models.matching": {"batches", "rerankers", "text"},
+    "models.matching": {"batches", "digests", "rerankers", "text"},
     "models.extractors": {"batches", "safe_load"},
     "models.datasets": {"batches", "extractors"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
-    "models.conversion": {"datasets", "matching", "rerankers", "safe_load", "text"},
+    "models.conversion": {"datasets", "digests", "extractors", "matching", "rerankers", "safe_load", "text"},
     "models.training": {
         "batches",
         "datasets",

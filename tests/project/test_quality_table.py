@@ -87,6 +87,29 @@ def test_a_report_is_put_where_it_belongs(quality: Any) -> None:
     }
 
 
+def test_what_no_report_has_is_no_column_and_what_one_has_is_one(quality: Any) -> None:
+    before = quality_table.models_table(quality)
+    assert "difference" not in before
+    report = quality["models"]["reports"][DEFAULT]
+    report["difference"] = {"rsum": 4.8, "interval": {"rsum": [-1.2, 10.7]}}
+    report["halves"] = {"second": {"exhaustive": {"rsum": 380.0, "interval": {"rsum": [370.0, 390.0]}}}}
+    head, _, *rows = quality_table.models_table(quality).splitlines()
+    assert head.endswith("| stage one | difference (95 %) | second half |")
+    (own,) = (row for row in rows if row.startswith(f"| `{DEFAULT}` |"))
+    assert own.endswith("| 4.8 (-1.2 to 10.7) | 380.0 (370.0 to 390.0) |")
+    assert sum(row.endswith("| - | - | - |") for row in rows) == len(rows) - 2
+    assert {row.count("|") for row in rows} == {head.count("|")}
+
+
+def test_the_first_answer_is_judged_once_it_was_measured(quality: Any) -> None:
+    before = quality_table.calibration_error(quality)
+    found = {"error": 0.01, "first": {"error": 0.0521, "brier_skill": 0.234, "answers": 5}}
+    held_out = {way: {"500": found, "100": found} for way in ("text", "image")}
+    collect(quality, {"model": DEFAULT, "held_out": held_out})
+    assert "first answer" not in before
+    assert "0.052 (0.23) from sentence to picture" in quality_table.calibration_error(quality)
+
+
 def test_the_file_is_written_as_it_stands(quality: Any) -> None:
     text = FIGURES.read_text(encoding="utf-8")
     assert as_json(quality) + "\n" == text

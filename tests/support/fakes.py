@@ -8,7 +8,7 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from models.batches import Regions, Rows, Tokens, Words
+from models.batches import ReadSentences, Regions, Rows, Tokens, Words
 from models.extractors.base import PICTURE, Detections, Extractor
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from models.rerankers.base import Explanation
@@ -119,7 +119,8 @@ class FakeMatcher(Matcher):
     def unknown_words(self, sentence: str) -> list[str]:
         return list(dict.fromkeys(word for word in self.words(sentence) if word not in VOCABULARY))
 
-    def encode_tokens(self, tokens: Tokens) -> tuple[Words, Tensor]:
+    def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Tensor]:
+        assert isinstance(tokens, Tokens)
         colours = _unit_colours(torch.tensor(list(COLOURS.values()), dtype=torch.float32))
         table = torch.cat([torch.zeros(len(SPECIALS), E), colours])
         vectors = table[tokens.ids]
@@ -143,6 +144,7 @@ class FakeMatcher(Matcher):
         cosines = cosines.masked_fill(~rows.mask[None, :, None, :], -torch.inf)
         attention = (10 * cosines).softmax(-1)
         best = cosines.amax(-1).masked_fill(~texts.mask[:, None], 0)
+<<<<<<< HEAD
         return Explanation("words attend regions", attention, best / texts.mask.sum(1)[:, None, None])
 
 
@@ -176,3 +178,9 @@ class WideMatcher(FakeMatcher):
         self, name: str = "wide", digest: str = "wide-matcher", extractor_digest: str = "wide-extractor"
     ) -> None:
         super().__init__(name, digest, extractor_digest)
+=======
+        contributions = best / texts.mask.sum(1)[:, None, None]
+        chosen = nn.functional.one_hot(cosines.argmax(-1), cosines.shape[-1])
+        shares = chosen * contributions.unsqueeze(-1)
+        return Explanation("words attend regions", attention, contributions, shares=shares)
+>>>>>>> main

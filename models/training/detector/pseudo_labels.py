@@ -1,23 +1,25 @@
-"""Pseudo-labels: boxes and COCO classes that a trained YOLOX detector (ONNX) gives to photographs without labels.
+"""Pseudo-labels: boxes and COCO classes that trained detectors give to photographs without labels.
 
-Layout of the ONNX file: input [1, 3, 416, 416] in BGR, 0 to 255, letterboxed at the top left on grey 114;
-output [1, 3549, 85], for each cell of strides 8, 16 and 32: centre and log size in cells, objectness, classes.
+The first of them is YOLOX (ONNX). Layout of its file: input [1, 3, 416, 416] in BGR, 0 to 255, letterboxed at the top
+left on grey 114; output [1, 3549, 85], for each cell of strides 8, 16 and 32: centre and log size in cells, objectness,
+classes.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import PIL.Image
 import torch
-from torchvision.ops import batched_nms
+from torchvision.ops import batched_nms, box_iou
 
 INPUT_SIDE = 416
 GREY = (114, 114, 114)
 MIN_SCORE = 0.1  # of boxes that are kept in the cache; a training takes those from a higher score on
 NMS_OVERLAP = 0.5
+AGREEMENT = 0.5  # intersection over union from which two detectors speak of one thing
 PHOTOGRAPH_ASPECTS = (4 / 3, 3 / 4)  # a photograph squashed to a square most likely had one of these
 
 
@@ -35,6 +37,13 @@ class PseudoLabels(NamedTuple):
         """The boxes of at least this score."""
         kept = self.scores >= score
         return PseudoLabels(self.boxes[kept], self.labels[kept], self.scores[kept])
+
+
+@runtime_checkable
+class Labeler(Protocol):
+    """A detector that labels photographs."""
+
+    def label(self, photograph: PIL.Image.Image, /) -> PseudoLabels: ...
 
 
 class PseudoLabeler:
@@ -89,7 +98,45 @@ def _class_wise_nms(found: PseudoLabels) -> PseudoLabels:
     return PseudoLabels(found.boxes[kept], found.labels[kept], found.scores[kept])
 
 
-def label_photographs(labeler: PseudoLabeler, photographs: Mapping[str, Path], cache: Path) -> Iterator[str]:
+class JointLabeler:
+    """Several detectors whose labels are merged."""
+
+    def __init__(self, labelers: Sequence[Labeler]) -> None:
+        self._labelers = labelers
+
+    def label(self, photograph: PIL.Image.Image) -> PseudoLabels:
+        """The boxes that any of them finds, each thing once."""
+        first, *others = (labeler.label(photograph) for labeler in self._labelers)
+        for labels in others:
+            first = merge_pseudo_labels(first, labels)
+        return first
+
+
+def merge_pseudo_labels(first: PseudoLabels, second: PseudoLabels) -> PseudoLabels:
+    """The boxes of two detectors in one photograph.
+
+    Boxes of one class that overlap by at least AGREEMENT are one: the mean box, with score 1 - (1 - a)(1 - b). The best
+    score of the first chooses first, the nearest of the second that is left. All others stay as they are.
+    """
+    overlaps = box_iou(torch.from_numpy(first.boxes), torch.from_numpy(second.boxes)).numpy()
+    overlaps[first.labels[:, None] != second.labels] = 0
+    boxes, scores = first.boxes.copy(), first.scores.copy()
+    alone = np.ones(len(second.boxes), bool)
+    for number in np.argsort(-first.scores, kind="stable") if len(second.boxes) else ():
+        nearest = int(overlaps[number].argmax())
+        if overlaps[number, nearest] >= AGREEMENT:
+            boxes[number] = (boxes[number] + second.boxes[nearest]) / 2
+            scores[number] = 1 - (1 - scores[number]) * (1 - second.scores[nearest])
+            alone[nearest] = False
+            overlaps[:, nearest] = 0
+    return PseudoLabels(
+        np.concatenate([boxes, second.boxes[alone]]),
+        np.concatenate([first.labels, second.labels[alone]]),
+        np.concatenate([scores, second.scores[alone]]),
+    )
+
+
+def label_photographs(labeler: Labeler, photographs: Mapping[str, Path], cache: Path) -> Iterator[str]:
     """Write one JSON line for each photograph (name -> file) to `cache`, going on where an earlier run ended.
 
     Yields the name of each photograph once its labels are in the cache.

@@ -41,6 +41,8 @@ class DetectorRecipe:
     """`DetectorConfig.side` of the detector."""
     surroundings: float = 1.0
     """`DetectorConfig.surroundings` of the detector."""
+    starts_from: str | None = None
+    """A detector's folder, whose neck, proposals and heads are the start; its backbone is not taken."""
 
 
 def learning_rate_at(recipe: DetectorRecipe, step: int) -> float:

@@ -1,6 +1,6 @@
 """Training of the Faster R-CNN on photographs whose boxes and classes come from another detector (pseudo-labels)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,16 +9,25 @@ from torch import nn
 
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, detector_to_device, save_detector
+from models.extractors.faster_rcnn import (
+    DetectorConfig,
+    FasterRcnn,
+    detector_to_device,
+    load_detector,
+    save_detector,
+)
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint
 from models.training.detector.augment import TrainingPicture
 from models.training.detector.pseudo_labels import (
+    JointLabeler,
+    Labeler,
     PseudoLabeler,
     PseudoLabels,
     label_photographs,
     read_pseudo_labels,
 )
 from models.training.detector.recipe import DetectorRecipe, iter_training_batches, learning_rate_at
+from models.training.detector.ssd_teacher import SsdLabeler
 
 PSEUDO_LABELS_FILE = "lessons.jsonl"
 DETECTOR_FOLDER = "detector"
@@ -32,31 +41,62 @@ def train_detector(
     photographs: Mapping[str, Path],
     backbone_file: Path,
     teacher_file: Path,
+    other_teachers: Sequence[Path] = (),
     out: Path,
     device: str = "cpu",
     threads: int = 2,
 ) -> FasterRcnn:
     """Train neck, proposals and heads on a frozen backbone and save the detector to `out`/detector.
 
-    `teacher_file` is the detector that labels the photographs (name -> file). Its labels and a checkpoint are kept in
-    `out`, from which a killed run goes on. ValueError where `out` was begun with another recipe.
+    `teacher_file` is the detector that labels the photographs (name -> file): YOLOX (.onnx) or SSD (.pb); labels of
+    `other_teachers` are merged with its own. The labels and a checkpoint are kept in `out`, from which a killed run
+    goes on. ValueError where `out` was begun with another recipe, or the recipe starts from another layout.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(recipe.seed)
     out.mkdir(parents=True, exist_ok=True)
-    labels = _pseudo_labels(photographs, teacher_file, out, threads)
-    detector = FasterRcnn(
-        DetectorConfig(
-            labels=COCO_CLASSES, backbone=recipe.backbone, side=recipe.side, surroundings=recipe.surroundings
-        ),
-        build_backbone(recipe.backbone, backbone_file),
-    )
+    labels = _pseudo_labels(photographs, [teacher_file, *other_teachers], out, threads)
+    detector = untrained_detector(recipe, backbone_file)
     detector_to_device(detector, device)
     detector.backbone.requires_grad_(False)
     _DetectorTraining(recipe, detector, out / CHECKPOINT_FILE).run(photographs, labels)
     detector.eval()
     save_detector(detector, out / DETECTOR_FOLDER)
     return detector
+
+
+def untrained_detector(recipe: DetectorRecipe, backbone_file: Path) -> FasterRcnn:
+    """The detector before its first step, on the backbone whose weights are in a file.
+
+    ValueError where the recipe starts from a detector of another layout.
+    """
+    config = DetectorConfig(
+        labels=COCO_CLASSES, backbone=recipe.backbone, side=recipe.side, surroundings=recipe.surroundings
+    )
+    detector = FasterRcnn(config, build_backbone(recipe.backbone, backbone_file))
+    if recipe.starts_from is not None:
+        _start_from(detector, Path(recipe.starts_from))
+    return detector
+
+
+def _start_from(detector: FasterRcnn, folder: Path) -> None:
+    """Give the detector the neck, proposals and heads of the one in `folder`."""
+    start = load_detector(folder)
+    for name in ("neck", "proposer", "heads"):
+        try:
+            getattr(detector, name).load_state_dict(getattr(start, name).state_dict())
+        except RuntimeError as fault:
+            raise ValueError(f"the detector in {folder} has another layout: {fault}") from None
+
+
+def open_labeler(file: Path, threads: int) -> Labeler:
+    """The detector in a file, which labels photographs: YOLOX (.onnx) or SSD (.pb); ValueError for other files."""
+    match file.suffix:
+        case ".onnx":
+            return PseudoLabeler(file, threads)
+        case ".pb":
+            return SsdLabeler(file, threads)
+    raise ValueError(f"{file} is no teacher: YOLOX is a file .onnx, SSD-MobileNetV2 a file .pb with its .pbtxt beside")
 
 
 class _DetectorTraining:
@@ -100,13 +140,13 @@ class _DetectorTraining:
 
 
 def _pseudo_labels(
-    photographs: Mapping[str, Path], teacher_file: Path, out: Path, threads: int
+    photographs: Mapping[str, Path], teacher_files: Sequence[Path], out: Path, threads: int
 ) -> dict[str, PseudoLabels]:
     """The labels of every photograph, from the cache in `out` where they have been found before."""
     cache = out / PSEUDO_LABELS_FILE
     known = read_pseudo_labels(cache) if cache.exists() else {}
     if photographs.keys() - known.keys():
-        labeler = PseudoLabeler(teacher_file, threads)
+        labeler = JointLabeler([open_labeler(file, threads) for file in teacher_files])
         for _ in _with_progress_bar(label_photographs(labeler, photographs, cache), len(photographs), 0):
             pass
         known = read_pseudo_labels(cache)

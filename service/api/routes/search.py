@@ -58,7 +58,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     key = cache_key({"search": "text", **determining(query)})
     if (kept := await kept_answer(services, key, started)) is not None:
         return kept
-    cost = services.search.cost(body.shortlist, len(body.query.split()) + 2)
+    cost = services.search.cost(body, len(body.query.split()) + 2)
     result = await run(services, request, cost, partial(services.search.text, query))
     return await respond(services, key, TextAnswer, result, started)
 
@@ -98,7 +98,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         if (kept := await kept_answer(services, key, started)) is not None:
             return kept
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
-        cost = services.search.cost(body.shortlist, detect=picture is not None)
+        cost = services.search.cost(body, detect=picture is not None)
         result = await run(services, request, cost, work)
         return await respond(services, key, ImageAnswer, result, started)
 

@@ -25,7 +25,16 @@ class ExplanationAnswer(Answer):
     words: list[Token]
     contributions: list[float] | None = Field(description="One a word; they add up to the score.")
     regions: list[Box]
-    attention: list[list[float]] | None = Field(description="Word by region.")
+    attention: list[list[float]] | None = Field(
+        description="[word][region]: the weight of the region among all regions for the word, or, where regions attend"
+        " words, of the word among all words for the region. How the model looked, not what it found."
+    )
+    shares: list[list[float]] | None = Field(
+        None,
+        description="[word][region]: the part of the score that the word and the region added together. Over the"
+        " regions the shares add up to the word's contribution, over all pairs to the score. Null where the model's"
+        " score is no such sum.",
+    )
     word_weights: list[float] | None
     region_weights: list[float] | None
 
@@ -101,7 +110,12 @@ class TextAnswer(SearchAnswer):
     """Pictures for a sentence, best first."""
 
     query: str
-    unknown_words: list[str] = Field(description="Words of the query the model has never seen.")
+    unknown_words: list[str] = Field(
+        description="Words of the query that mean nothing to the model: unseen in training, or no words at all."
+    )
+    read_as: dict[str, str] = Field(
+        default_factory=dict, description="Misspelt or unseen word of the query -> the word that it was read as."
+    )
     results: list[PictureHit]
     timings_ms: Timings
 

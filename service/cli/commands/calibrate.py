@@ -28,6 +28,12 @@ def calibrate(
     by: Annotated[
         Literal["embeddings", "scores"], typer.Option(help="What tells hubs: stage one, or the model's own scores.")
     ] = "embeddings",
+    stage_one: Annotated[
+        bool,
+        typer.Option(
+            "--stage-one", help="Lower hubs in stage one too, as much as ranks best; views take one more number."
+        ),
+    ] = False,
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
     device: Device = "auto",
@@ -37,12 +43,20 @@ def calibrate(
     source = require_source(precomp, captions, features)
     check_checkpoint(folder)
     source.check(Selection(split))
-    if share > 0:
+    if share > 0 or stage_one:
         source.check(Selection(bank_split))
     from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
     from service.model_loading import device_of  # noqa: PLC0415
 
-    plan = CalibrationPlan(share=share, similarity=by, neighbours=best, bank_size=bank, held_out=held_out, seed=seed)
+    plan = CalibrationPlan(
+        share=share,
+        similarity=by,
+        neighbours=best,
+        bank_size=bank,
+        stage_one=stage_one,
+        held_out=held_out,
+        seed=seed,
+    )
     report = _calibrate(folder, source, split, bank_split, plan, device_of(device))
     if as_json:
         print_json(report)
@@ -65,8 +79,8 @@ def _calibrate(
         check_fits(matcher, data, folder)
         with user_input():
             plan.split(len(data))  # which refuses too few pictures
-        sentences = _sentences(source, bank_split) if plan.share > 0 else []
-        if plan.share > 0 and len(sentences) < plan.bank_size:
+        sentences = _sentences(source, bank_split) if plan.needs_bank else []
+        if plan.needs_bank and len(sentences) < plan.bank_size:
             raise UserError(f"the bank is to have {plan.bank_size} typical sentences, and there are {len(sentences)}")
         if plan.share > 0 and plan.similarity == "scores" and not matcher.reranker.projects:
             raise UserError(f"{folder} does not encode regions as it encodes words: find hubs with --by embeddings")
@@ -88,12 +102,20 @@ def print_calibration(report: dict[str, Any]) -> None:
     """Print recall with and without hubs, then predicted and observed probabilities of pictures not fitted on."""
     num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
     print(f"{report['model']} {report['digest']}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
-    rows = [[half, *(f"{value:.1f}" for value in sums.values())] for half, sums in report["rsum"].items()]
+    rows = [
+        [f"{half}{stage}", *(f"{value:.1f}" for value in sums.values())]
+        for stage, rsums in (("", report["rsum"]), (", stage one", report["rsum_of_stage_one"]))
+        for half, sums in rsums.items()
+    ]
     print_table("rsum", "hubs left in", "as served", rows=rows)
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in report["held_out"][direction].items():
-            error, answers = result["error"], result["answers"]
-            print(f"\n{what}, {size} pictures: calibration error {error:.3f} of {answers} answers")
+            first = result["first"]
+            print(
+                f"\n{what}, {size} pictures: calibration error {result['error']:.3f}, Brier skill"
+                f" {result['brier_skill']:.2f} of {result['answers']} answers;"
+                f" {first['error']:.3f}, {first['brier_skill']:.2f} of the first ones alone"
+            )
             print_table(
                 "from",
                 "predicted",

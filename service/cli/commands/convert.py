@@ -5,31 +5,80 @@ from typing import Annotated
 
 import typer
 
+from models.datasets.captions import read_sentences
+from service.cli.commands.train import change_recipe
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 FEATURES = "tsv"
+SENTENCE_ENCODER = "sentence-encoder"
+YOLOX = "yolox"
+DETECTOR = "detector"
+KINDS = (*CHECKPOINTS, FEATURES, SENTENCE_ENCODER, YOLOX, DETECTOR)
 
 
 def convert(
-    kind: Annotated[str, typer.Argument(help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features.")],
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="One checkpoint, or TSVs.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features. sentence-encoder: MiniLM."
+            " yolox: YOLOX-nano's ONNX file. detector: a trained detector's model.safetensors, to which concepts are"
+            " added."
+        ),
+    ],
+    files: Annotated[list[Path], typer.Argument(exists=True, help="One file, TSVs, or MiniLM's folder.")],
     out: Annotated[Path, typer.Option(help="Folder to write; features that were begun there go on.")],
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary, as its authors ship it.")] = None,
     regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, in a TSV.")] = 36,
     objects: Annotated[Path | None, typer.Option(help="Names of a TSV's objects, a line each.")] = None,
     extractor: Annotated[str, typer.Option(help="Name of what made the features.")] = "bottom-up-36",
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: captions whose words are known."),
+    ] = None,
+    names: Annotated[
+        list[Path] | None,
+        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: names that are known, a line each."),
+    ] = None,
+    one_stage: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="For a detector: YOLOX-nano, ONNX or converted.")
+    ] = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="For a detector: ImageNet's classes over its backbone."),
+    ] = None,
+    sentence_encoder: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="For a detector: MiniLM's folder.")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
+    ] = None,
 ) -> None:
-    """Turn a published checkpoint or published features into ours. Nothing in the files is run."""
-    if kind == FEATURES:
-        _convert_features(files, out, regions, objects, extractor)
-    elif kind not in CHECKPOINTS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(CHECKPOINTS)}, {FEATURES}")
-    elif vocab is None or len(files) != 1:
-        raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
-    else:
-        _convert_checkpoint(kind, files[0], vocab, out, extractor)
+    """Turn published checkpoints, encoders, features and detectors into ours. Nothing in the files is run."""
+    if kind not in KINDS:
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
+    if wrong := next((path for path in files if path.is_dir() is not (kind == SENTENCE_ENCODER)), None):
+        raise typer.BadParameter(f"{wrong} is {'a folder' if wrong.is_dir() else 'no folder'}")
+    match kind:
+        case "tsv":
+            _convert_features(files, out, regions, objects, extractor)
+        case "sentence-encoder":
+            _convert_sentence_encoder(files, captions, names or [], out)
+        case "yolox":
+            if len(files) != 1:
+                raise typer.BadParameter("YOLOX is one file")
+            _convert_yolox(files[0], out)
+        case "detector":
+            if len(files) != 1 or not (one_stage and classifier and sentence_encoder):
+                raise typer.BadParameter(
+                    "a detector is converted with --one-stage, --classifier and --sentence-encoder"
+                )
+            _convert_detector(files[0], out, one_stage, classifier, sentence_encoder, change or [])
+        case _:
+            if vocab is None or len(files) != 1:
+                raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
+            _convert_checkpoint(kind, files[0], vocab, out, extractor)
 
 
 def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor: str) -> None:
@@ -42,6 +91,44 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
 
         with user_input(file):
             digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]
+    print_note(f"{out}: digest {digest}")
+
+
+def _convert_sentence_encoder(folders: list[Path], captions: list[Path] | None, names: list[Path], out: Path) -> None:
+    if len(folders) != 1 or not captions:
+        raise typer.BadParameter("a sentence encoder is converted with --captions, one at a time")
+    with user_input(folders[0]):
+        texts = [text for path in captions for text in read_sentences(path)]
+        named = [line for path in names for line in read_sentences(path)]
+        with show_progress() as progress, progress.activity("converting"):
+            from models.conversion.sentence_encoder import convert_sentence_encoder  # noqa: PLC0415 - imports PyTorch
+
+            digest = convert_sentence_encoder(folders[0], texts, named, out)
+    print_note(f"{out}: digest {digest}")
+
+
+def _convert_yolox(file: Path, out: Path) -> None:
+    from models.conversion.yolox_onnx import convert_yolox  # noqa: PLC0415 - PyTorch comes with it
+
+    with user_input(file):
+        written = convert_yolox(file, out)
+    print_note(f"{written}: YOLOX-nano's weights")
+
+
+def _convert_detector(
+    file: Path, out: Path, one_stage: Path, classifier: Path, sentence_encoder: Path, changes: list[str]
+) -> None:
+    with show_progress() as progress, progress.activity("converting"), user_input():
+        from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
+
+        digest = convert_detector(
+            file,
+            change_recipe(concept_config(file), changes),
+            out,
+            one_stage=one_stage,
+            classifier=classifier,
+            sentence_encoder=sentence_encoder,
+        )
     print_note(f"{out}: digest {digest}")
 
 

@@ -1,12 +1,14 @@
 """`regard evaluate`: recall of a model on captioned pictures."""
 
+import hashlib
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
 from service.cli.captioned_source import CaptionedSource, Selection, check_fits
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
@@ -20,7 +22,7 @@ from service.cli.options import (
 )
 from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import read_settings
-from service.errors import UserError
+from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
 RECALLS = ("r1", "r5", "r10")
+SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": "difference"}
 FOLDS = 5
 
 
@@ -46,6 +49,10 @@ def evaluate(
     features: FeaturesFolder = None,
     precomp: PrecompFolder = None,
     first: Annotated[int | None, typer.Option(min=1, help="Only that many pictures of the split, the first.")] = None,
+    part: Annotated[
+        Literal["first", "second"] | None,
+        typer.Option(help="Only that half of the split's pictures, as a gallery of its own."),
+    ] = None,
     gallery: Annotated[
         list[str] | None,
         typer.Option(help="Split whose pictures stand beside those asked for, repeatable: sentence to picture alone."),
@@ -53,20 +60,45 @@ def evaluate(
     questions: Annotated[int | None, typer.Option(min=1, help="With --gallery: only the first captions.")] = None,
     regions: NumRegions = None,
     fold5: Annotated[bool, typer.Option("--fold5", help="Also the mean of five folds of the pictures.")] = False,
+    halves: Annotated[bool, typer.Option("--halves", help="Also each half of the pictures, as with --part.")] = False,
+    grounding: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Boxes of objects in COCO's format: measure what explanations point at."
+        ),
+    ] = None,
+    short_questions: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Boxes as well: measure what the names of classes find, in short questions.",
+        ),
+    ] = None,
     detector: DetectorFolder = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
-    if gallery and (precomp or fold5):
-        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5")
+    if grounding or short_questions:
+        if features is None and images is None:
+            raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
+        if any((precomp, split, part, gallery, questions, regions, fold5, halves)):
+            raise typer.BadParameter(
+                "with --grounding and --short-questions there are only --captions, --first, --detector and --device"
+            )
+        given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
+        _print_measured(_measure_with_boxes(given, model, first, detector, device), as_json)
+        return
+    if gallery and (precomp or fold5 or halves):
+        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5 or --halves")
     if questions and not gallery:
         raise typer.BadParameter("--questions goes with --gallery")
     if precomp is None and (captions is None or (features is None and images is None)):
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
     entry = model or read_settings({}).models[0]
     source = CaptionedSource(precomp, captions, features, images)
-    selection = Selection(split, tuple(gallery or ()), first, regions)
+    selection = Selection(split, tuple(gallery or ()), part, first, regions)
     check_models([entry])
     check_detector(detector)
     source.check(selection, all_captioned=not gallery)
@@ -79,11 +111,79 @@ def evaluate(
             source = _extract(source, selection, load_detector(detector, device), Path(folder), progress)
         data = source.load(selection)
         check_fits(matcher, data, matcher.name, regions)
-        report = _measure(matcher, data, bool(gallery), questions, fold5, progress)
+        if gallery:
+            report = _measure_gallery(matcher, data, questions, progress)
+        else:
+            report = _measure(matcher, data, fold5, halves, progress)
     if as_json:
         print_json(report)
     else:
         print_recalls(report)
+
+
+@dataclass(frozen=True)
+class MeasuredWithBoxes:
+    """Options of a measurement that goes by boxes of objects."""
+
+    images: Path | None
+    features: Path | None
+    captions: Path | None
+    grounding: Path | None
+    short_questions: Path | None
+
+    def sources(self) -> dict[str, BoxedSource]:
+        """Measurement -> what it is made on."""
+        boxes = {"grounding": self.grounding, "short_questions": self.short_questions}
+        return {
+            name: BoxedSource(path, self.images, self.features, self.captions)
+            for name, path in boxes.items()
+            if path is not None
+        }
+
+
+def _measure_with_boxes(
+    given: MeasuredWithBoxes, model: str | None, first: int | None, detector: Path | None, device: str
+) -> dict[str, Any]:
+    """The measurements asked for, by name, beside the model's name and digest."""
+    entry = model or read_settings({}).models[0]
+    check_models([entry])
+    check_detector(detector)
+    prepared = {name: (source, source.objects(first)) for name, source in given.sources().items()}
+    for source, objects in prepared.values():
+        if source.features is None:
+            source.photographs(source.lines(objects))
+    from service.model_loading import device_of, load_model  # noqa: PLC0415 - PyTorch comes with it
+
+    with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
+        with progress.activity("loading the model"):
+            matcher = load_model(entry, device_of(device))
+        report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest}
+        for name, (source, objects) in prepared.items():
+            lines, features = source.lines(objects), source.features or Path(folder) / boxes_name(source.boxes)
+            if source.features is None:
+                extractor = load_detector(detector, device)
+                extract_with_progress(extractor, source.photographs(lines), features, progress)
+            data, boxes = source.load(lines, features)
+            check_fits(matcher, data, matcher.name)
+            with user_input(source.boxes):
+                report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
+    return report
+
+
+def boxes_name(boxes: Path) -> str:
+    """The name of a folder of features: both measurements by one file of boxes share it."""
+    return hashlib.sha256(str(boxes.resolve()).encode()).hexdigest()
+
+
+def _print_measured(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    print(f"{report['model']} {report['digest']}")
+    if "grounding" in report:
+        print_grounding(report["grounding"])
+    if "short_questions" in report:
+        print_short_questions(report["short_questions"])
 
 
 def _extract(
@@ -95,28 +195,34 @@ def _extract(
     return replace(source, features=out)
 
 
-def _measure(
-    matcher: "Matcher",
-    data: "CaptionedFeatures",
-    among_gallery: bool,
-    questions: int | None,
-    fold5: bool,
-    progress: Progress,
+def _measure_gallery(
+    matcher: "Matcher", data: "CaptionedFeatures", questions: int | None, progress: Progress
 ) -> dict[str, Any]:
-    from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
     from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
 
-    if among_gallery:
-        asked = data.first_captions(questions) if questions else data
-        return evaluate_gallery(matcher, asked, progress=progress.report)
+    return evaluate_gallery(matcher, data.first_captions(questions) if questions else data, progress=progress.report)
+
+
+def _measure(
+    matcher: "Matcher", data: "CaptionedFeatures", fold5: bool, halves: bool, progress: Progress
+) -> dict[str, Any]:
+    from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
+
     if fold5 and len(data) % FOLDS:
         raise UserError(f"{len(data)} pictures do not make {FOLDS} equal folds")
-    return evaluate_all(matcher, data, fold5=fold5, progress=progress.report)
+    return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
 
 
 def print_recalls(report: dict[str, Any]) -> None:
     """Print recalls in percent, a line for each way of searching, and what shortlists keep."""
-    ways = {"every pair": report["exhaustive"]} | {f"shortlist {k}": r for k, r in report["two_stage"].items()}
+    ways = {
+        "every pair": report["exhaustive"],
+        "stage one alone": report["stage_one"],
+        "difference": report["difference"],
+        **{f"shortlist {k}": recalls for k, recalls in report["two_stage"].items()},
+    }
+    for half, searches in report.get("halves", {}).items():
+        ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items()}
     if "fold5" in report:
         ways["in five folds"] = report["fold5"]
     print(
@@ -148,7 +254,7 @@ def recall_rows(way: str, recalls: dict[str, Any], directions: list[str]) -> lis
     rows = [[way, *(f"{value:.1f}" for value in recall_values(recalls, directions))]]
     if "interval" in recalls:
         ends = recall_values(recalls["interval"], directions)
-        rows.append(["", *(f"{low:.1f}-{high:.1f}" for low, high in ends)])
+        rows.append(["", *(f"{low:.1f} to {high:.1f}" for low, high in ends)])
     return rows
 
 

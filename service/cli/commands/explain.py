@@ -60,5 +60,6 @@ def explain_sentence(loaded: "LoadedModels", sentence: str, picture: "PictureFea
         "model": name,
         "score": float(matcher.score(images, words)[0, 0]),
         "unknown_words": matcher.unknown_words(sentence),
+        "read_as": matcher.near_words(sentence),
         "explanation": ExplanationAnswer.model_validate(explanation).model_dump(mode="json"),
     }

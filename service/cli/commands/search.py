@@ -39,5 +39,7 @@ def search(
         print_json(answer)
         return
     print_picture_hits(answer.results, url, answer.left_out)
+    if answer.read_as:
+        print(f"read as: {', '.join(f'{word} > {read}' for word, read in answer.read_as.items())}")
     if answer.unknown_words:
         print(f"unknown words: {', '.join(answer.unknown_words)}")

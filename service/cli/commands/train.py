@@ -43,7 +43,12 @@ def train(
     precomp: PrecompFolder = None,
     start: Annotated[
         Path | None,
-        typer.Option("--from", exists=True, file_okay=False, help="Weights that it starts from; an OUT for backbone."),
+        typer.Option(
+            "--from",
+            exists=True,
+            file_okay=False,
+            help="What it starts from: weights, a detector, an OUT for backbone.",
+        ),
     ] = None,
     word_vectors: Annotated[
         Path | None,
@@ -54,7 +59,10 @@ def train(
         Path | None,
         typer.Option(exists=True, file_okay=False, help="For the backbone: MiniLM's folder, whose vectors it learns."),
     ] = None,
-    teacher: Annotated[Path | None, typer.Option(help="For the detector: YOLOX as ONNX.")] = None,
+    teacher: Annotated[
+        list[Path] | None,
+        typer.Option(help="For the detector: YOLOX (.onnx) or SSD-MobileNetV2 (.pb); with two, labels are merged."),
+    ] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
     regions: NumRegions = None,
@@ -75,11 +83,12 @@ def train(
     _check_file(backbone)
     if recipe == "backbone":
         _tune_backbone(captions, (split, dev), backbone, sentence_encoder, out, changes, device, start)
-    elif teacher is None:
+    elif not teacher:
         raise typer.BadParameter("the detector is trained with --teacher")
     else:
-        _check_file(teacher)
-        _train_detector(captions, split, backbone, teacher, out, changes, device)
+        for file in teacher:
+            _check_file(file)
+        _train_detector(captions, split, backbone, teacher, out, changes, device, start)
 
 
 def change_recipe(recipe: R, changes: list[str]) -> R:
@@ -110,24 +119,34 @@ def _check_file(path: Path) -> None:
 
 
 def _train_detector(
-    captions: Path, split: str, backbone: Path, teacher: Path, out: Path, changes: list[str], device: str
+    captions: Path,
+    split: str,
+    backbone: Path,
+    teachers: list[Path],
+    out: Path,
+    changes: list[str],
+    device: str,
+    start: Path | None,
 ) -> None:
     folder = captions.parent
     with user_input(captions):
         photographs = {line.image: folder / line.image for line in read_captions(captions, split)}
-    from models.extractors.backbones.registry import build_backbone  # noqa: PLC0415 - PyTorch comes with it
-    from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415
-    from models.training.detector.trainer import train_detector  # noqa: PLC0415
+    from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415 - PyTorch comes with it
+    from models.training.detector.trainer import open_labeler, train_detector, untrained_detector  # noqa: PLC0415
     from service.model_loading import device_of  # noqa: PLC0415
 
-    recipe = change_recipe(DetectorRecipe(), changes)
+    recipe = change_recipe(DetectorRecipe(starts_from=str(start) if start else None), changes)
     with user_input(backbone):
-        build_backbone(recipe.backbone, backbone)  # once more later; here it refuses other files
+        untrained_detector(recipe, backbone)  # once more later; here it refuses other files
+    with user_input():
+        for teacher in teachers:
+            open_labeler(teacher, threads=1)  # likewise
     train_detector(
         recipe,
         photographs=photographs,
         backbone_file=backbone,
-        teacher_file=teacher,
+        teacher_file=teachers[0],
+        other_teachers=teachers[1:],
         out=out,
         device=device_of(device),
     )

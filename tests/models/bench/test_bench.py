@@ -53,6 +53,7 @@ def test_the_literal_form_has_all_of_scans_options(direction: str, normalisation
     [
         ("bfan-prob", {"similarity": "cosine"}),
         ("caan", {"slope": 0.1}),
+        ("caan", {"intra_modal": "FA"}),
         ("camp", {"activation": "tanh", "key_width": 3}),
         ("sman", {"text_product": "outside", "divide_by_regions": False}),
         ("sman", {"similarity": "concatenation"}),

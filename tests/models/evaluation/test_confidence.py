@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.evaluation.confidence import NUM_RESAMPLES, bootstrap_intervals, resample_counts
-from models.evaluation.metrics import Recalls
+from models.evaluation.confidence import NUM_RESAMPLES, bootstrap_intervals, paired_intervals, resample_counts
+from models.evaluation.metrics import Recalls, rsum
 
 
 def picture_of_captions(pictures: int, captions: int = 5) -> np.ndarray:
@@ -54,3 +54,22 @@ def test_the_sum_has_an_interval_where_there_are_both_directions() -> None:
     of = {"text_to_image": picture_of_captions(10), "image_to_text": np.arange(10)}
     assert bootstrap_intervals(both, of)["rsum"] == [400, 400]
     assert "rsum" not in bootstrap_intervals({"text_to_image": both["text_to_image"]}, of)
+
+
+def test_differences_are_those_on_the_same_resampled_pictures() -> None:
+    random = np.random.default_rng(3)
+    picture_of = {"text_to_image": picture_of_captions(30, 2), "image_to_text": np.arange(30)}
+    ranks = {"text_to_image": random.geometric(0.2, 60) - 1, "image_to_text": random.geometric(0.2, 30) - 1}
+    others = {"text_to_image": random.geometric(0.1, 60) - 1, "image_to_text": random.geometric(0.1, 30) - 1}
+    found = paired_intervals(ranks, others, picture_of)
+    r10, rsums = [], []
+    for counts in resample_counts(30):
+        resample = np.repeat(np.arange(30), counts.astype(int))
+        captions = np.concatenate([np.flatnonzero(picture_of["text_to_image"] == one) for one in resample])
+        chosen = {"text_to_image": captions, "image_to_text": resample}
+        one, other = ({way: Recalls.of(both[way][rows]) for way, rows in chosen.items()} for both in (ranks, others))
+        r10.append(one["text_to_image"].r10 - other["text_to_image"].r10)
+        rsums.append(rsum(*one.values()) - rsum(*other.values()))
+    assert found["text_to_image"]["r10"] == pytest.approx(np.percentile(r10, [2.5, 97.5]))
+    assert found["rsum"] == pytest.approx(np.percentile(rsums, [2.5, 97.5]))
+    assert paired_intervals(ranks, ranks, picture_of)["rsum"] == [0, 0]

@@ -142,6 +142,28 @@ def test_five_folds_are_reported_beside_the_whole() -> None:
         evaluate(small_matcher(), pictures(12), shortlists=(5,), fold5=True)
 
 
+def test_a_reranker_stands_beside_its_own_stage_one() -> None:
+    report = evaluate(small_matcher(), pictures(12), shortlists=(5,))
+    difference = report["difference"]
+    assert difference["rsum"] == pytest.approx(report["exhaustive"]["rsum"] - report["stage_one"]["rsum"])
+    assert difference["image_to_text"]["r5"] == pytest.approx(
+        report["exhaustive"]["image_to_text"]["r5"] - report["stage_one"]["image_to_text"]["r5"]
+    )
+    low, high = difference["interval"]["rsum"]
+    assert low <= difference["rsum"] <= high
+
+
+def test_each_half_is_a_gallery_of_its_own() -> None:
+    matcher, data = small_matcher(), pictures(13)
+    halves = evaluate(matcher, data, shortlists=(), halves=True)["halves"]
+    assert "halves" not in evaluate(matcher, data, shortlists=())
+    for name, chosen in (("first", slice(0, 6)), ("second", slice(6, 13))):
+        alone = evaluate(matcher, data.pictures(chosen), shortlists=())
+        assert (halves[name]["images"], halves[name]["captions"]) == (alone["images"], alone["captions"])
+        for search in ("exhaustive", "stage_one", "difference"):
+            assert halves[name][search] == alone[search]
+
+
 def test_features_of_another_width_and_pictures_without_captions_are_refused() -> None:
     wide = np.ones((2, 3, 7), np.float16)
     with pytest.raises(ValueError, match="reads features of 6 numbers, these have 7"):

@@ -1,6 +1,7 @@
 """A calibration is fitted on captioned pictures, assessed on others, kept beside the weights and used from then on."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,12 @@ from models.evaluation.fit_calibration import (
     calibrate,
     deal_galleries,
 )
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import (
+    Calibration,
+    LogOddsModel,
+    brier_skill_score,
+    expected_calibration_error,
+)
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_uncalibrated, save_calibration, save_matcher
 from models.matching.matcher import SingleMatcher
 from tests.support.cli_runner import Regard
@@ -96,6 +102,10 @@ def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_p
     judged = report["held_out"]["text"][str(len(others))]
     assert judged["answers"] == len(predicted)
     assert judged["error"] < 0.1
+    first = predicted.reshape(-1, 10)[:, 0], answers.correct.reshape(-1, 10)[:, 0]
+    assert judged["first"]["answers"] == len(first[0]) == len(predicted) / 10
+    assert judged["first"]["error"] == pytest.approx(expected_calibration_error(*first))
+    assert judged["first"]["brier_skill"] == pytest.approx(brier_skill_score(*first))
     assert predicted[answers.correct].mean() > 1.5 * predicted[~answers.correct].mean()
 
 
@@ -132,6 +142,28 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     np.save(data / "dev_ims.npy", np.zeros((3, 2, 16)))
     (data / "dev_caps.txt").write_text("red\n" * 3)
     assert regard(*fixed, "--share", 0)[0] == 1
+
+
+def test_stage_one_is_corrected_where_that_is_asked_for(tmp_path: Path) -> None:
+    made = small_matcher("scan-t2i-avg")
+    with torch.no_grad():
+        made.reranker.sentence_encoder.embed.weight.mul_(40)
+    save_matcher(made, tmp_path)
+    plain = load_uncalibrated(tmp_path)
+    data = captioned_features(plain)
+    sentences = [text for captions in data.captions for text in captions]
+    calibration, bank, report = calibrate(plain, data, sentences, replace(PLAN, stage_one=True, share=0.0))
+    assert calibration.hubness is not None
+    assert (calibration.hubness.image_weight, calibration.hubness.text_weight) == (0.0, 0.0)
+    assert calibration.hubness.stage_one_weight > 0
+    served = plain.with_calibration(calibration, bank)
+    own, others = PLAN.split(len(data))
+    for half, chosen in (("fitted", own), ("held_out", others)):
+        rsums = report["rsum_of_stage_one"][half]
+        pairs = ScoredPairs(score_all_pairs(served, data)[1], data.sentences()[1]).among(chosen)
+        assert rsums["as_served"] == pytest.approx(recalls_with_intervals(*pairs)["rsum"], abs=0.5)
+    fitted = report["rsum_of_stage_one"]["fitted"]
+    assert fitted["as_served"] > fitted["without_hubs_corrected"]
 
 
 def test_other_weights_lose_the_calibration_and_a_damaged_one_is_refused(tmp_path: Path) -> None:

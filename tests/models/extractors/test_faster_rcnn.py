@@ -1,5 +1,8 @@
 """Pictures in, regions out: what holds for any weights, so the weights here are random."""
 
+import hashlib
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import PIL.Image
@@ -10,8 +13,9 @@ from torchvision.ops import box_iou
 
 import models
 from models.datasets.captions import read_captions
-from models.extractors.base import PICTURE, Detections
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.base import PICTURE, REGION, Detections
+from models.extractors.faster_rcnn import CONCEPT_FIELDS, DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.imagenet_classes import IMAGENET_CLASSES
 
 LABELS = ("cat", "dog", "bird")
 
@@ -23,11 +27,25 @@ def noise(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
     return PIL.Image.fromarray(coarse.numpy()).resize((width, height))
 
 
-@pytest.fixture(scope="module")
-def detector() -> FasterRcnn:
+SMALL = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, batch=3)
+WITH_CONCEPTS = replace(SMALL, concept_dim=6, any_overlap=0.45, feature="map-mean", one_stage_side=96)
+
+
+@pytest.fixture(scope="module", params=[SMALL, WITH_CONCEPTS], ids=["plain", "concepts"])
+def detector(request: pytest.FixtureRequest) -> FasterRcnn:
+    return random_detector(request.param)
+
+
+def random_detector(config: DetectorConfig) -> FasterRcnn:
+    """A detector with random weights, whose one-stage part, if it has one, is surer of some cells than of others."""
     torch.manual_seed(0)
-    small = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, batch=3)
-    return FasterRcnn(small).eval()
+    detector = FasterRcnn(config).eval()
+    if config.concept_dim:
+        for head in detector.one_stage.heads:
+            head.objectness.weight.data.mul_(30)
+            head.classes.weight.data.mul_(30)
+        detector.concepts.class_vectors.normal_()
+    return detector
 
 
 def found(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detections:
@@ -48,7 +66,8 @@ def found(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detections:
 )
 def test_any_picture_gets_its_regions_within_it(detector: FasterRcnn, picture: PIL.Image.Image) -> None:
     regions = found(detector, picture)
-    assert regions.features.shape == (1, 12, 1280)
+    assert regions.features.shape == (1, 12, detector.feature_dim)
+    assert detector.feature_dim == 1280 + detector.config.concept_dim
     assert regions.mask.all()
     boxes, edges = regions.boxes[0], torch.tensor([picture.width, picture.height] * 2)
     assert (boxes >= 0).all()
@@ -97,7 +116,7 @@ def test_the_whole_picture_can_be_left_out(detector: FasterRcnn, tmp_path: Path)
     save_detector(detector, tmp_path)
     without = load_detector(tmp_path, whole_picture=False)
     regions = found(without, noise(200, 100))
-    assert (regions.labels < len(LABELS)).all()
+    assert (regions.labels != detector.labels.index(PICTURE)).all()
     assert regions.mask.sum() == 12
 
 
@@ -110,6 +129,28 @@ def test_a_saved_detector_comes_back_and_its_digest_names_it(detector: FasterRcn
     assert again.digest == load_detector(tmp_path).digest
     assert again.digest != load_detector(tmp_path, num_regions=10).digest
     assert again.config == detector.config
+
+
+def test_concepts_end_the_feature_and_name_the_region() -> None:
+    detector = random_detector(WITH_CONCEPTS)
+    assert detector.labels == (*LABELS, *IMAGENET_CLASSES, REGION, PICTURE)
+    regions = found(detector, noise(640, 480), noise(480, 640, 1))
+    concepts = regions.features[..., 1280:]
+    torch.testing.assert_close(concepts.norm(dim=-1), torch.ones(2, 12), rtol=1e-4, atol=1e-4)
+    assert {detector.labels[label] for label in regions.labels[:, 1:].unique()} & set(LABELS)
+    named = regions.labels < len(LABELS) + 1000
+    assert (regions.confidence[named] >= detector.config.min_label).all()
+    assert (regions.confidence[~named][regions.labels[~named] != detector.labels.index(PICTURE)] < 0.3).all()
+
+
+def test_without_concepts_nothing_tells_of_them(tmp_path: Path) -> None:
+    save_detector(random_detector(SMALL), tmp_path)
+    fields = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert not fields.keys() & set(CONCEPT_FIELDS)
+    identity = json.dumps({**fields}, sort_keys=True).encode() + (tmp_path / "model.safetensors").read_bytes()
+    assert load_detector(tmp_path).digest == hashlib.sha256(identity).hexdigest()[:32]
+    save_detector(random_detector(WITH_CONCEPTS), tmp_path / "with")
+    assert load_detector(tmp_path / "with").digest != load_detector(tmp_path / "with", coco_weight=2.0).digest
 
 
 def test_another_layout_is_refused(detector: FasterRcnn, tmp_path: Path) -> None:
@@ -136,7 +177,9 @@ def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) 
 def test_a_gpu_describes_the_picture_as_the_cpu_does(detector: FasterRcnn, tmp_path: Path) -> None:
     save_detector(detector, tmp_path)
     cpu, gpu = (found(load_detector(tmp_path, device), noise(120, 160)) for device in ("cpu", "cuda"))
-    torch.testing.assert_close(gpu.features[:, 0].cpu(), cpu.features[:, 0], rtol=1e-2, atol=1e-2)
+    # Random classes are nearly equally likely: which ten are the likeliest, a rounding decides.
+    picture = slice(0, 1280)
+    torch.testing.assert_close(gpu.features[:, 0, picture].cpu(), cpu.features[:, 0, picture], rtol=1e-2, atol=1e-2)
 
 
 def test_training_lowers_the_losses_on_one_thing() -> None:

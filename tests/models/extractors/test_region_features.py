@@ -6,7 +6,7 @@ from torchvision.ops import roi_align
 
 from models.extractors.backbones.base import Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
-from models.extractors.region_features import FeatureKind, grow_boxes, region_features
+from models.extractors.region_features import FeatureKind, grow_boxes, mean_inside_boxes, region_features
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +68,21 @@ def test_surroundings_are_the_grown_box_in_equal_parts(backbone: Backbone) -> No
     alone, around = (region_features(backbone, "map", 4, scales, each, mask) for each in (boxes, grown_boxes))
     both = region_features(backbone, "map", 4, scales, boxes, mask, surroundings=3.0)
     torch.testing.assert_close(both, (alone + around) / 2)
+
+
+@torch.no_grad()
+def test_means_by_a_matrix_product_are_those_of_roi_align(backbone: Backbone) -> None:
+    generator = torch.Generator().manual_seed(2)
+    maps, corners = torch.randn(3, 5, 9, 14, generator=generator), torch.rand(40, 2, 2, generator=generator)
+    boxes = torch.cat([corners.amin(1), corners.amax(1)], 1) * torch.tensor([448, 288, 448, 288])
+    boxes[:2] = torch.tensor([[0.0, 0, 448, 288], [447, 0, 448, 1]])
+    rois = torch.cat([torch.randint(0, 2, (40, 1), generator=generator), boxes], 1)
+    for cells in (4, 7):
+        expected = roi_align(maps, rois, cells, 1 / 32, 2, aligned=True).mean((2, 3))
+        torch.testing.assert_close(mean_inside_boxes(maps, rois, cells), expected, rtol=1e-4, atol=1e-5)
+    scales = two_scales(backbone)
+    plain = region_features(backbone, "map", 4, scales, BOXES, MASK, 2.5)
+    known = backbone.widen(scales[0].stride32)
+    for wide in (None, known):
+        fast = region_features(backbone, "map-mean", 4, scales, BOXES, MASK, 2.5, wide)
+        torch.testing.assert_close(fast, plain, rtol=1e-3, atol=1e-4)

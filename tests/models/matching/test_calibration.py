@@ -12,6 +12,7 @@ from models.matching.calibration import (
     LogOddsModel,
     ScoredAnswers,
     Uncalibratable,
+    brier_skill_score,
     expected_calibration_error,
     fit_log_odds,
     logistic,
@@ -142,6 +143,17 @@ def test_rescaled_scores_keep_their_probability(scale: float, shift: float, scor
     after = scale * before + shift
     found = model.of_rescaled_scores(scale, shift).probability(after, margins(after), -3.0)
     np.testing.assert_allclose(found, model.probability(before, margins(before), -3.0), atol=1e-6)
+
+
+def test_the_brier_skill_of_a_constant_is_0_and_of_certainty_1() -> None:
+    correct = np.array([True, False, False, False])
+    assert brier_skill_score(np.full(4, 0.25), correct) == pytest.approx(0)
+    assert brier_skill_score(correct.astype(float), correct) == 1
+    predicted = np.array([0.5, 0.1, 0.2, 0.4])
+    squares = sum((p - c) ** 2 for p, c in zip(predicted, correct, strict=True)) / 4
+    assert brier_skill_score(predicted, correct) == pytest.approx(1 - squares / (0.25 * 0.75))
+    assert brier_skill_score(np.full(4, 0.9), correct) < 0
+    assert brier_skill_score(np.array([0.9]), np.array([True])) == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=50))

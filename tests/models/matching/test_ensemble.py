@@ -137,8 +137,11 @@ def test_members_that_attend_in_different_directions_have_contributions_alone() 
     assert explanation.attention is None
     assert explanation.contributions is not None  # which both have exactly, whoever attends
     torch.testing.assert_close(explanation.contributions.sum(2), ensemble.score(images, texts))
+    assert explanation.shares is not None
+    torch.testing.assert_close(explanation.shares.sum(3), explanation.contributions)
     lse = build_ensemble([small_member("scan-t2i-avg", 1), small_member("scan-i2t-lse", 2)])
     assert lse.explain(*encode(lse)).contributions is None  # the second has none
+    assert lse.explain(*encode(lse)).shares is None
 
 
 def test_calibrated_members_of_several_families_are_averaged_as_log_odds() -> None:
@@ -153,6 +156,15 @@ def test_calibrated_members_of_several_families_are_averaged_as_log_odds() -> No
     explanation = ensemble.explain(images, texts)
     assert explanation.contributions is not None
     torch.testing.assert_close(explanation.contributions.sum(2), scores, atol=1e-4, rtol=1e-4)
+    assert explanation.shares is not None
+    torch.testing.assert_close(explanation.shares.sum((2, 3)), scores, atol=1e-4, rtol=1e-4)
+    parts = [member.explain(*encode(member)).shares for member in (scan, caan)]
+    assert parts[0] is not None
+    assert parts[1] is not None
+    real = texts.mask[:, None, :, None] & pictures().mask[None, :, None]
+    intercepts = (-3 + 1) / real.sum((2, 3), keepdim=True)  # spread evenly over all pairs
+    expected = ((25 * parts[0] + 4 * parts[1] + intercepts) / 2).masked_fill(~real, 0)
+    torch.testing.assert_close(explanation.shares, expected, atol=1e-4, rtol=1e-4)
     assert ensemble.calibration is not None
     assert ensemble.calibration.text.slope + ensemble.calibration.text.margin_weight == pytest.approx(1)
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from models.batches import Regions, Words
 from models.matching.calibration import Calibration, LogOddsModel
 from models.matching.checkpoint import BadCheckpoint, load_matcher, save_calibration, save_matcher
-from models.matching.hubness import HubnessConfig, SentenceBank, spherical_k_means
+from models.matching.ensemble import build_ensemble
+from models.matching.hubness import HubnessConfig, SentenceBank, Similarity, spherical_k_means
 from models.matching.matcher import EncodedImages, EncodedTexts, SingleMatcher
 from models.rerankers.attention import l2_normalise
 from tests.support.small_matchers import small_matcher
@@ -115,6 +116,55 @@ def test_contributions_add_up_to_the_corrected_score(name: str) -> None:
     assert not explanation.contributions.masked_select(~texts.mask[:, None]).any()
     difference = (before.contributions - explanation.contributions)[0, :, : int(texts.mask[0].sum())]
     torch.testing.assert_close(difference, difference[:, :1].expand_as(difference))  # all words alike
+    assert explanation.shares is not None
+    torch.testing.assert_close(explanation.shares.sum(3), explanation.contributions)
+
+
+@pytest.mark.parametrize("similarity", ["embeddings", "scores"])
+@pytest.mark.parametrize("name", ["scan-t2i-avg", "sman"])
+def test_stage_one_is_lowered_by_the_cosines_of_a_picture_with_the_bank(name: str, similarity: Similarity) -> None:
+    plain = small_matcher(name)
+    pictures_before, sentences_before = plain.encode_regions(pictures())[1], plain.encode_sentences(SENTENCES)[1]
+    config = HubnessConfig(image_weight=0.5, text_weight=0.0, neighbours=2, similarity=similarity, stage_one_weight=0.7)
+    matcher = corrected_matcher(name, config)
+    image_embeddings, text_embeddings = matcher.encode_regions(pictures())[1], matcher.encode_sentences(SENTENCES)[1]
+    assert image_embeddings.shape[1] == text_embeddings.shape[1] == matcher.embed_dim == plain.embed_dim + 1
+    typical = [
+        plain.pooled.embed_texts(Words(one[None, None], ONE_WORD))[0].detach()
+        for one in sentence_bank(plain).dequantise()
+    ]
+    for k in range(len(pictures_before)):
+        offset = 0.7 * mean_of_two_best([float(pictures_before[k] @ other) for other in typical])
+        for q in range(len(SENTENCES)):
+            expected = float(sentences_before[q] @ pictures_before[k]) - offset
+            assert float(text_embeddings[q] @ image_embeddings[k]) == pytest.approx(expected, abs=1e-6)
+    alike = matcher.similarity_query(image_embeddings) @ image_embeddings.T
+    torch.testing.assert_close(alike, pictures_before @ pictures_before.T)
+    ensemble = build_ensemble([matcher, corrected_matcher(name)])
+    assert torch.equal(ensemble.encode_regions(pictures())[1], image_embeddings)
+    assert ensemble.embed_dim == matcher.embed_dim
+    assert torch.equal(ensemble.similarity_query(image_embeddings), matcher.similarity_query(image_embeddings))
+
+
+def test_without_a_weight_for_stage_one_nothing_changes(tmp_path: Path) -> None:
+    plain, matcher = small_matcher("scan-t2i-avg"), corrected_matcher("scan-t2i-avg")
+    assert matcher.embed_dim == plain.embed_dim
+    assert torch.equal(matcher.encode_regions(pictures())[1], plain.encode_regions(pictures())[1])
+    assert torch.equal(matcher.encode_sentences(SENTENCES)[1], plain.encode_sentences(SENTENCES)[1])
+    embeddings = matcher.encode_regions(pictures())[1]
+    assert torch.equal(matcher.similarity_query(embeddings), embeddings)
+    save_matcher(matcher, tmp_path)
+    assert "stage_one" not in (tmp_path / "calibration.json").read_text()
+    save_matcher(corrected_matcher("scan-t2i-avg", replace(CONFIG, stage_one_weight=0.7)), tmp_path)
+    loaded = load_matcher(tmp_path)
+    assert loaded.hubness is not None
+    assert loaded.hubness.config.stage_one_weight == 0.7
+
+
+def test_a_picture_without_regions_has_no_offset_in_stage_one() -> None:
+    empty = Regions(torch.zeros(1, 4, 16), torch.zeros(1, 4, dtype=torch.bool))
+    matcher = corrected_matcher("scan-t2i-avg", replace(CONFIG, stage_one_weight=0.7))
+    assert matcher.encode_regions(empty)[1].isfinite().all()
 
 
 def test_a_record_gains_one_number_a_picture() -> None:
@@ -162,6 +212,7 @@ def test_a_picture_without_regions_has_no_offset() -> None:
     [
         ({"image_weight": -0.1}, "below 0"),
         ({"text_weight": math.nan}, "below 0"),
+        ({"stage_one_weight": -0.5}, "below 0"),
         ({"neighbours": 0}, "neighbours"),
     ],
 )

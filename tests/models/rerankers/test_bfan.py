@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Regions, Words
-from models.rerankers.bfan import Bfan, BfanConfig
+from models.rerankers.bfan import Bfan, BfanConfig, focal_attention
 from models.rerankers.encoders import EncoderConfig
 
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
@@ -18,6 +18,11 @@ ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
 
 def mean_relevance(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> float:
     """Mean relevance of one direction's queries as published, every pair of fragments compared, a number at a time."""
+    return sum(map(sum, cosine_terms(query, context, config))) / len(query)
+
+
+def cosine_terms(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> list[list[float]]:
+    """Of every query, the term of everything in the context in its cosine with what it attends to."""
     alike = [[float(c @ q) for q in query] for c in context]
     if config.similarity == "cosine":
         sizes = [[float(np.linalg.norm(c) * np.linalg.norm(q)) for q in query] for c in context]
@@ -25,17 +30,19 @@ def mean_relevance(query: np.ndarray, context: np.ndarray, config: BfanConfig) -
     else:
         alike = [[x if x > 0 else 0.1 * x for x in row] for row in alike]
         alike = [[x / (math.sqrt(sum(y * y for y in row)) + 1e-8) for x in row] for row in alike]
-    cosines = []
+    terms = []
     for j, q in enumerate(query):
         parts = [math.exp(config.lambda_softmax * row[j]) for row in alike]
         p = [part / sum(parts) for part in parts]
         worth = [math.sqrt(x) if config.focal == "prob" else 1.0 for x in p]
         gains = [sum((x - y) * g for y, g in zip(p, worth, strict=True)) for x in p]
         kept = [x if gain > 0 else 0.0 for x, gain in zip(p, gains, strict=True)]
-        weights = kept if any(kept) else p  # nothing stands out: all are kept
-        attended = sum(w * c for w, c in zip(weights, context, strict=True)) / sum(weights)
-        cosines.append(float(q @ attended) / max(np.linalg.norm(q) * np.linalg.norm(attended), 1e-8))
-    return sum(cosines) / len(cosines)
+        mean = sum(x * g for x, g in zip(p, worth, strict=True)) / sum(worth)
+        kept = p if max(p) <= mean * (1 + 1e-5) else kept  # nothing stands out: all are kept
+        attended = sum(w * c for w, c in zip(kept, context, strict=True))
+        lengths = float(np.linalg.norm(q) * np.linalg.norm(attended))
+        terms.append([w * float(q @ c) / lengths for w, c in zip(kept, context, strict=True)])
+    return terms
 
 
 def score(config: BfanConfig, v: np.ndarray, e: np.ndarray, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -66,6 +73,21 @@ def test_equals_the_formula_in_plain_loops(config: BfanConfig, words: int, regio
             assert scores[q, k].item() == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
+@given(configs, st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_shares_equal_the_formula_in_plain_loops(config: BfanConfig, words: int, regions: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    v, e = random.normal(size=(1, regions, 6)), random.normal(size=(1, words, 6))
+    bfan = Bfan(config, ENCODERS)
+    images = bfan.precompute(Regions(torch.tensor(v), torch.ones(v.shape[:2], dtype=torch.bool)))
+    shares = bfan.explain(images, Words(torch.tensor(e), torch.ones(e.shape[:2], dtype=torch.bool))).shares
+    assert shares is not None
+    of_words, of_regions = cosine_terms(e[0], v[0], config), cosine_terms(v[0], e[0], config)
+    for w in range(words):
+        for r in range(regions):
+            expected = of_words[w][r] / words + of_regions[r][w] / regions
+            assert shares[0, 0, w, r].item() == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("num", [1, 2, 3, 10, 36])
 @pytest.mark.parametrize("focal", ["prob", "equal"])
@@ -89,6 +111,32 @@ def test_every_word_attends_all_equal_regions_of_a_blank_picture(focal: str, num
     own = np.mean([word @ region / (np.linalg.norm(word) * np.linalg.norm(region)) for word in words])
     expected = own + mean_relevance(blank, words, config)
     assert score(config, blank[None], words[None]).item() == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("side", ["regions", "words"])
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_beside_identical_fragments_float32_keeps_everything(focal: str, side: str, seed: int) -> None:
+    """Identical queries are alike to every fragment of the other side up to rounding, which must not choose."""
+    random = np.random.default_rng(seed)
+    same, others = random.random(size=512), random.random(size=(12, 512))  # none points away from another
+    same, others = same / np.linalg.norm(same), others / np.linalg.norm(others, axis=1, keepdims=True)
+    blank = np.tile(same, (36, 1))
+    mean = others.mean(0)
+    expected = (others @ same).mean() + mean @ same / np.linalg.norm(mean)
+    v, e = (blank, others) if side == "regions" else (others, blank)
+    found = score(BfanConfig(focal=focal), v[None], e[None], torch.float32)  # type: ignore[arg-type]
+    assert found.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_weights_are_alike_up_to_the_tolerance(focal: str) -> None:
+    mask = torch.tensor([True, True, True, False])
+    for above, kept in ((0.0, 3), (0.5e-5, 3), (1.4e-5, 3), (1.6e-5, 1), (1e-3, 1)):
+        weights = torch.tensor([1.0, 1.0, 1.0 + above, 9.0], dtype=torch.float64)
+        found = focal_attention(weights, mask, focal, dim=0)  # type: ignore[arg-type]
+        assert int((found > 0).sum()) == kept, above  # above the mean of the three by two thirds of `above`
+        assert found[3] == 0
 
 
 @pytest.mark.realdata

@@ -1,7 +1,11 @@
 """The contract of every registered model, whatever it computes."""
 
+from functools import cache
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.batches import Regions, Rows, Tokens, Words
 from models.matching.checkpoint import new_matcher
@@ -26,6 +30,9 @@ RECORD_FIELDS = {
     "camp-released-attention": ["vectors", "gram", "affinity", "mask"],
     "sman": ["keys", "values", "gate", "whole", "own", "mask"],
 }
+
+# Whose scores are no sums over pairs of words and regions.
+WITHOUT_SHARES = {"scan-t2i-lse", "scan-i2t-lse", "camp", "camp-released", "sman"}
 
 pytestmark = pytest.mark.parametrize("name", sorted(RERANKERS))
 
@@ -149,6 +156,49 @@ def test_contributions_add_up_to_the_score_and_attention_weights_to_one(name: st
         assert explanation.region_weights is not None
         torch.testing.assert_close(explanation.word_weights.sum(2), torch.ones(2, 5).double())
         torch.testing.assert_close(explanation.region_weights.sum(2), torch.ones(2, 5).double())
+
+
+@cache
+def small_model(name: str) -> Reranker:
+    torch.manual_seed(1)
+    return build(name, EncoderConfig(num_words=16, feature_dim=5, word_dim=4, width=6)).double().eval()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    regions=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    seed=st.integers(0, 2**32 - 1),
+)
+@torch.no_grad()
+def test_shares_add_up_to_contributions_and_scores(
+    name: str, regions: list[int], lengths: list[int], seed: int
+) -> None:
+    reranker, generator = small_model(name), torch.Generator().manual_seed(seed)
+    real_regions = torch.arange(max(regions) + 1) < torch.tensor(regions)[:, None]
+    real_words = torch.arange(max(lengths) + 1) < torch.tensor(lengths)[:, None]
+    features = torch.randn(*real_regions.shape, 5, generator=generator, dtype=torch.float64)
+    vectors = torch.randn(*real_words.shape, 6, generator=generator, dtype=torch.float64)
+    images, words = reranker.encode_images(Regions(features, real_regions)), Words(vectors, real_words)
+    explanation = reranker.explain(images, words)
+    assert (explanation.shares is None) == (name in WITHOUT_SHARES)
+    if explanation.shares is None:
+        return
+    assert explanation.contributions is not None
+    assert explanation.shares.shape == (len(lengths), len(regions), max(lengths) + 1, max(regions) + 1)
+    real = real_words[:, None, :, None] & real_regions[:, None]
+    assert not explanation.shares.masked_select(~real).any()
+    torch.testing.assert_close(explanation.shares.sum(3), explanation.contributions, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close(explanation.shares.sum((2, 3)), reranker.score(images, words), atol=1e-12, rtol=1e-10)
+    shift = torch.randn(len(lengths), len(regions), generator=generator, dtype=torch.float64)
+    rescaled = explanation.rescaled(3.0, shift, real_words, real_regions)
+    assert rescaled.contributions is not None
+    assert rescaled.shares is not None
+    assert not rescaled.shares.masked_select(~real).any()
+    torch.testing.assert_close(rescaled.shares.sum(3), rescaled.contributions, atol=1e-12, rtol=1e-10)
+    added = (rescaled.shares - 3 * explanation.shares)[real]
+    even = (shift / torch.tensor(lengths)[:, None] / torch.tensor(regions))[:, :, None, None].expand_as(real)[real]
+    torch.testing.assert_close(added, even)  # all pairs alike
 
 
 def small_matcher(name: str) -> SingleMatcher:

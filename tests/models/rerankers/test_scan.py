@@ -20,6 +20,15 @@ POOLINGS = ("LogSumExp", "Mean", "Max", "Sum")
 
 def attend(query: np.ndarray, context: np.ndarray, config: ScanConfig) -> list[float]:
     """Cosine of every query with the context it attends to: the published function, one number at a time."""
+    cosines = []
+    for q, weights in zip(query, attention(query, context, config), strict=True):
+        attended = sum(w * c for w, c in zip(weights, context, strict=True))
+        cosines.append(float(q @ attended) / max(np.linalg.norm(q) * np.linalg.norm(attended), 1e-8))
+    return cosines
+
+
+def attention(query: np.ndarray, context: np.ndarray, config: ScanConfig) -> list[list[float]]:
+    """The weight of everything in the context for every query, one number at a time."""
     raw = [[float(c @ q) for q in query] for c in context]
     if config.normalisation.startswith("clipped"):
         raw = [[x if x > 0 else 0.1 * x for x in row] for row in raw]
@@ -27,12 +36,8 @@ def attend(query: np.ndarray, context: np.ndarray, config: ScanConfig) -> list[f
         raw = [[x / (math.sqrt(sum(y * y for y in row)) + 1e-8) for x in row] for row in raw]
     if config.normalisation == "softmax":
         raw = [[math.exp(x) / sum(math.exp(y) for y in row) for x in row] for row in raw]
-    cosines = []
-    for j, q in enumerate(query):
-        weights = [math.exp(config.lambda_softmax * row[j]) for row in raw]
-        attended = sum(w * c for w, c in zip(weights, context, strict=True)) / sum(weights)
-        cosines.append(float(q @ attended) / max(np.linalg.norm(q) * np.linalg.norm(attended), 1e-8))
-    return cosines
+    parts = [[math.exp(config.lambda_softmax * row[j]) for row in raw] for j in range(len(query))]
+    return [[part / sum(row) for part in row] for row in parts]
 
 
 def pool(relevance: list[float], config: ScanConfig) -> float:
@@ -88,6 +93,30 @@ def test_contributions_add_up_or_are_not_given(config: ScanConfig, words: int, r
     assert contributions is not None
     torch.testing.assert_close(contributions.sum(2), scan.score(images, e), atol=1e-10, rtol=1e-10)
     assert not contributions.masked_select(~mask[:, None].expand_as(contributions)).any()
+
+
+@given(configs, st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_a_share_is_a_weighted_product_over_both_lengths(
+    config: ScanConfig, words: int, regions: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    v, e = random.normal(size=(1, regions, 6)), random.normal(size=(1, words, 6))
+    scan = Scan(config, ENCODERS)
+    images = scan.precompute(Regions(torch.tensor(v), torch.ones(v.shape[:2], dtype=torch.bool)))
+    shares = scan.explain(images, Words(torch.tensor(e), torch.ones(e.shape[:2], dtype=torch.bool))).shares
+    if config.pooling in ("LogSumExp", "Max"):
+        assert shares is None
+        return
+    assert shares is not None
+    query, context = (e[0], v[0]) if config.direction == "t2i" else (v[0], e[0])
+    for j, weights in enumerate(attention(query, context, config)):
+        attended = sum(w * c for w, c in zip(weights, context, strict=True))
+        lengths = float(np.linalg.norm(query[j]) * np.linalg.norm(attended))
+        for i, weight in enumerate(weights):
+            expected = weight * float(query[j] @ context[i]) / lengths
+            expected /= len(query) if config.pooling == "Mean" else 1
+            found = shares[0, 0, j, i] if config.direction == "t2i" else shares[0, 0, i, j]
+            assert found.item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.realdata

@@ -43,3 +43,5 @@ def test_every_regions_best_similarity_is_a_contribution_of_the_word_it_chose() 
     assert explanation.contributions is not None
     assert explanation.attention[0, 0].tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
     torch.testing.assert_close(explanation.contributions[0, 0], torch.tensor([1.0, 1.9, 0.0]).double())
+    shares = torch.tensor([[1, 0, 0], [0, 1, 0.9], [0, 0, 0]]).double()
+    torch.testing.assert_close(explanation.shares, shares[None, None])

@@ -8,62 +8,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+from tests.support.small_bert import HEADS, LAYERS, WIDTH, published_weights, write_published
 
-WIDTH, HIDDEN, HEADS, LAYERS, POSITIONS = 24, 40, 12, 2, 9
-PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "dog", "runs", "##ning", "run", "cat")
 SENTENCES = ["a dog runs", "cat", "a cat running", "", "quokka"]
-
-
-def published_weights() -> dict[str, Tensor]:
-    """Random weights by their published names, with a pooler that sentences do not need."""
-    torch.manual_seed(0)
-    weights = {
-        "embeddings.word_embeddings.weight": torch.randn(len(PIECES), WIDTH),
-        "embeddings.position_embeddings.weight": torch.randn(POSITIONS, WIDTH),
-        "embeddings.token_type_embeddings.weight": torch.randn(2, WIDTH),
-        "embeddings.LayerNorm.weight": torch.rand(WIDTH) + 0.5,
-        "embeddings.LayerNorm.bias": torch.randn(WIDTH) * 0.1,
-        "pooler.dense.weight": torch.randn(WIDTH, WIDTH),
-    }
-    shapes = {
-        "attention.self.query": (WIDTH, WIDTH),
-        "attention.self.key": (WIDTH, WIDTH),
-        "attention.self.value": (WIDTH, WIDTH),
-        "attention.output.dense": (WIDTH, WIDTH),
-        "intermediate.dense": (HIDDEN, WIDTH),
-        "output.dense": (WIDTH, HIDDEN),
-    }
-    for number in range(LAYERS):
-        for name, (rows, columns) in shapes.items():
-            weights[f"encoder.layer.{number}.{name}.weight"] = torch.randn(rows, columns) / math.sqrt(columns)
-            weights[f"encoder.layer.{number}.{name}.bias"] = torch.randn(rows) * 0.1
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            weights[f"encoder.layer.{number}.{name}.weight"] = torch.rand(WIDTH) + 0.5
-            weights[f"encoder.layer.{number}.{name}.bias"] = torch.randn(WIDTH) * 0.1
-    return weights
-
-
-def tokenizer_json() -> str:
-    """A WordPiece tokenizer over PIECES that marks a sentence's beginning and end."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: PLC0415
-
-    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(PIECES)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return str(tokenizer.to_str())
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save_file(published_weights(), tmp_path / WEIGHTS_FILE)
-    (tmp_path / TOKENIZER_FILE).write_text(tokenizer_json(), "utf-8")
-    return tmp_path
+    return write_published(tmp_path)
 
 
 def normalised(x: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:

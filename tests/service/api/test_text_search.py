@@ -37,6 +37,12 @@ def changing(tmp_path: Path) -> Iterator[Api]:
     library.close()
 
 
+def test_an_answer_says_which_words_were_read_as_others(changing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checked(changing.text("red"), 200, TextAnswer)["read_as"] == {}
+    monkeypatch.setattr(FakeMatcher, "read_as", lambda self, sentence: {"redd": "red", "a": "<unk>"})
+    assert checked(changing.text("a redd wall"), 200, TextAnswer)["read_as"] == {"redd": "red"}
+
+
 def test_a_sentence_brings_its_pictures(api: Api) -> None:
     answer = checked(api.text("  cyan beside yellow ", k=2), 200, TextAnswer)
     assert {hit["filename"] for hit in answer["results"]} == {"cyan and yellow.png", "yellow and cyan.png"}
@@ -66,6 +72,8 @@ def test_an_explanation_comes_when_asked_for(api: Api) -> None:
         assert why["words"][0] == {"text": "<start>", "special": True}
         assert len(why["attention"]) == len(why["words"])
         assert {len(row) for row in why["attention"]} == {len(why["regions"])}
+        assert [sum(row) for row in why["shares"]] == pytest.approx(why["contributions"], abs=1e-6)
+        assert {len(row) for row in why["shares"]} == {len(why["regions"])}
         assert why["word_weights"] is None
         assert all(0 <= x1 < x2 <= hit["width"] for x1, _, x2, _ in (region["box"] for region in why["regions"]))
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
 from models.datasets.feature_store import open_features
+from models.extractors.yolox import YoloxNano
 from service.cli.main import main
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support import authors_checkpoints as authors
@@ -54,8 +56,24 @@ def test_what_is_refused_ends_in_one_line(
     assert "option agg_func is 'Median'" in complaint[0]
 
 
+def test_yolox_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_file(YoloxNano(80).state_dict(), tmp_path / "other.safetensors")
+    arguments = ["convert", "yolox", tmp_path / "other.safetensors", "--out", tmp_path / "out"]
+    assert regard(monkeypatch, *arguments) == 0
+    assert (tmp_path / "out" / "yolox.safetensors").is_file()
+    assert regard(monkeypatch, *arguments) == 1
+
+
 @pytest.mark.parametrize(
-    "arguments", [["caan", "f", "--vocab", "v"], ["scan", "f"], ["scan", "f", "f", "--vocab", "v"]]
+    "arguments",
+    [
+        ["caan", "f", "--vocab", "v"],
+        ["scan", "f"],
+        ["scan", "f", "f", "--vocab", "v"],
+        ["yolox", "f", "f"],
+        ["detector", "f"],
+        ["detector", "f", "--one-stage", "f", "--classifier", "f"],
+    ],
 )
 def test_wrong_arguments_are_told_from_wrong_files(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

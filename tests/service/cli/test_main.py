@@ -151,6 +151,7 @@ def test_one_picture_can_be_looked_at_without_a_server(regard: Regard, tmp_path:
     answer = json.loads(regard("explain", "red sheep", picture, "--json")[1])
     assert (answer["model"], answer["unknown_words"]) == ("fake", ["sheep"])
     assert sum(answer["explanation"]["contributions"]) == pytest.approx(answer["score"], abs=1e-6)
+    assert sum(map(sum, answer["explanation"]["shares"])) == pytest.approx(answer["score"], abs=1e-6)
     assert "left [0, 0, 200, 200]" in regard("explain", "red", picture)[1]
     bad = tmp_path / "bad.jpg"
     bad.write_text("hello")
@@ -212,6 +213,11 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     assert (report["images"], report["captions"]) == (8, 16)
     assert 0 <= report["exhaustive"]["text_to_image"]["r10"] <= 100
     assert "every pair" in regard("evaluate", *given, "--features", tmp_path / "features")[1]
+    status, said, _ = regard("evaluate", *given, "--features", tmp_path / "features", "--halves", "--json")
+    second = json.loads(said)["halves"]["second"]
+    said = regard("evaluate", *given, "--features", tmp_path / "features", "--part", "second", "--json")[1]
+    assert (json.loads(said)["images"], json.loads(said)["captions"]) == (4, 8)
+    assert json.loads(said)["difference"] == second["difference"]
     among = ["--gallery", "train", "--first", "2", "--questions", "3", "--json"]
     status, said, noted = regard("evaluate", *given, *among)
     assert status == 0, noted

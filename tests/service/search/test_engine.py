@@ -123,17 +123,16 @@ def test_captions_are_filtered_by_their_pictures(full: Library) -> None:
     assert {full.catalog.image(one.image_id).tags["left"] for one in outcome.results} == {"red"}  # type: ignore[union-attr]
 
 
-def test_probabilities_are_of_the_gallery_that_was_searched(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against the formula in plain numbers, with and without a filter."""
+def test_probabilities_are_of_the_whole_gallery(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the formula in plain numbers."""
     meaning = Calibration(text=LogOddsModel(8.0, -2.0, 3.0, 0.5), image=LogOddsModel(6.0, -1.0, 2.0, 0.8))
     monkeypatch.setattr(full.matcher, "calibration", meaning)
-    for filtered, searched in ((None, 64), (PictureFilter(tags={"left": "red"}), 8)):
-        outcome = full.text("red and blue", k=64, shortlist=64, filter=filtered)
-        scores = [hit.score for hit in outcome.results]
-        for n, hit in enumerate(outcome.results):
-            ahead = hit.score - max(scores[:n] + scores[n + 1 :])
-            logit = 8 * hit.score - 2 + 3 * ahead - 0.5 * math.log(searched - 1)
-            assert hit.probability == pytest.approx(1 / (1 + math.exp(-logit)))
+    outcome = full.text("red and blue", k=64, shortlist=64)
+    scores = [hit.score for hit in outcome.results]
+    for n, hit in enumerate(outcome.results):
+        ahead = hit.score - max(scores[:n] + scores[n + 1 :])
+        logit = 8 * hit.score - 2 + 3 * ahead - 0.5 * math.log(64 - 1)
+        assert hit.probability == pytest.approx(1 / (1 + math.exp(-logit)))
     picture, slot = full.search.stored(image_id_of("green and magenta"))
     found = full.image(picture, slot, k=100, shortlist=128).results
     scores = [one.score for one in found]
@@ -143,6 +142,28 @@ def test_probabilities_are_of_the_gallery_that_was_searched(full: Library, monke
         assert one.probability == pytest.approx(1 / (1 + math.exp(-logit)))
     alike = full.image(picture, slot, target="images")
     assert {hit.probability for hit in alike.results} == {None}
+
+
+@pytest.mark.parametrize("shortlist", [5, 20, 64])
+@pytest.mark.parametrize("tags", [{"left": "red"}, {"left": "black", "number": {"gte": 60}}, {"number": 9}])
+def test_a_filter_changes_no_probability(
+    full: Library, monkeypatch: pytest.MonkeyPatch, tags: dict[str, Any], shortlist: int
+) -> None:
+    meaning = Calibration(text=LogOddsModel(8.0, -2.0, 3.0, 0.5), image=LogOddsModel(6.0, -1.0, 2.0, 0.8))
+    monkeypatch.setattr(full.matcher, "calibration", meaning)
+    chosen = PictureFilter.model_validate({"tags": tags})
+    whole = full.text("red and blue", k=shortlist, shortlist=shortlist)
+    filtered = full.text("red and blue", k=5, shortlist=shortlist, filter=chosen)
+    assert filtered.results
+    probabilities = {hit.image_id: hit.probability for hit in whole.results}
+    for hit in filtered.results:
+        assert hit.probability == pytest.approx(probabilities.get(hit.image_id, hit.probability))
+    likely = [hit.probability or 0 for hit in filtered.results]
+    assert likely == sorted(likely, reverse=True)
+    picture, slot = full.search.stored(image_id_of("green and magenta"))
+    of_captions = {one.caption_id: one.probability for one in full.image(picture, slot, k=64, shortlist=64).results}
+    for one in full.image(picture, slot, k=5, shortlist=64, filter=chosen).results:
+        assert one.probability == pytest.approx(of_captions.get(one.caption_id, one.probability))
 
 
 def test_what_is_not_probable_enough_is_left_out_and_counted(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:

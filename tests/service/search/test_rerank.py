@@ -48,6 +48,10 @@ def test_an_explanation_adds_up_and_points_at_regions_of_the_picture(full: Libra
         assert [word.text for word in why.words] == ["<start>", "a", "red", "wall", "<end>"]
         assert [word.special for word in why.words] == [True, False, False, False, True]
         assert sum(why.contributions) == pytest.approx(hit.score, abs=1e-6)
+        assert why.shares is not None
+        assert np.array(why.shares).shape == (5, 4)
+        np.testing.assert_allclose(np.array(why.shares).sum(1), why.contributions, atol=1e-6)
+        assert np.array(why.shares).sum() == pytest.approx(hit.score, abs=1e-6)
         assert [region.label for region in why.regions] == ["picture", "left", "right", "centre"]
         assert [region.box for region in why.regions][1] == (0, 0, 20, 20)
         assert np.array(why.attention).shape == (5, 4)
@@ -66,6 +70,7 @@ def test_explanations_leave_out_rows_that_are_no_region(library: Library) -> Non
     assert hit.explanation is not None
     assert len(hit.explanation.regions) == 1
     assert np.array(hit.explanation.attention).shape == (3, 1)
+    assert np.array(hit.explanation.shares).shape == (3, 1)
 
 
 def test_nothing_is_explained_unasked(full: Library) -> None:

@@ -54,9 +54,10 @@ def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> No
     view.close()
 
 
-def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None:
+@pytest.mark.parametrize("stage_one_weight", [0.0, 0.7])
+def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store, stage_one_weight: float) -> None:
     line = LogOddsModel(1.0, 0.0)
-    hubness = HubnessConfig(image_weight=0.5, text_weight=0.5, neighbours=2)
+    hubness = HubnessConfig(image_weight=0.5, text_weight=0.5, neighbours=2, stage_one_weight=stage_one_weight)
     bank = SentenceBank.quantise(torch.randn(3, 8, generator=torch.Generator().manual_seed(1)))
     calibration = Calibration(text=line, image=line, hubness=hubness)
     matcher = small_matcher("scan-t2i-avg").with_calibration(calibration, bank)
@@ -70,8 +71,12 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store) -> None
     assert len({*kept["hubness"].tolist()}) == 3
     sentences = Words(bank.dequantise()[:, None], torch.ones(3, 1, dtype=torch.bool))
     typical = matcher.pooled.embed_texts(sentences).detach().numpy()
-    cosines = np.sort(np.stack([view.snapshot().embedding_of(row) for row in range(3)]) @ typical.T)
+    embeddings = np.stack([view.snapshot().embedding_of(row) for row in range(3)])
+    cosines = np.sort(embeddings[:, : typical.shape[1]] @ typical.T)
     np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
+    minus_offsets = embeddings[:, typical.shape[1] :]
+    assert minus_offsets.shape == (3, 1 if stage_one_weight else 0)
+    np.testing.assert_allclose(minus_offsets.sum(1), -stage_one_weight * cosines[:, 1:].mean(1), rtol=2e-3)
     view.close()
 
 

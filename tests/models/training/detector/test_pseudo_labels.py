@@ -10,11 +10,14 @@ import pytest
 
 from models.extractors.coco_classes import COCO_CLASSES
 from models.training.detector.pseudo_labels import (
+    JointLabeler,
     PseudoLabeler,
     PseudoLabels,
     label_photographs,
+    merge_pseudo_labels,
     read_pseudo_labels,
 )
+from models.training.detector.ssd_teacher import SsdLabeler, ssd_labels
 
 
 class OneBoxLabeler(PseudoLabeler):
@@ -56,6 +59,64 @@ def test_boxes_below_a_score_are_left_out() -> None:
     kept = labels.with_min_score(0.3)
     assert kept.labels.tolist() == [1, 2, 3]
     assert np.array_equal(kept.boxes, labels.boxes[1:])
+
+
+def labels_of(*rows: tuple[list[float], int, float]) -> PseudoLabels:
+    boxes, labels, scores = zip(*rows, strict=True) if rows else ((), (), ())
+    return PseudoLabels(
+        np.array(boxes, np.float32).reshape(-1, 4), np.array(labels, np.int64), np.array(scores, np.float32)
+    )
+
+
+def test_a_box_that_both_teachers_found_is_their_mean_and_surer_than_either() -> None:
+    first = labels_of(([0, 0, 0.4, 0.4], 3, 0.5), ([0.5, 0.5, 1, 1], 7, 0.3), ([0, 0, 0.4, 0.42], 3, 0.6))
+    second = labels_of(([0, 0, 0.4, 0.5], 3, 0.8), ([0.5, 0.5, 1, 1], 8, 0.2), ([0, 0.8, 0.1, 1], 3, 0.9))
+    merged = merge_pseudo_labels(first, second)
+    expected = labels_of(
+        ([0, 0, 0.4, 0.4], 3, 0.5),
+        ([0.5, 0.5, 1, 1], 7, 0.3),
+        ([0, 0, 0.4, 0.46], 3, 0.92),
+        ([0.5, 0.5, 1, 1], 8, 0.2),
+        ([0, 0.8, 0.1, 1], 3, 0.9),
+    )
+    for found, wanted in zip(merged, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    for one, other in ((first, labels_of()), (labels_of(), first)):
+        assert all(np.array_equal(*pair) for pair in zip(merge_pseudo_labels(one, other), first, strict=True))
+
+
+def test_two_labelers_label_as_one() -> None:
+    joint = JointLabeler([OneBoxLabeler(), OneBoxLabeler()])
+    labels = joint.label(PIL.Image.new("RGB", (8, 8), (102, 0, 0)))
+    assert labels.boxes.tolist() == [pytest.approx([0, 0, 0.4, 1])]
+    assert labels.scores.tolist() == [0.75]
+
+
+def test_ssds_classes_are_cocos_ids() -> None:
+    output = np.array(
+        [
+            [0, 18, 0.9, -0.1, 0.2, 0.5, 1.2],
+            [0, 12, 0.9, 0, 0, 1, 1],  # an id that COCO never used
+            [0, 90, 0.05, 0, 0, 1, 1],
+            [0, 1, 0.4, 0.1, 0.1, 0.2, 0.2],
+        ],
+        np.float32,
+    )
+    labels = ssd_labels(output)
+    assert [COCO_CLASSES[label] for label in labels.labels] == ["dog", "person"]
+    assert labels.boxes[0].tolist() == pytest.approx([0, 0.2, 0.5, 1])
+    assert labels.scores.tolist() == pytest.approx([0.9, 0.4])
+    assert not len(ssd_labels(output[:0]).boxes)
+
+
+def test_ssd_needs_its_description_and_a_graph(tmp_path: Path) -> None:
+    pytest.importorskip("cv2")
+    (tmp_path / "graph.pb").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="description"):
+        SsdLabeler(tmp_path / "graph.pb", threads=1)
+    (tmp_path / "graph.pbtxt").write_text("nothing")
+    with pytest.raises(ValueError, match="cannot read"):
+        SsdLabeler(tmp_path / "graph.pb", threads=1)
 
 
 @pytest.mark.realdata

@@ -1,5 +1,6 @@
 """Training of the detector: the same recipe gives the same weights, killed or not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.extractors.coco_classes import COCO_CLASSES
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
 from models.training.detector.pseudo_labels import label_photographs
 from models.training.detector.recipe import DetectorRecipe, learning_rate_at, training_batch
-from models.training.detector.trainer import PSEUDO_LABELS_FILE, train_detector
+from models.training.detector.trainer import PSEUDO_LABELS_FILE, open_labeler, train_detector, untrained_detector
 from tests.models.training.detector.test_pseudo_labels import OneBoxLabeler
 
 RECIPE = DetectorRecipe(steps=4, batch=2, warmup=2, save_every=2, sides=(64.0, 96.0))
@@ -76,6 +78,24 @@ def test_another_recipe_does_not_go_on_from_a_checkpoint(material: dict[str, Pat
     train(material, tmp_path / "out")
     with pytest.raises(ValueError, match="another recipe"):
         train(material, tmp_path / "out", DetectorRecipe(steps=6, batch=2, warmup=2, save_every=2))
+
+
+def test_a_training_starts_from_another_detectors_parts(material: dict[str, Path], tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    start = FasterRcnn(DetectorConfig(labels=COCO_CLASSES))
+    save_detector(start, tmp_path / "start")
+    detector = untrained_detector(replace(RECIPE, starts_from=str(tmp_path / "start")), material["backbone"])
+    theirs, ours = load_detector(tmp_path / "start").state_dict(), detector.state_dict()
+    differing = {name.partition(".")[0] for name in ours if not torch.equal(ours[name], theirs[name])}
+    assert differing == {"backbone"}
+    save_detector(FasterRcnn(DetectorConfig(labels=COCO_CLASSES, neck_width=8)), tmp_path / "narrow")
+    with pytest.raises(ValueError, match="another layout"):
+        untrained_detector(replace(RECIPE, starts_from=str(tmp_path / "narrow")), material["backbone"])
+
+
+def test_a_teacher_is_known_by_its_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no teacher"):
+        open_labeler(tmp_path / "teacher.bin", threads=1)
 
 
 def test_batches_follow_from_recipe_and_step(material: dict[str, Path], tmp_path: Path) -> None:

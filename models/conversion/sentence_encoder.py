@@ -1,0 +1,80 @@
+"""The published sentence encoder in the form that is shipped: a few bits a weight, and a list of known words.
+
+Word pieces take 4 bits a weight, the layers' matrices 7, all else half precision; the positions beyond
+NUM_POSITIONS are left out, since captions and queries are shorter. The pieces themselves are all kept: a word in a few
+bits says more than the same word taken apart (models/weights/sentence-encoder/card.md).
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from models.digests import digest_of
+from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+from models.text.lexicon import LETTERS
+from models.text.pretrained_reader import CONFIG_FILE, DIGEST_FILE, FILES, WORDS_FILE, PretrainedReader
+from models.text.quantised_rows import quantise_rows
+
+PIECE_BITS, LAYER_BITS = 4, 7
+NUM_POSITIONS = 128
+KNOWN_COUNT, COMMON_COUNT = 2, 5  # occurrences in captions from which a word is known, and from which it is common
+PIECES, POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
+LAYER_MATRIX = re.compile(r"encoder\.layer\.\d+\..*(self\.\w+|dense)\.weight")
+UNUSED = ("pooler.", "embeddings.position_ids")
+
+
+def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Iterable[str], out: Path) -> str:
+    """Write the encoder in `folder` as it is shipped; returns its digest.
+
+    Words of `captions` are known where they occur often enough, those of `names` always. ValueError where the folder
+    holds another kind of model, OSError where it lacks a file.
+    """
+    published = load_bert_encoder(folder)  # refuses what is none
+    out.mkdir(parents=True, exist_ok=True)
+    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    save_file(few_bits(weights), out / WEIGHTS_FILE)
+    tokenizer = Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    (out / TOKENIZER_FILE).write_text(tokenizer.to_str(), "utf-8")
+    words, num_common = known_words(PretrainedReader(published), captions, names)
+    (out / WORDS_FILE).write_text("\n".join(words) + "\n", "utf-8")
+    config = {"format": 1, "common_words": num_common}
+    (out / CONFIG_FILE).write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    digest = digest_of(out, FILES)
+    (out / DIGEST_FILE).write_text(f"{digest}\n", "utf-8")
+    return digest
+
+
+def few_bits(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Published weights by their names as `dequantise_all` reads them, without those that no sentence needs."""
+    stored: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        if name.startswith(UNUSED):
+            continue
+        bits = PIECE_BITS if name == PIECES else LAYER_BITS if LAYER_MATRIX.fullmatch(name) else None
+        if bits is None:
+            stored[name] = (tensor[:NUM_POSITIONS] if name == POSITIONS else tensor).to(torch.float16).contiguous()
+        else:
+            stored |= {name + ending: part for ending, part in quantise_rows(tensor.float(), bits).items()}
+    return stored
+
+
+def known_words(reader: PretrainedReader, captions: Iterable[str], names: Iterable[str]) -> tuple[list[str], int]:
+    """Words of the letters a to z, the most frequent first, and how many of them are common."""
+    counts = Counter(word for caption in captions for word in _words(reader, caption))
+    named = {word for name in names for word in _words(reader, name)}
+    frequent = [word for word, count in counts.items() if count >= KNOWN_COUNT]
+    words = sorted({*frequent, *named}, key=lambda word: (-counts[word], word))
+    return words, sum(counts[word] >= COMMON_COUNT for word in words)
+
+
+def _words(reader: PretrainedReader, text: str) -> list[str]:
+    return [word for word in reader.tokens(text)[1:-1] if LETTERS.fullmatch(word)]

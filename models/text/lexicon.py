@@ -1,0 +1,192 @@
+"""A lexicon of English: which words are known, which known word a misspelt one is, and what is no word at all.
+
+A word that is not in the lexicon is read as the known common word that costs least to have been meant, where that is
+little enough. With d the number of letters inserted, left out, replaced or swapped with their neighbour (the optimal
+string alignment distance) between two words, and d' that between the words as they sound (ph = f, y = i, one letter for
+two, ...),
+
+    cost = min(d, d') + d / 2 + (1/2 if the first letters differ)
+
+Words made of known ones ("skateboarder", "grassy") are left alone unless the common word sounds alike.
+
+What is no word is told by its letters: with the probability of each letter after the two before it, counted over the
+lexicon and smoothed by that after the one before, the mean of the logarithms is below a threshold. How often each rule
+is right is measured by benchmarks/spelling.py. All of it is for words of the letters a to z.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+COST_LIMIT = 1.5
+LONG_WORD, LONG_WORD_LIMIT = 8, 2.0
+SHORTEST_CORRECTED = 4
+SOUNDS_ALIKE = 1.0  # a cost up to which the common word is right even where the word can be taken apart
+LEAST_LOG_PROBABILITY = -4.4
+SHORTEST_JUDGED = 3  # shorter ones are abbreviations as often as not
+
+SOUNDS = tuple(
+    (re.compile(letters), sound)
+    for letters, sound in (
+        ("ph", "f"),
+        ("wh", "w"),
+        ("ck", "k"),
+        ("c(?=[eiy])", "s"),
+        ("[cq]", "k"),
+        ("z", "s"),
+        ("y", "i"),
+        (r"(.)\1+", r"\1"),
+    )
+)
+SUFFIXES = ("s", "es", "d", "ed", "ing", "er", "ers", "r", "rs", "ly", "y", "like", "less", "ness", "est", "ish")
+LETTERS = re.compile("[a-z]+")
+SHORTEST_PART = 3  # of a compound, and of what an ending is put to
+NUM_SYMBOLS = 28  # a word's beginning, a to z, its end
+PRIOR_LETTERS = 2.0, 5.0  # how many times a letter was seen beforehand: after two letters, after one
+
+
+class Lexicon:
+    """Known words, of which the first are common enough to be what somebody meant."""
+
+    def __init__(self, words: Sequence[str], num_common: int) -> None:
+        """`words` of the letters a to z, the most frequent first."""
+        self.words, self._known = words, frozenset(words)
+        self._common = frozenset(words[:num_common])
+        self._targets = [word for word in words[:num_common] if len(word) >= SHORTEST_CORRECTED]
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._known
+
+    def correction(self, word: str) -> str | None:
+        """The common word that a word of a to z was meant to be; None where it is known or nothing is near."""
+        if word in self._known or len(word) < SHORTEST_CORRECTED or not self._targets:
+            return None
+        near, cost = self._cheapest(word)
+        if cost > (LONG_WORD_LIMIT if len(word) >= LONG_WORD else COST_LIMIT):
+            return None
+        return near if cost <= SOUNDS_ALIKE or not self._is_made_of_known(word) else None
+
+    def is_noise(self, word: str) -> bool:
+        """Whether a word of a to z that is not known has letters that no word has."""
+        if word in self._known or len(word) < SHORTEST_JUDGED:
+            return False
+        return self.mean_log_probability(word) < LEAST_LOG_PROBABILITY
+
+    def mean_log_probability(self, word: str) -> float:
+        """Mean of the log probabilities of its letters and its end, each after the two before it."""
+        symbols = _symbols(word)
+        return float(self._log_probabilities[symbols[:-2], symbols[1:-1], symbols[2:]].mean())
+
+    def _cheapest(self, word: str) -> tuple[str, float]:
+        spelt, sounding = self._spelt, self._sounding
+        # Each edit changes the counts of letters by two at most, and the length by one.
+        other_letters = np.abs(spelt.counts - letter_counts(letter_codes([word])[0])).sum(1)
+        rows = np.flatnonzero((other_letters <= 4) & (np.abs(spelt.lengths - len(word)) <= 2))
+        if not len(rows):
+            return "", np.inf
+        by_letters = spelt.distances(word, rows)
+        by_sound = sounding.distances(sound_of(word), rows)
+        other_start = spelt.codes[rows, 0] != ord(word[0])
+        cost = np.minimum(by_letters, by_sound) + by_letters / 2 + other_start / 2
+        best = int(cost.argmin())  # of equal ones the most frequent
+        return self._targets[rows[best]], float(cost[best])
+
+    @cached_property
+    def _spelt(self) -> "LetterTable":
+        return LetterTable(self._targets)
+
+    @cached_property
+    def _sounding(self) -> "LetterTable":
+        return LetterTable([sound_of(word) for word in self._targets])
+
+    @cached_property
+    def _log_probabilities(self) -> npt.NDArray[np.float64]:
+        counts = np.zeros((NUM_SYMBOLS,) * 3)
+        for word in self.words:
+            symbols = _symbols(word)
+            np.add.at(counts, (symbols[:-2], symbols[1:-1], symbols[2:]), 1)
+        after_two, after_one = PRIOR_LETTERS
+        alone = (counts.sum((0, 1)) + 1) / (counts.sum() + NUM_SYMBOLS)
+        pairs = counts.sum(0)
+        pairs = (pairs + after_one * alone) / (pairs.sum(1, keepdims=True) + after_one)
+        return np.asarray(np.log((counts + after_two * pairs) / (counts.sum(2, keepdims=True) + after_two)))
+
+    def _is_made_of_known(self, word: str) -> bool:
+        if self._has_known_stem(word):
+            return True
+        places = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)
+        return any(
+            word[:place] in self._common and (word[place:] in self._common or self._has_known_stem(word[place:]))
+            for place in places
+        )
+
+    def _has_known_stem(self, word: str) -> bool:
+        """Whether it is a known word with an ending: dog-s, bak-ing, run-n-ing, merr-i-ly."""
+        for suffix in SUFFIXES:
+            stem = word.removesuffix(suffix)
+            if stem == word or len(stem) < SHORTEST_PART:
+                continue
+            forms = {stem, stem + "e"} if suffix[0] in "eiy" else {stem}
+            if stem[-1] == stem[-2]:
+                forms.add(stem[:-1])
+            if stem[-1] == "i":
+                forms.add(stem[:-1] + "y")
+            if forms & self._known:
+                return True
+        return False
+
+
+class LetterTable:
+    """Words as rows of letters, for distances of one word to many."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.codes, self.lengths = letter_codes(words)
+        self.counts = letter_counts(self.codes)
+
+    def distances(self, word: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
+        """Optimal string alignment distance of the word to those of the rows."""
+        codes, own = self.codes[rows], np.frombuffer(word.encode(), np.uint8)
+        length = codes.shape[1]
+        before: npt.NDArray[np.int16] = np.empty(0, np.int16)
+        row: npt.NDArray[np.int16] = np.tile(np.arange(length + 1, dtype=np.int16), (len(rows), 1))
+        for place, letter in enumerate(own):
+            best = np.minimum(row[:, :-1] + (codes != letter), row[:, 1:] + 1)
+            if place:
+                swapped = (codes[:, 1:] == own[place - 1]) & (codes[:, :-1] == letter)
+                best[:, 1:] = np.where(swapped, np.minimum(best[:, 1:], before[:, :-2] + 1), best[:, 1:])
+            # min over i <= j of best_i + (j - i): insertions in a row.
+            steps = np.arange(length + 1, dtype=np.int16)
+            first = np.full((len(rows), 1), place + 1, np.int16)
+            following = np.minimum.accumulate(np.concatenate([first, best], 1) - steps, axis=1) + steps
+            before, row = row, following.astype(np.int16)
+        distances: npt.NDArray[np.int16] = row[np.arange(len(rows)), self.lengths[rows]]
+        return distances
+
+
+def sound_of(word: str) -> str:
+    """The word with one letter for those that sound alike."""
+    for letters, sound in SOUNDS:
+        word = letters.sub(sound, word)
+    return word
+
+
+def letter_codes(words: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The letters of words, zeros behind the shorter ones, and their lengths."""
+    lengths = np.array([len(word) for word in words])
+    codes = np.zeros((len(words), int(lengths.max())), np.uint8)
+    for row, word in enumerate(words):
+        codes[row, : len(word)] = np.frombuffer(word.encode(), np.uint8)
+    return codes, lengths
+
+
+def letter_counts(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int8]:
+    """How often each row has each of the letters a to z."""
+    return np.stack([(codes == ord("a") + letter).sum(1) for letter in range(26)], 1).astype(np.int8)
+
+
+def _symbols(word: str) -> npt.NDArray[np.int64]:
+    """Two beginnings, the letters from 1 on, and the end."""
+    return np.array([0, 0, *(ord(letter) - ord("a") + 1 for letter in word), NUM_SYMBOLS - 1])

@@ -1,0 +1,224 @@
+"""A reader of sentences that knows English: states of a frozen pretrained encoder, averaged to words.
+
+Words are what the encoder's own tokenizer splits a sentence into before it takes words apart: lower case, accents
+removed, each punctuation mark a word. A word's state is the mean of the last layer's states of its pieces; <start> has
+the state of [CLS], <end> that of [SEP]. A sentence of more pieces than the encoder has positions is read in several
+parts, so that no word is lost.
+
+A folder of such an encoder holds model.safetensors and tokenizer.json (bert_encoder.py), words.txt with known words
+besides the tokenizer's, the most frequent first, config.json with the number of those that are common, and digest.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from pathlib import Path
+from threading import Lock
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from models.batches import Words, tiles
+from models.digests import digest_of
+from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, BertEncoder, load_bert_encoder
+from models.text.lexicon import LETTERS, Lexicon
+from models.text.packed_linear import pack_linear_layers
+from models.text.reader import END, NO_WORDS, START
+
+SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
+CONFIG_FILE, WORDS_FILE, DIGEST_FILE = "config.json", "words.txt", "digest"
+FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, WORDS_FILE)
+CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
+REMEMBERED_WORDS = 1 << 16
+
+SENTENCES_AT_ONCE = 256
+
+Pieces = tuple[int, ...]
+_LOADING = Lock()  # threads that load models at once share one encoder
+
+
+class RememberedStates:
+    """States of the tokens of many sentences, one after the other, in half precision."""
+
+    def __init__(self, reader: "PretrainedReader", sentences: Iterable[str]) -> None:
+        lengths = {sentence: len(reader.tokens(sentence)) for sentence in sentences}
+        order = sorted(lengths, key=lengths.__getitem__)  # little padding
+        ends = list(accumulate((lengths[sentence] for sentence in order), initial=0))
+        self._places = {sentence: slice(*ends[row : row + 2]) for row, sentence in enumerate(order)}
+        self._states = torch.empty(ends[-1], reader.state_dim, dtype=torch.float16)
+        for tile in tiles(len(order), SENTENCES_AT_ONCE):
+            words = reader.encode(order[tile])
+            self._states[ends[tile.start] : ends[tile.stop]] = words.vectors[words.mask].cpu().half()
+
+    def __contains__(self, sentence: str) -> bool:
+        return sentence in self._places
+
+    def words(self, sentences: Sequence[str]) -> Words:
+        """Their states in float32, padded with zeros."""
+        own = [self._states[self._places[sentence]].float() for sentence in sentences]
+        lengths = torch.tensor([len(states) for states in own], dtype=torch.int64)
+        vectors = pad_sequence(own, batch_first=True)
+        return Words(vectors, torch.arange(vectors.shape[1]) < lengths[:, None])
+
+
+class PretrainedReader:
+    """Reads sentences with a frozen encoder, which any number of matchers share.
+
+    A misspelt word is read as the common word it is near to; `unknown_words` are letters that are no word at all.
+    """
+
+    def __init__(self, encoder: BertEncoder, words: Sequence[str] = (), num_common: int = 0, digest: str = "") -> None:
+        """`words` are known besides the tokenizer's, `num_common` of them common; `digest` names all of it."""
+        self.encoder = encoder.requires_grad_(False).eval()
+        self.digest = digest
+        self._words, self._num_common = words, num_common
+        self._remembered: RememberedStates | None = None
+        tokenizer = encoder.tokenizer
+        self._ends = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
+        self._unknown_piece = tokenizer.token_to_id(UNKNOWN_PIECE)
+        # Captions have the same words again and again.
+        self._pieces = lru_cache(REMEMBERED_WORDS)(self._split_word)
+        self._read_as = lru_cache(REMEMBERED_WORDS)(self._corrected)
+
+    def __deepcopy__(self, memo: object) -> "PretrainedReader":
+        """The reader itself: copies of a matcher share it as matchers do."""
+        return self
+
+    @property
+    def identity(self) -> str:
+        """The digest."""
+        return self.digest
+
+    @property
+    def state_dim(self) -> int:
+        """Width D of the states."""
+        return self.encoder.config.width
+
+    def remembering(self, sentences: Iterable[str]) -> "PretrainedReader":
+        """A reader by the same encoder that has the states of these sentences at hand, for a training."""
+        reader = PretrainedReader(self.encoder, self._words, self._num_common, self.digest)
+        reader._remembered = RememberedStates(self, sentences)
+        return reader
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The given words and the tokenizer's whole ones, which it has in the order of their frequency."""
+        vocabulary = self.encoder.tokenizer.get_vocab()
+        whole = sorted((piece for piece in vocabulary if LETTERS.fullmatch(piece)), key=vocabulary.__getitem__)
+        return Lexicon(list(dict.fromkeys([*self._words, *whole])), self._num_common)
+
+    def tokens(self, sentence: str) -> list[str]:
+        """<start>, the words as they are written but for case and accents, and <end>."""
+        return [START, *self._split(sentence), END]
+
+    def unknown_words(self, sentence: str) -> list[str]:
+        """Words that are neither English nor near to it, each once, in order."""
+        return [word for word in dict.fromkeys(self._split(sentence)) if self._is_unknown(word)]
+
+    def corrections(self, sentence: str) -> dict[str, str]:
+        """Misspelt word of the sentence -> the common word that it is read as."""
+        return {word: read for word in self._split(sentence) if (read := self._read_as(word)) != word}
+
+    @torch.no_grad()
+    def encode(self, sentences: Sequence[str]) -> Words:
+        """States of the tokens, [Q W D], on the encoder's device (remembered ones on the CPU); zeros where padded."""
+        if self._remembered is not None and sentences and all(one in self._remembered for one in sentences):
+            return self._remembered.words(sentences)
+        parts = [self._parts([self._pieces(self._read_as(word)) for word in self._split(one)]) for one in sentences]
+        states = self._average([part for own in parts for part in own])
+        rows, first = [], 0
+        for own in parts:
+            places = [(first, 0)]
+            for number, part in enumerate(own, first):
+                places += [(number, place) for place in range(1, len(part) + 1)]
+            first += len(own)
+            rows.append([*places, (first - 1, len(own[-1]) + 1)])
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        width = int(lengths.max()) if rows else 0
+        padded = [row + [(0, 0)] * (width - len(row)) for row in rows]
+        chosen = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width, 2).to(states.device)
+        mask = (torch.arange(width) < lengths[:, None]).to(states.device)
+        return Words(states[chosen[:, :, 0], chosen[:, :, 1]].masked_fill(~mask[:, :, None], 0), mask)
+
+    def _split(self, sentence: str) -> list[str]:
+        tokenizer = self.encoder.tokenizer
+        text = tokenizer.normalizer.normalize_str(sentence) if tokenizer.normalizer else sentence
+        words = [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)]
+        if not words:
+            raise ValueError(NO_WORDS)
+        return words
+
+    def _split_word(self, word: str) -> Pieces:
+        return tuple(piece.id for piece in self.encoder.tokenizer.model.tokenize(word))
+
+    def _corrected(self, word: str) -> str:
+        return (self.lexicon.correction(word) if LETTERS.fullmatch(word) else None) or word
+
+    def _is_unknown(self, word: str) -> bool:
+        if self._read_as(word) != word:
+            return False
+        if not LETTERS.fullmatch(word):
+            foreign = any(letter.isalpha() and not letter.isascii() for letter in word)
+            return foreign or self._unknown_piece in self._pieces(word)
+        return self.lexicon.is_noise(word)
+
+    def _parts(self, words: Sequence[Pieces]) -> list[list[Pieces]]:
+        """The words in as few runs as have room between [CLS] and [SEP]; of a longer word its first pieces."""
+        room = self.encoder.config.num_positions - 2
+        parts: list[list[Pieces]] = [[]]
+        left = room
+        for word in words:
+            pieces = word[:room]
+            if len(pieces) > left:
+                parts.append([])
+                left = room
+            parts[-1].append(pieces)
+            left -= len(pieces)
+        return parts
+
+    def _average(self, parts: Sequence[Sequence[Pieces]]) -> Float[Tensor, "N S D"]:
+        """Mean states of each part's [CLS], words and [SEP]."""
+        if not parts:
+            return torch.zeros(0, 0, self.state_dim, device=self.encoder.device)
+        cls, sep = self._ends
+        runs = [[(cls,), *part, (sep,)] for part in parts]
+        ids = [[piece for word in run for piece in word] for run in runs]
+        longest, most_words = max(map(len, ids)), max(map(len, runs))
+        padded = torch.tensor([row + [0] * (longest - len(row)) for row in ids])
+        shares = torch.zeros(len(runs), most_words, longest)
+        for shares_of_run, run in zip(shares.numpy(), runs, strict=True):
+            place = 0
+            for number, word in enumerate(run):
+                shares_of_run[number, place : place + len(word)] = 1 / len(word)
+                place += len(word)
+        device = self.encoder.device
+        mask = torch.arange(longest) < torch.tensor([len(row) for row in ids])[:, None]
+        states: Tensor = self.encoder(padded.to(device), mask.to(device))
+        return shares.to(device) @ states
+
+
+def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> PretrainedReader:
+    """The reader of a folder's encoder; ValueError where its files are damaged, OSError where one is missing."""
+    digest, stated = digest_of(folder, FILES), (folder / DIGEST_FILE).read_text().strip()
+    if digest != stated:
+        raise ValueError(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
+    config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
+    words = (folder / WORDS_FILE).read_text("utf-8").split()
+    encoder = load_bert_encoder(folder).to(device)
+    if encoder.device.type == "cpu":
+        pack_linear_layers(encoder)
+    return PretrainedReader(encoder, words, config["common_words"], digest)
+
+
+def shipped_reader(device: torch.device | str = "cpu") -> PretrainedReader:
+    """The reader of the shipped encoder, loaded once for each device of a process."""
+    with _LOADING:
+        return _shipped_reader(str(device))
+
+
+@lru_cache
+def _shipped_reader(device: str) -> PretrainedReader:
+    return load_pretrained_reader(SENTENCE_ENCODER, device)

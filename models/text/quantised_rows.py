@@ -1,0 +1,57 @@
+"""Matrices in a few bits a weight: whole numbers as planes of bits, and a scale for each row.
+
+A row w is stored as whole numbers n, |n| < 2^(bits - 1), and a scale s in half precision, so that w ~ s n. Of 17 scales
+from 0.6 to 1 times the one that clips nothing, s is the one with the least squared error. Bit k of n + 2^(bits - 1) of
+all weights is plane k, eight weights to a byte, so that any number of bits takes no more room than it needs.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+PLANES, SCALE = ".planes", ".scale"  # endings of the two tensors of a matrix
+NUM_SCALES = 17
+LEAST_SCALE = 0.6
+_SMALLEST_SCALE = 6.1e-5  # of normal numbers in half precision
+
+
+def quantise_rows(matrix: Float[Tensor, "N D"], bits: int) -> dict[str, Tensor]:
+    """The planes, uint8 [bits, N, D / 8], and scales, fp16 [N], of a matrix whose D is a multiple of 8."""
+    if matrix.shape[1] % 8:
+        raise ValueError(f"rows of {matrix.shape[1]} numbers cannot be packed: it must be a multiple of 8")
+    largest = 2 ** (bits - 1) - 1
+    exact = matrix.abs().amax(1) / largest
+    best_scale, best_error = torch.empty(0), torch.full((len(matrix),), torch.inf)
+    for share in torch.linspace(1, LEAST_SCALE, NUM_SCALES):
+        scale = (exact * share).half().float().clamp_min(_SMALLEST_SCALE)
+        error = (_whole_numbers(matrix, scale, largest) * scale[:, None] - matrix).square().sum(1)
+        best_scale = torch.where(error < best_error, scale, best_scale) if len(best_scale) else scale
+        best_error = torch.minimum(error, best_error)
+    shifted = (_whole_numbers(matrix, best_scale, largest) + largest + 1).to(torch.uint8).numpy()
+    planes = np.stack([np.packbits((shifted >> bit) & 1, axis=1) for bit in range(bits)])
+    return {PLANES: torch.from_numpy(planes), SCALE: best_scale.half()}
+
+
+def dequantise_rows(planes: Tensor, scale: Tensor) -> Float[Tensor, "N D"]:
+    """The matrix that the planes and scales of `quantise_rows` stand for."""
+    bits = len(planes)
+    shifted = np.zeros((planes.shape[1], planes.shape[2] * 8), np.uint8)
+    for bit, plane in enumerate(planes.numpy()):
+        shifted |= np.unpackbits(plane, axis=1) << bit
+    whole = torch.from_numpy(shifted).float().sub_(2 ** (bits - 1))
+    return whole.mul_(scale.float()[:, None])
+
+
+def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors by their names, where some are stored as planes and scales; all floating ones in float32."""
+    matrices = [name.removesuffix(PLANES) for name in stored if name.endswith(PLANES)]
+    parts = {name + ending for name in matrices for ending in (PLANES, SCALE)}
+    plain = {name: t.float() if t.is_floating_point() else t for name, t in stored.items() if name not in parts}
+    return plain | {name: dequantise_rows(stored[name + PLANES], stored[name + SCALE]) for name in matrices}
+
+
+def _whole_numbers(matrix: Float[Tensor, "N D"], scale: Float[Tensor, " N"], largest: int) -> Float[Tensor, "N D"]:
+    return (matrix / scale[:, None]).round().clamp(-largest, largest)

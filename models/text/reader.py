@@ -1,0 +1,34 @@
+"""The interface of a reader of sentences: what stands between a matcher and the text that people write."""
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol, runtime_checkable
+
+from models.batches import ReadSentences
+
+START, END = "<start>", "<end>"
+NO_WORDS = "an empty caption has no words to match; give at least one"
+
+
+@runtime_checkable
+class SentenceReader(Protocol):
+    """Splits sentences into words and gives what a matcher's own encoder of sentences reads.
+
+    `Vocabulary` gives word ids, `PretrainedReader` the states of a frozen pretrained encoder. Sentences without a word
+    are refused with ValueError.
+    """
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for readers that read every sentence alike."""
+
+    def tokens(self, sentence: str) -> list[str]:
+        """<start>, the words as they are shown to people, and <end>: one for each row that `encode` gives."""
+
+    def encode(self, sentences: Sequence[str]) -> ReadSentences:
+        """Ids or states of the tokens of each sentence, padded to the longest sentence."""
+
+    def unknown_words(self, sentence: str) -> list[str]:
+        """Words of the sentence that mean nothing to the reader, each once, in order."""
+
+    def corrections(self, sentence: str) -> dict[str, str]:
+        """Word of the sentence -> the other word, or mark for unknown words, that it is read as."""

@@ -1,0 +1,122 @@
+"""A detector with concepts out of its parts."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.conversion.authors_options import ConversionError
+from models.conversion.detector import assemble_detector, concept_config, convert_detector, read_classifier
+from models.extractors.coco_classes import COCO_CLASSES
+from models.extractors.concepts import CLASS_SENTENCE
+from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.imagenet_classes import IMAGENET_CLASSES
+from models.extractors.yolox import YoloxNano
+from models.text.bert_encoder import BertConfig, BertEncoder
+
+WIDTH = 8
+CONFIG = DetectorConfig(labels=COCO_CLASSES, side=96.0, neck_width=16, head_width=16)
+
+
+class CountedSentences(BertEncoder):
+    """An encoder without weights: a sentence's vector is made of its length and its first letters."""
+
+    def __init__(self) -> None:
+        torch.nn.Module.__init__(self)
+        self.config = BertConfig(num_pieces=0, num_positions=0, num_layers=0, width=WIDTH, hidden_width=0)
+
+    def embed(self, sentences: Sequence[str], batch: int = 256) -> Tensor:
+        rows = [[len(sentence), *sentence.encode()[13 : 12 + WIDTH].ljust(WIDTH - 1)] for sentence in sentences]
+        return torch.nn.functional.normalize(torch.tensor(rows, dtype=torch.float32), dim=1)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plain detector, YOLOX-nano's weights and a classifier, all random."""
+    folder = tmp_path_factory.mktemp("parts")
+    torch.manual_seed(0)
+    save_detector(FasterRcnn(CONFIG), folder / "plain")
+    save_file(YoloxNano(80).state_dict(), folder / "yolox.safetensors")
+    save_file(
+        {"classifier.weight": torch.randn(1000, 1280), "classifier.bias": torch.randn(1000)},
+        folder / "head.safetensors",
+    )
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.conversion.detector.load_bert_encoder", lambda folder: CountedSentences())
+
+
+def convert(parts: Path, out: Path, **changes: Path) -> str:
+    given = {"one_stage": parts / "yolox.safetensors", "classifier": parts / "head.safetensors"}
+    file = parts / "plain" / "model.safetensors"
+    config = replace(concept_config(file), min_side=0.1)
+    return convert_detector(file, config, out, **{**given, **changes}, sentence_encoder=parts / "any")
+
+
+def test_all_parts_are_in_the_new_folder(parts: Path, tmp_path: Path) -> None:
+    digest = convert(parts, tmp_path / "new")
+    detector = load_detector(tmp_path / "new")
+    assert detector.digest == digest
+    assert detector.config.concept_dim == WIDTH
+    assert (detector.config.side, detector.config.num_proposals) == (CONFIG.side, 400)
+    assert (detector.config.feature, detector.config.min_side) == ("map-mean", 0.1)
+    state, plain = detector.state_dict(), load_file(parts / "plain" / "model.safetensors")
+    assert all(torch.equal(state[name], tensor.float()) for name, tensor in plain.items())
+    head = load_file(parts / "head.safetensors")
+    torch.testing.assert_close(state["concepts.classifier.weight"], head["classifier.weight"], rtol=1e-3, atol=1e-3)
+    names = [*COCO_CLASSES, *IMAGENET_CLASSES]
+    for number in (0, 79, 80, 1079):
+        expected = CountedSentences().embed([CLASS_SENTENCE.format(names[number])])[0]
+        torch.testing.assert_close(state["concepts.class_vectors"][number], expected, rtol=1e-3, atol=1e-3)
+    picture = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
+    regions = detector.extract([picture])
+    assert regions.features.shape == (1, 36, 1280 + WIDTH)
+    assert regions.features.isfinite().all()
+
+
+def test_concepts_can_be_added_to_a_detector_that_has_them(parts: Path, tmp_path: Path) -> None:
+    first = convert(parts, tmp_path / "new")
+    file = tmp_path / "new" / "model.safetensors"
+    again = convert_detector(
+        file,
+        concept_config(file),
+        tmp_path / "again",
+        one_stage=parts / "yolox.safetensors",
+        classifier=parts / "head.safetensors",
+        sentence_encoder=parts / "any",
+    )
+    assert again == first
+
+
+def test_what_does_not_fit_is_named(parts: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "config.json").write_text(json.dumps({}))
+    with pytest.raises(FileExistsError, match="already"):
+        convert(parts, tmp_path / "taken")
+    save_file(
+        {"classifier.weight": torch.zeros(5, 1280), "classifier.bias": torch.zeros(5)}, tmp_path / "five.safetensors"
+    )
+    with pytest.raises(ConversionError, match=r"concepts\.classifier\.weight is \(5, 1280\)"):
+        convert(parts, tmp_path / "new", classifier=tmp_path / "five.safetensors")
+    with pytest.raises(ConversionError, match="backbone"):
+        assemble_detector(
+            {},
+            CONFIG,
+            one_stage=YoloxNano(80).state_dict(),
+            classifier=read_classifier(parts / "head.safetensors", CONFIG.backbone),
+            encoder=CountedSentences(),
+        )
+    with pytest.raises(ConversionError, match=r"config\.json"):
+        concept_config(parts / "yolox.safetensors")
+    with pytest.raises(ValueError, match="no ImageNet classifier"):
+        read_classifier(parts / "yolox.safetensors", "mobilenet-v2")

@@ -1,0 +1,102 @@
+"""Every registered model over states of a pretrained encoder, and over regions whose features end in a concept."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn.functional import cosine_similarity, normalize, pad
+
+from models.batches import Regions, Words
+from models.rerankers.base import Reranker
+from models.rerankers.encoders import EncoderConfig, PretrainedSentenceEncoder, RegionEncoder, build_encoders
+from models.rerankers.registry import RERANKERS, build
+
+D, F = 10, 22
+PRETRAINED = EncoderConfig(num_words=0, feature_dim=F, width=24, text="pretrained", state_dim=D)
+CONCEPTS = replace(PRETRAINED, concept_dim=D)
+
+each_model = pytest.mark.parametrize("name", sorted(RERANKERS))
+each_config = pytest.mark.parametrize("encoders", [PRETRAINED, CONCEPTS], ids=["states", "concepts"])
+
+
+def model(name: str, encoders: EncoderConfig) -> Reranker:
+    torch.manual_seed(1)
+    return build(name, encoders).double().eval()
+
+
+def pictures() -> Regions:
+    vectors = torch.randn(5, 6, F, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    return Regions(0.5 * vectors.abs(), torch.ones(5, 6, dtype=torch.bool))
+
+
+def states() -> Words:
+    mask = torch.arange(7) < torch.tensor([3, 7, 5])[:, None]
+    vectors = 0.2 * torch.randn(3, 7, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    return Words(vectors.masked_fill(~mask[:, :, None], 0), mask)
+
+
+@each_model
+@each_config
+@torch.no_grad()
+def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
+    reranker = model(name, encoders)
+    scores = reranker.score(reranker.encode_images(pictures()), reranker.encode_texts(states()))
+    assert scores.flatten().unique().numel() == 15
+    longer = Words(pad(states().vectors, (0, 0, 0, 2), value=1e3), pad(states().mask, (0, 2)))
+    again = reranker.score(reranker.encode_images(pictures()), reranker.encode_texts(longer))
+    torch.testing.assert_close(again, scores)
+
+
+@each_model
+@each_config
+def test_gradients_reach_every_weight(name: str, encoders: EncoderConfig) -> None:
+    reranker = model(name, encoders).train()
+    scores = reranker.score(reranker.encode_images(pictures()), reranker.encode_texts(states()))
+    (scores * torch.randn_like(scores)).sum().backward()
+    for weight, parameter in reranker.named_parameters():
+        assert parameter.grad is not None, weight
+        assert parameter.grad.isfinite().all(), weight
+
+
+@pytest.mark.parametrize("width", [10, 24])
+def test_the_words_map_starts_by_keeping_lengths_and_angles(width: int) -> None:
+    encoder = PretrainedSentenceEncoder(replace(PRETRAINED, width=width))
+    vectors = encoder(Words(states().vectors.float(), states().mask)).vectors
+    expected = normalize(states().vectors.float(), dim=2)
+    torch.testing.assert_close(vectors @ vectors.mT, expected @ expected.mT, atol=1e-5, rtol=0)
+    plain = PretrainedSentenceEncoder(replace(PRETRAINED, width=width, unit_words=False)).fc.weight
+    torch.testing.assert_close(plain.T @ plain, torch.eye(D), atol=1e-5, rtol=0)
+
+
+def test_a_narrow_map_keeps_lengths_on_average() -> None:
+    weight = PretrainedSentenceEncoder(replace(PRETRAINED, width=4, unit_words=False)).fc.weight
+    torch.testing.assert_close(weight @ weight.T, torch.eye(4) * D / 4, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_regions_are_compared_with_words_by_their_concepts_before_the_first_step() -> None:
+    torch.manual_seed(0)
+    regions, words = build_encoders(CONCEPTS)
+    assert isinstance(words, PretrainedSentenceEncoder)
+    assert torch.equal(regions.concepts.weight, words.fc.weight)
+    assert regions.concepts.weight is not words.fc.weight
+    concepts = torch.randn(1, 6, D)
+    features = torch.cat([torch.randn(1, 6, F - D), concepts], 2)
+    encoded = regions(Regions(features, torch.ones(1, 6, dtype=torch.bool))).vectors[0]
+    read = words(Words(concepts, torch.ones(1, 6, dtype=torch.bool))).vectors[0]
+    assert (cosine_similarity(encoded, read) > 0.99).all()
+
+
+def test_a_feature_without_a_concept_is_encoded_as_before() -> None:
+    torch.manual_seed(0)
+    before = torch.nn.Linear(F, 24)
+    torch.nn.init.xavier_uniform_(before.weight)
+    torch.manual_seed(0)
+    assert torch.equal(RegionEncoder(PRETRAINED).fc.weight, before.weight)
+    assert set(RegionEncoder(PRETRAINED).state_dict()) == {"fc.weight", "fc.bias"}
+
+
+@pytest.mark.parametrize("wrong", [{"text": "gru"}, {"concept_dim": 9}, {"feature_dim": D}])
+def test_concepts_that_are_no_vectors_of_the_encoder_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="concept"):
+        replace(CONCEPTS, **wrong)  # type: ignore[arg-type]

@@ -1,0 +1,44 @@
+"""Matrices in a few bits: what comes back, how far it is from what was stored, and how little room it takes."""
+
+import pytest
+import torch
+
+from models.text.quantised_rows import PLANES, SCALE, dequantise_all, dequantise_rows, quantise_rows
+
+
+@pytest.mark.parametrize("bits", [2, 4, 7, 8])
+def test_whole_multiples_of_a_rows_scale_come_back_exactly(bits: int) -> None:
+    largest = 2 ** (bits - 1) - 1
+    whole = torch.randint(-largest, largest + 1, (5, 24))
+    whole[:, 0] = largest
+    matrix = whole * torch.tensor([0.5, 0.25, 1, 2, 4])[:, None]
+    stored = quantise_rows(matrix, bits)
+    assert torch.equal(dequantise_rows(stored[PLANES], stored[SCALE]), matrix)
+    assert stored[PLANES].numel() == bits * matrix.numel() // 8
+
+
+@pytest.mark.parametrize(("bits", "most"), [(4, 0.13), (7, 0.02), (8, 0.01)])
+def test_the_error_is_that_of_the_bits(bits: int, most: float) -> None:
+    matrix = torch.randn(50, 384)
+    stored = quantise_rows(matrix, bits)
+    error = (dequantise_rows(stored[PLANES], stored[SCALE]) - matrix).norm() / matrix.norm()
+    assert most / 4 < error < most
+
+
+def test_rows_of_zeros_stay_zeros() -> None:
+    stored = quantise_rows(torch.zeros(2, 8), 4)
+    assert torch.equal(dequantise_rows(stored[PLANES], stored[SCALE]), torch.zeros(2, 8))
+
+
+def test_tensors_that_are_stored_as_they_are_stay_so() -> None:
+    bias, matrix = torch.randn(3).half(), torch.randn(2, 8)
+    stored = {"bias": bias} | {f"matrix{ending}": part for ending, part in quantise_rows(matrix, 8).items()}
+    read = dequantise_all(stored)
+    assert set(read) == {"bias", "matrix"}
+    assert torch.equal(read["bias"], bias.float())
+    torch.testing.assert_close(read["matrix"], matrix, atol=0.05, rtol=0)
+
+
+def test_rows_that_do_not_fill_bytes_are_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of 8"):
+        quantise_rows(torch.zeros(2, 9), 4)

@@ -1,0 +1,85 @@
+"""`regard evaluate` and the benchmarks on pictures with boxes of their objects."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import grounding, short_questions
+from models.datasets.feature_store import extract_features
+from tests.support.cli_runner import Regard
+from tests.support.fakes import FakeExtractor
+from tests.support.library import two_coloured
+from tests.support.small_matchers import small_weights
+
+COLOURS = ("red", "green", "blue")
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[str, Any]:
+    """Options: nine pictures whose left half is an object of its colour's class, their features, boxes and captions."""
+    pictures = [(left, right) for left in COLOURS for right in COLOURS]
+    names = {f"{n}.png": both for n, both in enumerate(pictures)}
+    for name, (left, right) in names.items():
+        two_coloured(left, right).save(tmp_path / name)
+    for _ in extract_features(FakeExtractor(), {name: tmp_path / name for name in names}, tmp_path / "features"):
+        pass
+    boxes = {
+        "images": [{"id": n, "file_name": name} for n, name in enumerate(names)],
+        "categories": [{"id": n, "name": colour} for n, colour in enumerate(COLOURS)],
+        "annotations": [
+            {"image_id": n, "category_id": COLOURS.index(left), "bbox": [0, 0, 20, 20]}
+            for n, (left, _) in enumerate(pictures)
+        ],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(boxes))
+    lines = [{"image": name, "captions": [f"a {left} wall"]} for name, (left, _) in names.items()]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    weights = small_weights(tmp_path / "weights", "scan-t2i-avg")
+    return {
+        "model": weights, "features": tmp_path / "features", "boxes": tmp_path / "boxes.json",
+        "captions": tmp_path / "captions.jsonl",
+    }  # fmt: skip
+
+
+def test_grounding_and_short_questions_are_measured_by_boxes(regard: Regard, given: dict[str, Any]) -> None:
+    fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"]]
+    both = ["--grounding", given["boxes"], "--short-questions", given["boxes"], "--captions", given["captions"]]
+    status, said, noted = regard(*fixed, *both, "--json")
+    assert status == 0, noted
+    report = json.loads(said)
+    assert report["grounding"]["pointing"]["captions"]["questions"] == 9
+    assert report["grounding"]["coverage"]["objects"]["percent"] == 100  # the left half is a region
+    assert report["short_questions"]["classes"] == {"red": 3, "green": 3, "blue": 3}
+    status, said, _ = regard(*fixed, *both)
+    assert (status, "any region covers" in said, "first right" in said) == (0, True, True)
+    status, said, _ = regard(*fixed, "--grounding", given["boxes"], "--first", 3, "--json")
+    assert (status, json.loads(said)["grounding"]["pictures"]) == (0, 3)
+    assert "short_questions" not in json.loads(said)
+
+
+def test_what_cannot_be_measured_is_said(regard: Regard, given: dict[str, Any], tmp_path: Path) -> None:
+    fixed = ["evaluate", "--model", given["model"], "--device", "cpu"]
+    status, _, errors = regard(*fixed, "--grounding", given["captions"], "--features", given["features"])
+    assert (status, "COCO" in errors) == (1, True)
+    status, _, errors = regard(*fixed, "--grounding", given["boxes"])
+    assert (status, "--features" in errors) == (2, True)
+    status, _, errors = regard(*fixed, "--grounding", given["boxes"], "--features", given["features"], "--halves")
+    assert (status, "only" in errors) == (2, True)
+    (tmp_path / "empty").mkdir()
+    status, _, errors = regard(*fixed, "--grounding", given["boxes"], "--images", tmp_path / "empty")
+    assert (status, "0.png" in errors) == (1, True)
+
+
+@pytest.mark.parametrize("program", [grounding, short_questions])
+def test_a_table_of_several_models_is_printed(
+    program: Any, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--features", given["features"], "--boxes", given["boxes"], "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["", str(given["model"]), *map(str, options)])
+    program.main()
+    printed = capsys.readouterr().out
+    assert "| a photo of a X" in printed
+    assert printed.startswith("| model |")

@@ -1,0 +1,36 @@
+"""Results of searches as people read them."""
+
+from typing import Any
+
+from service.cli.hits import explanation_lines
+
+
+def explanation(**known: Any) -> dict[str, Any]:
+    """An explanation of "a dog" with two regions."""
+    return {
+        "words": [
+            {"text": "<start>", "special": True},
+            {"text": "a", "special": False},
+            {"text": "dog", "special": False},
+        ],
+        "regions": [{"label": "picture", "box": None}, {"label": "dog", "box": [1.0, 2.2, 30.0, 40.0]}],
+        "contributions": None,
+        "attention": None,
+        "shares": None,
+        **known,
+    }
+
+
+ATTENTION = [[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]
+
+
+def test_a_word_is_shown_with_the_region_of_its_largest_share() -> None:
+    shares = [[0.1, 0.0], [0.03, -0.01], [0.1, 0.15]]
+    lines = explanation_lines(explanation(contributions=[0.1, 0.02, 0.25], attention=ATTENTION, shares=shares))
+    assert lines == ["  a +0.020 picture", "  dog +0.250 dog [1, 2, 30, 40]"]
+
+
+def test_without_shares_a_word_is_shown_with_the_region_it_attends_to_most() -> None:
+    assert explanation_lines(explanation(attention=ATTENTION)) == ["  a dog [1, 2, 30, 40]", "  dog picture"]
+    assert explanation_lines(explanation()) == ["  a", "  dog"]
+    assert explanation_lines({}) == []

@@ -1,0 +1,81 @@
+"""A BERT encoder of a few numbers with random weights, in the published layout, and a reader of sentences by it."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import Tensor
+
+from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+from models.text.pretrained_reader import PretrainedReader
+
+WIDTH, HIDDEN, HEADS, LAYERS, POSITIONS = 24, 40, 12, 2, 9
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+PIECES = (*SPECIAL_PIECES, "a", "dog", "runs", "##ning", "run", "cat")
+
+
+def published_weights(
+    num_pieces: int = len(PIECES), num_positions: int = POSITIONS, mixing: float = 1.0
+) -> dict[str, Tensor]:
+    """Random weights by their published names, with a pooler that sentences do not need.
+
+    The smaller `mixing`, the less a piece's state depends on its place and its neighbours.
+    """
+    torch.manual_seed(0)
+    weights = {
+        "embeddings.word_embeddings.weight": torch.randn(num_pieces, WIDTH),
+        "embeddings.position_embeddings.weight": torch.randn(num_positions, WIDTH) * mixing,
+        "embeddings.token_type_embeddings.weight": torch.randn(2, WIDTH),
+        "embeddings.LayerNorm.weight": torch.rand(WIDTH) + 0.5,
+        "embeddings.LayerNorm.bias": torch.randn(WIDTH) * 0.1,
+        "pooler.dense.weight": torch.randn(WIDTH, WIDTH),
+    }
+    shapes = {
+        "attention.self.query": (WIDTH, WIDTH),
+        "attention.self.key": (WIDTH, WIDTH),
+        "attention.self.value": (WIDTH, WIDTH),
+        "attention.output.dense": (WIDTH, WIDTH),
+        "intermediate.dense": (HIDDEN, WIDTH),
+        "output.dense": (WIDTH, HIDDEN),
+    }
+    for number in range(LAYERS):
+        for name, (rows, columns) in shapes.items():
+            weights[f"encoder.layer.{number}.{name}.weight"] = torch.randn(rows, columns) * mixing / math.sqrt(columns)
+            weights[f"encoder.layer.{number}.{name}.bias"] = torch.randn(rows) * 0.1
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            weights[f"encoder.layer.{number}.{name}.weight"] = torch.rand(WIDTH) + 0.5
+            weights[f"encoder.layer.{number}.{name}.bias"] = torch.randn(WIDTH) * 0.1
+    return weights
+
+
+def tokenizer_json(pieces: Sequence[str] = PIECES) -> str:
+    """A WordPiece tokenizer over the pieces that marks a sentence's beginning and end."""
+    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return str(tokenizer.to_str())
+
+
+def write_published(
+    folder: Path, pieces: Sequence[str] = PIECES, num_positions: int = POSITIONS, mixing: float = 1.0
+) -> Path:
+    """The folder with the two published files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(published_weights(len(pieces), num_positions, mixing), folder / WEIGHTS_FILE)
+    (folder / TOKENIZER_FILE).write_text(tokenizer_json(pieces), "utf-8")
+    return folder
+
+
+def small_reader(folder: Path, words: Sequence[str] = (), digest: str = "small") -> PretrainedReader:
+    """A reader that has a piece for each of the words, besides PIECES; 24 numbers a state. As in a trained
+    encoder, a word's state is mostly its own."""
+    pieces = tuple(dict.fromkeys([*PIECES, *words]))
+    return PretrainedReader(
+        load_bert_encoder(write_published(folder, pieces, 32, mixing=0.3)), words, len(words), digest
+    )
