@@ -19,6 +19,7 @@ from models.extractors.base import Detections
 from service.errors import Misconfigured
 from service.storage.region_records import RecordLayout
 from service.storage.region_stores import duration, migration_progress
+from service.worker import view_builder
 from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
 from tests.support.feature_layouts import take_in, theirs
 from tests.support.kill_points import Killed, KillPoints, decode_here
@@ -113,6 +114,19 @@ def test_pictures_can_be_searched_batch_by_batch_and_keep_their_slots(store: Sto
     assert {image_id: store.image(image_id).slot for image_id in pictures} == slots
     more = filled_with(store, WideExtractor(), WideMatcher(), 100)
     check(store, pictures | more)
+
+
+def test_the_former_regions_stay_until_every_view_holds_all(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(store)
+    monkeypatch.setattr(view_builder, "ROWS_AT_ONCE", 1)
+    with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
+        while worker.run_once():
+            if num_in_view(store) < 7:
+                assert (store.folder / "regions" / "records.bin").exists()
+                progress = migration_progress(store.catalog, WIDE)
+                assert progress is not None
+                assert progress.former == ("fake-extractor",)
+    assert not (store.folder / "regions" / "records.bin").exists()
 
 
 def filled_with(store: Store, extractor: FakeExtractor, matcher: FakeMatcher, seed: int) -> Pictures:
