@@ -11,11 +11,7 @@ from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
-FEATURES = "tsv"
-SENTENCE_ENCODER = "sentence-encoder"
-YOLOX = "yolox"
-DETECTOR = "detector"
-KINDS = (*CHECKPOINTS, FEATURES, SENTENCE_ENCODER, YOLOX, DETECTOR)
+KINDS = (*CHECKPOINTS, "tsv", "sentence-encoder", "yolox", "detector")
 
 
 def convert(
@@ -58,7 +54,7 @@ def convert(
     """Turn published checkpoints, encoders, features and detectors into ours. Nothing in the files is run."""
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
-    if wrong := next((path for path in files if path.is_dir() is not (kind == SENTENCE_ENCODER)), None):
+    if wrong := next((path for path in files if path.is_dir() is not (kind == "sentence-encoder")), None):
         raise typer.BadParameter(f"{wrong} is {'a folder' if wrong.is_dir() else 'no folder'}")
     match kind:
         case "tsv":

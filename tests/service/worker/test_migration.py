@@ -18,7 +18,7 @@ from models.batches import Regions
 from models.extractors.base import Detections
 from service.errors import Misconfigured
 from service.storage.region_records import RecordLayout
-from service.storage.region_stores import duration, migration_progress
+from service.storage.region_stores import migration_progress
 from service.worker import view_builder
 from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
 from tests.support.feature_layouts import take_in, theirs
@@ -397,10 +397,3 @@ def test_progress_says_how_long_it_will_take(store: Store, caplog: pytest.LogCap
     assert migration_progress(store.catalog, WIDE) is None
     assert "another detector, wide-extractor, replaces fake-extractor: finding regions anew: 0 of 7" in caplog.text
     assert "searches use the regions of wide-extractor alone" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "1 second"), (100, "100 seconds"), (840, "14 minutes"), (20_000, "6 hours")]
-)
-def test_durations_are_said_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
