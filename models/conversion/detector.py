@@ -21,7 +21,9 @@ from models.text.bert_encoder import BertEncoder, load_bert_encoder
 # With concepts, instead of a plain detector's.
 CONCEPT_SETTINGS: Mapping[str, Any] = {"num_proposals": 400, "any_overlap": 0.45, "feature": "map-mean"}
 CLASSIFIER_KEY_PREFIX = "classifier."
-ADDED_PARTS = ("one_stage.", "concepts.")
+ADDED_PARTS = ("one_stage.", "concepts.", "sentence_map.")
+MAP_LAYERS = ("of_picture", "of_region")
+TUNED_MAP = "project"  # the name of the one map in what a tuning against sentence vectors leaves
 
 
 def concept_config(file: Path) -> DetectorConfig:
@@ -35,13 +37,21 @@ def concept_config(file: Path) -> DetectorConfig:
 
 
 def convert_detector(
-    file: Path, config: DetectorConfig, out: Path, *, one_stage: Path, classifier: Path, sentence_encoder: Path
+    file: Path,
+    config: DetectorConfig,
+    out: Path,
+    *,
+    one_stage: Path,
+    classifier: Path,
+    sentence_encoder: Path,
+    sentence_map: Path | None = None,
 ) -> str:
     """Write to `out` the detector whose weights are `file`, with that configuration and with concepts; its digest.
 
     `one_stage` is YOLOX-nano (ONNX or safetensors), `classifier` an ImageNet classifier over the means of the
     detector's last map (the head.safetensors that `regard train backbone --sentence-encoder` writes, or the published
-    weights of the backbone), `sentence_encoder` MiniLM's folder. ConversionError or ValueError names what does not fit.
+    weights of the backbone), `sentence_encoder` MiniLM's folder, and `sentence_map` a file as `read_sentence_map` reads
+    it, by which features are then in MiniLM's space. ConversionError or ValueError names what does not fit.
     """
     if (out / CONFIG_FILE).exists():
         raise FileExistsError(f"{out} holds a detector already")
@@ -51,6 +61,7 @@ def convert_detector(
         one_stage=read_yolox(one_stage).state_dict(),
         classifier=read_classifier(classifier, config.backbone),
         encoder=load_bert_encoder(sentence_encoder),
+        sentence_map=None if sentence_map is None else read_sentence_map(sentence_map),
     )
     save_detector(detector, out)
     return load_detector(out).digest
@@ -63,13 +74,16 @@ def assemble_detector(
     one_stage: Mapping[str, Tensor],
     classifier: tuple[Tensor, Tensor],
     encoder: BertEncoder,
+    sentence_map: Mapping[str, Tensor] | None = None,
 ) -> FasterRcnn:
     """The detector of these parts, ready to be saved, with that configuration but for the width of concepts.
 
     `faster_rcnn` are the weights of a plain detector (backbone, neck, proposer, heads), `one_stage` YOLOX-nano's,
-    `classifier` the ImageNet classifier's weights and biases. ConversionError names weights that do not fit.
+    `classifier` the ImageNet classifier's weights and biases, `sentence_map` those of a `SentenceMap`.
+    ConversionError names weights that do not fit.
     """
-    detector = FasterRcnn(replace(config, concept_dim=encoder.config.width))
+    config = replace(config, concept_dim=encoder.config.width, sentence_map=sentence_map is not None)
+    detector = FasterRcnn(config)
     weight, bias = classifier
     names = [CLASS_SENTENCE.format(name) for name in (*config.labels, *IMAGENET_CLASSES)]
     state = {
@@ -78,6 +92,7 @@ def assemble_detector(
         "concepts.classifier.weight": weight,
         "concepts.classifier.bias": bias,
         "concepts.class_vectors": encoder.embed(names),
+        **{f"sentence_map.{name}": tensor for name, tensor in (sentence_map or {}).items()},
     }
     shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, detector.state_dict())]
     if wrong := weight_mismatches(*shapes):
@@ -93,3 +108,23 @@ def read_classifier(file: Path, backbone: str) -> tuple[Tensor, Tensor]:
         if {f"{CLASSIFIER_KEY_PREFIX}weight", f"{CLASSIFIER_KEY_PREFIX}bias"} <= state.keys():
             return state[f"{CLASSIFIER_KEY_PREFIX}weight"], state[f"{CLASSIFIER_KEY_PREFIX}bias"]
     return find_architecture(backbone).read_classifier(file)
+
+
+def read_sentence_map(file: Path) -> dict[str, Tensor]:
+    """The weights of a `SentenceMap` in `file`; ConversionError where it holds none.
+
+    The head.safetensors of `regard train backbone --sentence-encoder` has one map, of whole pictures, which then stands
+    for that of regions too.
+    """
+    state = load_file(file)
+    maps = {name: tensor for name, tensor in state.items() if name.startswith(MAP_LAYERS)}
+    if not maps:
+        maps = {
+            f"{layer}.{kind}": state[f"{TUNED_MAP}.{kind}"].clone()
+            for layer in MAP_LAYERS
+            for kind in ("weight", "bias")
+            if f"{TUNED_MAP}.{kind}" in state
+        }
+    if not maps:
+        raise ConversionError(f"{file} holds no map of features to sentence vectors")
+    return maps

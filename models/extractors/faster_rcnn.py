@@ -29,11 +29,13 @@ from models.extractors.joint_selection import JointRegions, select_joint_regions
 from models.extractors.region_features import FeatureKind, mean_inside_boxes, region_features
 from models.extractors.region_selection import SelectedRegions, select_regions
 from models.extractors.resize import fit_size, stack_resized
+from models.extractors.sentence_map import SentenceMap
 from models.extractors.yolox import YOLOX_SIDE, YoloxNano, canvas_size, letterbox
 
 WEIGHTS_FILE = "model.safetensors"
 CONCEPT_FIELDS = (
     "concept_dim",
+    "sentence_map",
     "one_stage_side",
     "one_stage_score",
     "one_stage_overlap",
@@ -71,6 +73,8 @@ class DetectorConfig:
     """Pictures in one forward pass."""
     concept_dim: int = 0
     """Over 0: a feature ends with a concept vector of so many numbers, and YOLOX-nano's boxes join the proposals."""
+    sentence_map: bool = False
+    """With concepts: a feature begins with the region's vector in the space of concepts instead of the backbone's."""
     one_stage_side: int = YOLOX_SIDE
     """Pixels of the longer side of the resized pictures that YOLOX-nano sees."""
     one_stage_score: float = 0.05
@@ -83,6 +87,16 @@ class DetectorConfig:
     """Weight of the detectors' classes in a concept vector; 1 is that of ImageNet's."""
     min_label: float = 0.3
     """With concepts: the lowest probability of a class that a region is labelled with."""
+
+    def __post_init__(self) -> None:
+        """ValueError where features are to be in the space of concepts, and there are none."""
+        if self.sentence_map and not self.concept_dim:
+            raise ValueError("a sentence map leads to the space of concepts: it needs concept_dim")
+
+    @property
+    def feature_dim(self) -> int:
+        """Numbers of a region's feature."""
+        return (self.concept_dim if self.sentence_map else BACKBONE_FEATURE_DIM) + self.concept_dim
 
     def to_json(self) -> dict[str, Any]:
         """The fields for config.json; those that concern concepts only where there are any."""
@@ -110,7 +124,7 @@ class FasterRcnn(Extractor):
     def __init__(self, config: DetectorConfig, backbone: Backbone | None = None) -> None:
         super().__init__()
         self.config = config
-        self.feature_dim = BACKBONE_FEATURE_DIM + config.concept_dim
+        self.feature_dim = config.feature_dim
         self.num_regions = config.num_regions
         self.labels = (*config.labels, PICTURE)
         self.digest = "untrained"
@@ -122,6 +136,8 @@ class FasterRcnn(Extractor):
             self.labels = (*config.labels, *IMAGENET_CLASSES, REGION, PICTURE)
             self.one_stage = YoloxNano(len(config.labels))
             self.concepts = ConceptHead(len(config.labels), config.concept_dim)
+        if config.sentence_map:
+            self.sentence_map = SentenceMap(config.concept_dim)
 
     def losses(
         self, pixels: UInt8[Tensor, "K 3 H W"], targets: list[dict[str, Tensor]]
@@ -237,7 +253,10 @@ class FasterRcnn(Extractor):
         vectors[mask], labels[mask], confidence[mask] = concepts
         if config.whole_picture:
             labels[:, 0], confidence[:, 0] = len(self.labels) - 1, 1.0
-        features = torch.cat([self._features(scales, regions, wide), vectors], 2)
+        features = self._features(scales, regions, wide)
+        if config.sentence_map:
+            features = self.sentence_map(features, config.whole_picture) * mask.unsqueeze(2)
+        features = torch.cat([features, vectors], 2)
         order = confidence.argsort(dim=1, descending=True, stable=True)
         unordered = Detections(features, regions.boxes, labels, confidence, mask).tensors()
         return Detections(

@@ -5,6 +5,10 @@ frozen pretrained encoder (`text="pretrained"`), of which a linear map is traine
 region's feature may be a vector in the space of those states; then a region f, c is encoded as W f + W_c c + b, and W_c
 starts as a copy of the words' map while W f is small. Regions and words are thus compared by the pretrained encoder's
 own similarity before the first step.
+
+With `aligned`, f is a vector in that space too, and the first region of a picture is the whole of it: then a region is
+W f + W_0 f_0 + W_c c + b, where f_0 is the whole picture's, and all three maps start as that of words. What the whole
+picture says is the same for all regions: it helps to find the picture, and leaves to each region what is its own.
 """
 
 import math
@@ -21,6 +25,7 @@ from models.rerankers.attention import l2_normalise
 from models.rerankers.base import OMITTED_BY_DEFAULT
 
 SMALL_START = 0.01  # of the map of features that stand beside concepts, of its usual start
+CONCEPT_START = 0.6  # of the map of concepts that stand beside aligned vectors, of the words' map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +47,19 @@ class EncoderConfig:
     state_dim: int = field(default=384, metadata=OMITTED_BY_DEFAULT)  # of a pretrained encoder's states
     concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector that a region's feature ends in
 
+    aligned: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # all of a feature is in the states' space
+
     def __post_init__(self) -> None:
-        """ValueError where a concept vector is no vector of the text encoder."""
+        """ValueError where a concept vector, or an aligned one, is no vector of the text encoder."""
         if self.concept_dim and (self.text == "gru" or self.concept_dim != self.state_dim):
             raise ValueError(
                 f"concept vectors of {self.concept_dim} numbers need pretrained text with states of as many, not"
                 f" {f'{self.state_dim}' if self.text == 'pretrained' else 'a GRU'}"
+            )
+        if self.aligned and (self.text == "gru" or self.feature_dim - self.concept_dim != self.state_dim):
+            raise ValueError(
+                f"aligned vectors are in the space of pretrained text, and have {self.state_dim} numbers: these, with"
+                f" {self.feature_dim - self.concept_dim}, were not made by a sentence map, or the text is a GRU's"
             )
         if self.concept_dim >= self.feature_dim:
             raise ValueError(f"a feature of {self.feature_dim} numbers cannot end in {self.concept_dim} of a concept")
@@ -84,17 +96,21 @@ class RegionEncoder(nn.Module):
         nn.init.zeros_(self.fc.bias)
         if config.concept_dim:
             self.concepts = nn.Linear(config.concept_dim, config.width, bias=False)
+        self.aligned = config.aligned
+        if config.aligned:
+            self.context = nn.Linear(config.state_dim, config.width, bias=False)
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
         self.unit = config.unit_regions is not False
 
     def forward(self, regions: Regions) -> Regions:
         features = self.dropout(regions.vectors)
+        own = features[..., : features.shape[-1] - self.concept_dim]
+        vectors = self.fc(own)
         if self.concept_dim:
-            features, concepts = features[..., : -self.concept_dim], features[..., -self.concept_dim :]
-            vectors = self.fc(features) + self.concepts(concepts)
-        else:
-            vectors = self.fc(features)
+            vectors = vectors + self.concepts(features[..., own.shape[-1] :])
+        if self.aligned:
+            vectors = vectors + self.context(own[:, :1])
         mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
         return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
 
@@ -138,13 +154,17 @@ class PretrainedSentenceEncoder(nn.Module):
 
 
 def build_encoders(config: EncoderConfig) -> tuple[RegionEncoder, SentenceEncoder | PretrainedSentenceEncoder]:
-    """New encoders of regions and of sentences; the map of concepts starts as that of words."""
+    """New encoders of regions and of sentences; maps from the states' space start as that of words."""
     region_encoder = RegionEncoder(config)
     if config.text == "gru":
         return region_encoder, SentenceEncoder(config)
     sentence_encoder = PretrainedSentenceEncoder(config)
+    words = sentence_encoder.fc.weight.detach()
     if config.concept_dim:
-        region_encoder.concepts.load_state_dict({"weight": sentence_encoder.fc.weight})
+        region_encoder.concepts.load_state_dict({"weight": words * (CONCEPT_START if config.aligned else 1)})
+    if config.aligned:
+        region_encoder.context.load_state_dict({"weight": words})
+        region_encoder.fc.load_state_dict({"weight": words, "bias": torch.zeros(config.width)})
     return region_encoder, sentence_encoder
 
 

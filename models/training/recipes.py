@@ -35,6 +35,7 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model, besides what its name stands for
     text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
     concept_dim: int = 0  # numbers of the concept vector that a region's feature ends in; with pretrained text alone
+    aligned: bool = False  # features are vectors in the space of the text encoder, made with a sentence map
     starts_from: str | None = None  # the recipe whose weights it goes on from; None: random ones
     trained: tuple[str, ...] = ()  # the reranker's parts that learn; all where none is named
     width: int = 1024

@@ -258,6 +258,7 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: Sentence
         text=recipe.text,
         state_dim=reader.state_dim if isinstance(reader, PretrainedReader) else EncoderConfig.state_dim,
         concept_dim=recipe.concept_dim,
+        aligned=recipe.aligned,
     )
     pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
     return new_matcher(recipe.model, encoders, pooled, reader, train.extractor_digest, options=recipe.options)

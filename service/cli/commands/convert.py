@@ -47,6 +47,12 @@ def convert(
     sentence_encoder: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="For a detector: MiniLM's folder.")
     ] = None,
+    sentence_map: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="For a detector: features in MiniLM's space by this map; as --classifier."
+        ),
+    ] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
     ] = None,
@@ -70,7 +76,15 @@ def convert(
                 raise typer.BadParameter(
                     "a detector is converted with --one-stage, --classifier and --sentence-encoder"
                 )
-            _convert_detector(files[0], out, one_stage, classifier, sentence_encoder, change or [])
+            _convert_detector(
+                files[0],
+                change or [],
+                out,
+                one_stage=one_stage,
+                classifier=classifier,
+                sentence_encoder=sentence_encoder,
+                sentence_map=sentence_map,
+            )
         case _:
             if vocab is None or len(files) != 1:
                 raise typer.BadParameter("a checkpoint is converted with --vocab, one at a time")
@@ -111,20 +125,12 @@ def _convert_yolox(file: Path, out: Path) -> None:
     print_note(f"{written}: YOLOX-nano's weights")
 
 
-def _convert_detector(
-    file: Path, out: Path, one_stage: Path, classifier: Path, sentence_encoder: Path, changes: list[str]
-) -> None:
+def _convert_detector(file: Path, changes: list[str], out: Path, **parts: Path | None) -> None:
     with show_progress() as progress, progress.activity("converting"), user_input():
         from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
 
-        digest = convert_detector(
-            file,
-            change_recipe(concept_config(file), changes),
-            out,
-            one_stage=one_stage,
-            classifier=classifier,
-            sentence_encoder=sentence_encoder,
-        )
+        config = change_recipe(concept_config(file), changes)
+        digest = convert_detector(file, config, out, **parts)  # type: ignore[arg-type]
     print_note(f"{out}: digest {digest}")
 
 

@@ -13,7 +13,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.conversion.authors_options import ConversionError
-from models.conversion.detector import assemble_detector, concept_config, convert_detector, read_classifier
+from models.conversion.detector import (
+    assemble_detector,
+    concept_config,
+    convert_detector,
+    read_classifier,
+    read_sentence_map,
+)
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.concepts import CLASS_SENTENCE
 from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
@@ -120,3 +126,43 @@ def test_what_does_not_fit_is_named(parts: Path, tmp_path: Path) -> None:
         concept_config(parts / "yolox.safetensors")
     with pytest.raises(ValueError, match="no ImageNet classifier"):
         read_classifier(parts / "yolox.safetensors", "mobilenet-v2")
+
+
+def test_features_are_in_the_space_of_concepts_where_a_map_is_given(parts: Path, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    maps = {
+        f"{layer}.{kind}": torch.randn(WIDTH, *size, generator=generator) / 30
+        for layer in ("of_picture", "of_region")
+        for kind, size in (("weight", (1280,)), ("bias", ()))
+    }
+    save_file(maps, tmp_path / "map.safetensors")
+    convert(parts, tmp_path / "plain")
+    convert(parts, tmp_path / "mapped", sentence_map=tmp_path / "map.safetensors")
+    plain, mapped = (load_detector(tmp_path / name) for name in ("plain", "mapped"))
+    assert mapped.feature_dim == 2 * WIDTH
+    assert mapped.digest != plain.digest
+    pixels = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    before, after = (each.extract([PIL.Image.fromarray(pixels)]) for each in (plain, mapped))
+    assert torch.equal(after.boxes, before.boxes)
+    assert torch.equal(after.features[..., WIDTH:], before.features[..., 1280:])
+    for region in after.mask[0].nonzero()[:, 0].tolist():
+        layer = "of_picture" if region == 0 else "of_region"
+        weight, bias = (maps[f"{layer}.{kind}"].half().float() for kind in ("weight", "bias"))
+        expected = weight @ before.features[0, region, :1280] + bias
+        torch.testing.assert_close(after.features[0, region, :WIDTH], expected, rtol=1e-4, atol=1e-4)
+    assert not after.features[~after.mask].any()
+
+
+def test_the_map_of_a_tuning_stands_for_both(parts: Path, tmp_path: Path) -> None:
+    save_file(
+        {"project.weight": torch.ones(WIDTH, 1280), "project.bias": torch.ones(WIDTH)}, tmp_path / "head.safetensors"
+    )
+    maps = read_sentence_map(tmp_path / "head.safetensors")
+    assert set(maps) == {f"{layer}.{kind}" for layer in ("of_picture", "of_region") for kind in ("weight", "bias")}
+    with pytest.raises(ConversionError, match="holds no map"):
+        read_sentence_map(parts / "yolox.safetensors")
+
+
+def test_a_sentence_map_without_concepts_is_refused() -> None:
+    with pytest.raises(ValueError, match="concept_dim"):
+        DetectorConfig(labels=COCO_CLASSES, sentence_map=True)

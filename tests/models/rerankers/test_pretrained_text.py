@@ -14,9 +14,12 @@ from models.rerankers.registry import RERANKERS, build
 D, F = 10, 22
 PRETRAINED = EncoderConfig(num_words=0, feature_dim=F, width=24, text="pretrained", state_dim=D)
 CONCEPTS = replace(PRETRAINED, concept_dim=D)
+ALIGNED = replace(CONCEPTS, feature_dim=2 * D, aligned=True)
 
 each_model = pytest.mark.parametrize("name", sorted(RERANKERS))
-each_config = pytest.mark.parametrize("encoders", [PRETRAINED, CONCEPTS], ids=["states", "concepts"])
+each_config = pytest.mark.parametrize(
+    "encoders", [PRETRAINED, CONCEPTS, ALIGNED], ids=["states", "concepts", "aligned"]
+)
 
 
 def model(name: str, encoders: EncoderConfig) -> Reranker:
@@ -24,8 +27,8 @@ def model(name: str, encoders: EncoderConfig) -> Reranker:
     return build(name, encoders).double().eval()
 
 
-def pictures() -> Regions:
-    vectors = torch.randn(5, 6, F, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+def pictures(encoders: EncoderConfig) -> Regions:
+    vectors = torch.randn(5, 6, encoders.feature_dim, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     return Regions(0.5 * vectors.abs(), torch.ones(5, 6, dtype=torch.bool))
 
 
@@ -40,10 +43,10 @@ def states() -> Words:
 @torch.no_grad()
 def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
     reranker = model(name, encoders)
-    scores = reranker.score(reranker.encode_images(pictures()), reranker.encode_texts(states()))
+    scores = reranker.score(reranker.encode_images(pictures(encoders)), reranker.encode_texts(states()))
     assert scores.flatten().unique().numel() == 15
     longer = Words(pad(states().vectors, (0, 0, 0, 2), value=1e3), pad(states().mask, (0, 2)))
-    again = reranker.score(reranker.encode_images(pictures()), reranker.encode_texts(longer))
+    again = reranker.score(reranker.encode_images(pictures(encoders)), reranker.encode_texts(longer))
     torch.testing.assert_close(again, scores)
 
 
@@ -51,7 +54,7 @@ def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
 @each_config
 def test_gradients_reach_every_weight(name: str, encoders: EncoderConfig) -> None:
     reranker = model(name, encoders).train()
-    scores = reranker.score(reranker.encode_images(pictures()), reranker.encode_texts(states()))
+    scores = reranker.score(reranker.encode_images(pictures(encoders)), reranker.encode_texts(states()))
     (scores * torch.randn_like(scores)).sum().backward()
     for weight, parameter in reranker.named_parameters():
         assert parameter.grad is not None, weight
@@ -100,3 +103,37 @@ def test_a_feature_without_a_concept_is_encoded_as_before() -> None:
 def test_concepts_that_are_no_vectors_of_the_encoder_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="concept"):
         replace(CONCEPTS, **wrong)  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def test_aligned_regions_are_their_formula_in_loops() -> None:
+    torch.manual_seed(0)
+    regions, _ = build_encoders(replace(ALIGNED, unit_regions=False))
+    for layer in (regions.fc, regions.context, regions.concepts):
+        layer.weight.add_(0.1 * torch.randn_like(layer.weight))
+    features = torch.randn(2, 5, 2 * D)
+    encoded = regions(Regions(features, torch.ones(2, 5, dtype=torch.bool))).vectors
+    for picture in range(2):
+        for region in range(5):
+            own, concept = features[picture, region, :D], features[picture, region, D:]
+            expected = regions.fc.weight @ own + regions.context.weight @ features[picture, 0, :D]
+            expected = expected + regions.concepts.weight @ concept + regions.fc.bias
+            torch.testing.assert_close(encoded[picture, region], expected, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_aligned_vectors_are_compared_with_words_before_the_first_step() -> None:
+    torch.manual_seed(0)
+    regions, words = build_encoders(ALIGNED)
+    state = torch.randn(1, 1, D)
+    whole = torch.cat([state, torch.zeros(1, 1, D)], 2)
+    encoded = regions(Regions(torch.cat([whole, torch.zeros(1, 1, 2 * D)], 1), torch.ones(1, 2, dtype=torch.bool)))
+    read = words(Words(state, torch.ones(1, 1, dtype=torch.bool))).vectors[0, 0]
+    # The region that says nothing of its own has the whole picture's direction.
+    torch.testing.assert_close(encoded.vectors[0], read.expand(2, -1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("wrong", [{"text": "gru", "concept_dim": 0}, {"feature_dim": 2 * D + 1}])
+def test_aligned_vectors_of_another_space_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="aligned"):
+        replace(ALIGNED, **wrong)  # type: ignore[arg-type]
