@@ -124,6 +124,8 @@ def ranking_loss(
     reranker: Reranker[Images], images: Images, words: Words, same: Bool[Tensor, "Q Q"], recipe: Recipe
 ) -> Float[Tensor, ""]:
     """The reranker's loss, summed over the batch."""
+    if recipe.loss == "info_nce":
+        return len(words) * info_nce_loss(reranker.score(images, words), same, recipe.score_temperature)
     if recipe.negatives == "all":
         return uniform_hinge_loss(reranker.score(images, words), same, recipe.margin)
     scores = hardest_triplets(reranker, images, words, same)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 POSITIVE = (
-    *("width", "word_dim", "least_count", "batch", "clip", "temperature"),
+    *("width", "word_dim", "least_count", "batch", "clip", "temperature", "score_temperature"),
     *("patience", "validate_images", "save_every"),
 )
 NOT_NEGATIVE = (
@@ -53,12 +53,13 @@ class Recipe:
     decay_after: tuple[int, ...] | None = None  # epochs after which the rate is a tenth; None: one cycle, up and down
     weight_decay: float = 0.0
     clip: float = 2.0
-    loss: Literal["hinge", "binary"] = "hinge"  # of the reranker
+    loss: Literal["hinge", "binary", "info_nce"] = "hinge"  # of the reranker
     negatives: Literal["hardest", "all"] = "hardest"  # that a hinge keeps away
     reduction: Literal["mean", "sum"] = "mean"  # of the reranker's loss over a batch
     margin: float = 0.2
     intra_margin: float | None = None  # SMAN's term that keeps a matching pair close
     temperature: float = 0.05
+    score_temperature: float = 0.05  # of the reranker's scores under info_nce
     pooled_weight: float = 0.3  # of the InfoNCE loss beside the reranker's
     stage_one: Literal["together", "apart"] = "together"  # apart: the encoders learn nothing from stage one's loss
     feature_dropout: float = 0.0
@@ -83,6 +84,8 @@ class Recipe:
                     raise ValueError(f"{name} must be {words}, not {getattr(self, name)}")
         if self.text == "pretrained" and self.near is not None:
             raise ValueError("near is of word vectors, which pretrained text has none of")
+        if self.loss == "info_nce" and (self.intra_margin is not None or self.negatives == "all"):
+            raise ValueError("intra_margin and negatives belong to the other losses: info_nce has all pairs of a batch")
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
 

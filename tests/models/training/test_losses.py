@@ -138,6 +138,21 @@ def test_all_negatives_cost_at_least_as_much_as_the_hardest() -> None:
     assert losses(model, negatives="all", margin=1.0)["ranking"] > losses(model, margin=1.0)["ranking"]
 
 
+def test_info_nce_of_the_reranker_is_that_of_its_scores() -> None:
+    model = matcher()
+    generator = torch.Generator().manual_seed(1)
+    regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool))
+    reranker = model.reranker
+    with torch.no_grad():
+        scores = reranker.score(reranker.encode_images(regions), reranker.encode_texts(model.tokenize(SENTENCES)))
+    expected = 0.0
+    for matrix in (scores, scores.T):
+        for row in range(3):
+            expected -= math.log(math.exp(matrix[row, row] / 0.2) / sum(math.exp(x / 0.2) for x in matrix[row])) / 6
+    found = losses(model.train(), loss="info_nce", score_temperature=0.2)["ranking"]
+    assert found.item() == pytest.approx(float(expected), rel=1e-4)
+
+
 @pytest.mark.parametrize("is_warmup", [True, False])
 def test_the_reranker_waits_while_stage_one_warms_up(is_warmup: bool) -> None:
     assert ("ranking" in losses(matcher(), is_warmup=is_warmup)) is not is_warmup

@@ -69,7 +69,7 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("loss=foo", "loss: Input should be 'hinge' or 'binary'"),
+        ("loss=foo", "loss: Input should be 'hinge', 'binary' or 'info_nce'"),
         ("width=abc", "width: Input should be a valid integer"),
         ("width=1.5", "width: Input should be a valid integer"),
         ("batch=0", "batch must be above 0, not 0"),
@@ -91,3 +91,9 @@ def test_changes_are_taken_as_what_they_stand_for() -> None:
     assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
     assert change_recipe(BackboneRecipe(), ["rate=1e-4"]) == BackboneRecipe(rate=1e-4)
     assert change_recipe(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)
+
+
+@pytest.mark.parametrize("other", [{"intra_margin": 0.2}, {"negatives": "all"}])
+def test_info_nce_refuses_what_belongs_to_other_losses(other: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="info_nce"):
+        Recipe(model="sman", loss="info_nce", **other)
