@@ -1,4 +1,4 @@
-"""What several models find by the names of classes, as one Markdown table.
+"""Short questions, the names of classes, put to several models: hits as one Markdown table.
 
 `regard evaluate --short-questions` measures one model.
 

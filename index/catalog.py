@@ -315,7 +315,7 @@ class Catalog:
             return [row["slot"] for row in rows]
 
     def unreadable_slots(self, extractor: str) -> list[int]:
-        """Those of `blank_slots` whose picture could not be read; of the others features alone are known."""
+        """Slots whose record of the extractor is blank because the picture could not be read, not for want of one."""
         sql = "SELECT slot FROM blank_regions WHERE extractor = ? AND reason IS NOT NULL ORDER BY slot"
         with self._database.reading() as db:
             return [row["slot"] for row in db.execute(sql, [extractor])]

@@ -103,7 +103,7 @@ def describe_store(folder: Path, extractor: Extractor) -> None:
 
 
 def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
-    """What the store in `folder` says of its extractor: shapes, and labels where they are known.
+    """The extractor of the store in `folder` as it is described there: shapes, and labels where they are known.
 
     FileNotFoundError where there is no store.
     """

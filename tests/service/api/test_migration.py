@@ -192,7 +192,7 @@ def test_pictures_without_regions_are_no_candidates(web: Web, worker: Worker, st
 
 
 def loaded_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> LoadedModels:
-    """What settings load whose models lie in these folders, with the new detector."""
+    """The models that settings naming these folders load, with the new detector."""
     small_weights(tmp_path / "old", "scan-t2i-avg", 1)
     small_weights(tmp_path / "new", "scan-t2i-avg", 2, feature_dim=18, extractor="wide-extractor")
     small_weights(tmp_path / "strange", "scan-t2i-avg", 3, extractor="nobody's")

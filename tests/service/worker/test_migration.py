@@ -247,7 +247,7 @@ def test_killed_before_any_step_it_goes_on_where_it_was(
 
 
 def check_half_done(store: Store) -> None:
-    """What counts is whole, and the former regions and views are there as long as they are not given up."""
+    """Counted records are whole, and the former regions and views are there as long as they are not given up."""
     catalog = store.catalog
     states = {entry.extractor: entry.state for entry in catalog.region_stores()}
     if states.get("fake-extractor", "former") == "former":
