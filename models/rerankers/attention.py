@@ -12,6 +12,7 @@ from models.batches import Words
 EPSILON = 1e-8
 # exp(-30) squared is still a thousand times what a squared length is clamped to.
 LARGEST_EXPONENT = 30.0
+FEW_COLUMNS = 64
 
 
 def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
@@ -65,12 +66,24 @@ def gram_matrix(vectors: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N
     return vectors @ vectors.mT
 
 
+def inner_products(regions: Float[Tensor, "K R D"], vectors: Float[Tensor, "N D"]) -> Float[Tensor, "K R N"]:
+    """Inner products of all regions with N other vectors, in one matrix product.
+
+    Where N is small the others are the product's rows: a matrix of few columns multiplies at half the speed of one of
+    few rows. What comes back then is a view of the transposed product.
+    """
+    if len(vectors) >= FEW_COLUMNS:
+        return regions @ vectors.T
+    product = vectors @ regions.flatten(0, 1).T
+    return product.view(len(vectors), *regions.shape[:2]).permute(1, 2, 0)
+
+
 def similarities(
     regions: Float[Tensor, "K R D"], words: Words
 ) -> tuple[Float[Tensor, "K R Q W"], Float[Tensor, "Q W D"]]:
     """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
     vectors = zero_padded(words.vectors, words.mask)
-    product = regions @ vectors.flatten(0, 1).T
+    product = inner_products(regions, vectors.flatten(0, 1))
     return product.view(*product.shape[:2], *vectors.shape[:2]), vectors
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words, tiles
+from models.kernels.forms import KernelForm
 from models.rerankers.attention import gram_matrix, zero_padded
 
 Images = TypeVar("Images", bound=Rows)
@@ -37,6 +38,13 @@ class Explanation:
     word_weights: Float[Tensor, "Q K W"] | None = None
     region_weights: Float[Tensor, "Q K R"] | None = None
     shares: Float[Tensor, "Q K W R"] | None = None  # of each word and region; over regions they add up to contributions
+
+    def plus(self, contributions: Float[Tensor, "Q K W"], shares: Float[Tensor, "Q K W R"] | None) -> "Explanation":
+        """The explanation of a score with a further summand, given that summand's contributions and shares."""
+        if self.contributions is None:
+            return self
+        both = None if self.shares is None or shares is None else self.shares + shares
+        return replace(self, contributions=self.contributions + contributions, shares=both)
 
     def rescaled(
         self, scale: float, shift: Float[Tensor, "Q K"], words: Bool[Tensor, "Q W"], regions: Bool[Tensor, "K R"]
@@ -81,6 +89,7 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     images_type: type[Images]  # what `precompute` returns and a store keeps
     block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
+    kernel_form: KernelForm | None = None  # its score as the kernels know it; None: PyTorch alone computes it
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
     sentence_encoder: nn.Module  # ReadSentences -> Words
 

@@ -22,8 +22,10 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from models.batches import Regions, Words
+from models.kernels.forms import KernelForm
 from models.rerankers.attention import (
     EPSILON,
+    LARGEST_EXPONENT,
     attended_cosine,
     cosine_terms_of_regions,
     cosine_terms_of_words,
@@ -48,6 +50,19 @@ class BfanConfig:
     focal: Focal = "prob"
     similarity: Literal["clipped_l2norm", "cosine"] = "clipped_l2norm"  # the published code's; the paper's eq. 6
     lambda_softmax: float = 20.0
+
+
+def bfan_kernel_form(config: BfanConfig) -> KernelForm:
+    """The score with these options as the kernels know it."""
+    return KernelForm(
+        words_attend=True,
+        regions_attend=True,
+        logits=config.similarity,
+        bounded=config.lambda_softmax <= LARGEST_EXPONENT,
+        times=config.lambda_softmax,
+        focal=config.focal,
+        pooling="Mean",
+    )
 
 
 def focal_attention(weights: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], focal: Focal, dim: int) -> Tensor:
@@ -91,6 +106,7 @@ class Bfan(Reranker[RegionsWithGram]):
     def __init__(self, config: BfanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
+        self.kernel_form = bfan_kernel_form(config)
         self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:

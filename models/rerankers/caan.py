@@ -30,7 +30,15 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from models.batches import Regions, Rows, Words, tiles
-from models.rerankers.attention import EPSILON, gram_matrix, masked_softmax, similarities, tanh_logits, zero_padded
+from models.rerankers.attention import (
+    EPSILON,
+    gram_matrix,
+    inner_products,
+    masked_softmax,
+    similarities,
+    tanh_logits,
+    zero_padded,
+)
 from models.rerankers.base import OMITTED_BY_DEFAULT, Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
 
@@ -134,7 +142,7 @@ class Caan(Reranker[CaanImages]):
     def _attend_tile(self, images: CaanImages, texts: _Texts) -> _Attended:
         # Both products of regions and words in one, [K R 2 Q W]: a matrix of few columns multiplies slowly.
         both = torch.stack([texts.vectors, texts.keys])
-        product = images.vectors @ both.flatten(0, 2).T
+        product = inner_products(images.vectors, both.flatten(0, 2))
         similarity, affinity = product.view(*product.shape[:2], *both.shape[:3]).permute(2, 3, 0, 1, 4)
         positive = leaky_relu(affinity.tanh(), self.config.slope)
         to_words = normalize(positive, dim=2, eps=EPSILON)

@@ -25,7 +25,6 @@ from models.rerankers.attention import l2_normalise
 from models.rerankers.base import OMITTED_BY_DEFAULT
 
 SMALL_START = 0.01  # of the map of features that stand beside concepts, of its usual start
-CONCEPT_START = 0.6  # of the map of concepts that stand beside aligned vectors, of the words' map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +47,7 @@ class EncoderConfig:
     concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector that a region's feature ends in
 
     aligned: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # all of a feature is in the states' space
+    concept_start: float = field(default=1.0, metadata=OMITTED_BY_DEFAULT)  # of the words' map, as the concepts' starts
 
     def __post_init__(self) -> None:
         """ValueError where a concept vector, or an aligned one, is no vector of the text encoder."""
@@ -161,7 +161,7 @@ def build_encoders(config: EncoderConfig) -> tuple[RegionEncoder, SentenceEncode
     sentence_encoder = PretrainedSentenceEncoder(config)
     words = sentence_encoder.fc.weight.detach()
     if config.concept_dim:
-        region_encoder.concepts.load_state_dict({"weight": words * (CONCEPT_START if config.aligned else 1)})
+        region_encoder.concepts.load_state_dict({"weight": words * config.concept_start})
     if config.aligned:
         region_encoder.context.load_state_dict({"weight": words})
         region_encoder.fc.load_state_dict({"weight": words, "bias": torch.zeros(config.width)})

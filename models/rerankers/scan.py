@@ -15,8 +15,10 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from models.batches import Regions, Words
+from models.kernels.forms import KernelForm
 from models.rerankers.attention import (
     EPSILON,
+    LARGEST_EXPONENT,
     attended_cosine,
     cosine_terms_of_regions,
     cosine_terms_of_words,
@@ -46,18 +48,37 @@ class ScanConfig:
     lambda_lse: float = 6.0
 
 
+def largest_logit(config: ScanConfig) -> float | None:
+    """The largest value that logits of the attention can have; None where it is not known."""
+    return None if config.normalisation in ("clipped", "no_norm") else config.lambda_softmax
+
+
+def scan_kernel_form(config: ScanConfig) -> KernelForm:
+    """The score with these options as the kernels know it."""
+    bound = largest_logit(config)
+    return KernelForm(
+        words_attend=config.direction == "t2i",
+        regions_attend=config.direction == "i2t",
+        logits=config.normalisation,
+        bounded=bound is not None and bound <= LARGEST_EXPONENT,
+        times=config.lambda_softmax,
+        pooling=config.pooling,
+        sharpness=config.lambda_lse,
+    )
+
+
 def attention_logits(
     raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
-) -> tuple[Float[Tensor, "*shape"], float | None]:
-    """Logits of the attention, and the largest value they can have where it is known: similarities normalised along
-    the queries' axis `dim`, whose padded places hold zero, times lambda."""
+) -> Float[Tensor, "*shape"]:
+    """Logits of the attention: similarities normalised along the queries' axis `dim`, whose padded places hold zero,
+    times lambda."""
     how, times = config.normalisation, config.lambda_softmax
     if how == "softmax":
-        return times * masked_softmax(raw, mask, dim), times
+        return times * masked_softmax(raw, mask, dim)
     clipped = leaky_relu(raw, 0.1) if how in ("clipped", "clipped_l2norm") else raw
     if how in ("clipped", "no_norm"):
-        return times * clipped, None
-    return clipped * (times / (l2_norm(clipped, dim) + EPSILON)), times
+        return times * clipped
+    return clipped * (times / (l2_norm(clipped, dim) + EPSILON))
 
 
 def pool_relevance(
@@ -84,6 +105,7 @@ class Scan(Reranker[RegionsWithGram]):
     def __init__(self, config: ScanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
+        self.kernel_form = scan_kernel_form(config)
         self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:
@@ -125,13 +147,13 @@ class Scan(Reranker[RegionsWithGram]):
         """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each
         query's own, which no cosine sees."""
         raw, vectors = similarities(images.vectors, words)
-        regions_mask = images.mask[:, :, None, None]
+        regions_mask, bound = images.mask[:, :, None, None], largest_logit(self.config)
         if self.config.direction == "t2i":
-            logits, bound = attention_logits(raw, words.mask, self.config, dim=3)
+            logits = attention_logits(raw, words.mask, self.config, dim=3)
             weights = weights_up_to_scale(logits, bound, regions_mask, dim=1)
             squared = squared_sum_of_regions(weights, images.gram)
             return attended_cosine((weights * raw).sum(1), squared, vectors.norm(dim=-1)), weights
-        logits, bound = attention_logits(raw, regions_mask, self.config, dim=1)
+        logits = attention_logits(raw, regions_mask, self.config, dim=1)
         weights = weights_up_to_scale(logits, bound, words.mask, dim=3)
         squared = squared_sum_of_words(weights, gram_matrix(vectors))
         return attended_cosine((weights * raw).sum(3), squared, images.vectors.norm(dim=-1).unsqueeze(-1)), weights

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from models.batches import Regions, Words
+from models.kernels.forms import KernelForm
 from models.rerankers.attention import similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
@@ -33,6 +34,8 @@ class SumMax(Reranker[Regions]):
     def __init__(self, config: SumMaxConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
+        by_words = config.direction == "t2i"
+        self.kernel_form = KernelForm(words_attend=by_words, regions_attend=not by_words, pooling="Sum")
         self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> Regions:

@@ -1,0 +1,167 @@
+/* Scores of pictures with one sentence, read from their stored records in place. models/kernels/library.py calls it.
+ *
+ * A picture's records are halves: the vectors of its regions and the inner products of all their pairs. A score is one
+ * product of regions and words, then attention on it while all of it lies in the processor's first cache.
+ */
+#include <stdlib.h>
+
+#include "pooling.h"
+
+/* Of all pictures that could be scored: addresses of the first one's fields, and bytes from one picture to the next. */
+typedef struct {
+  const char *vectors; /* halves [regions][width] */
+  const char *gram;    /* halves [regions][regions]; null where the form has no attention */
+  const char *mask;    /* bytes [regions], not 0 where real */
+  int64_t vectors_step, gram_step, mask_step;
+  int32_t regions, width;
+} pictures;
+
+/* All words are real; columns beyond them, up to a multiple of BLOCK, are zeros. */
+typedef struct {
+  const float *packed;  /* [blocks][width][BLOCK] */
+  const float *lengths; /* [blocks * BLOCK] */
+  const float *gram;    /* [words][words] */
+  int32_t words, blocks;
+} sentence;
+
+enum logits { LOGITS_NONE, LOGITS_SOFTMAX, LOGITS_L2, LOGITS_CLIPPED_L2, LOGITS_CLIPPED, LOGITS_RAW, LOGITS_COSINE };
+enum focal { FOCAL_NONE, FOCAL_EQUAL, FOCAL_PROB };
+
+typedef struct {
+  int32_t words_attend, regions_attend; /* the directions; the score is their sum */
+  int32_t logits;                       /* LOGITS_NONE: the largest product stands for the attended cosine */
+  int32_t bounded;                      /* whether exponentials of logits are small enough to do without a maximum */
+  int32_t focal, pooling;
+  float times, sharpness; /* of the softmax, of LogSumExp */
+} form;
+
+/* What is computed of one picture; all of it lies in one allocation. */
+typedef struct {
+  float *raw, *turned, *weights, *scratch; /* tables */
+  float *gram, *lengths, *relevance;
+  int32_t *real_regions, *real_words;
+} workspace;
+
+static int rounded_up(int count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
+
+static void *take(char **from, size_t numbers) {
+  void *taken = *from;
+  *from += (numbers * sizeof(float) + 63) / 64 * 64;
+  return taken;
+}
+
+/* The allocation, to be freed, or null. */
+static void *allocate(int regions, int words, workspace *space) {
+  const size_t columns = rounded_up(words ? words : 1), turned = rounded_up(regions ? regions : 1);
+  const size_t straight_table = regions * columns, turned_table = words * turned;
+  const size_t table = straight_table > turned_table ? straight_table : turned_table;
+  const size_t longest = columns > turned ? columns : turned;
+  const size_t numbers = 4 * table + (size_t)regions * regions + turned + longest + turned + columns;
+  void *all_of_it = malloc(numbers * sizeof(float) + 10 * 64);
+  if (!all_of_it) return 0;
+  char *from = (char *)(((uintptr_t)all_of_it + 63) / 64 * 64);
+  space->raw = take(&from, table);
+  space->turned = take(&from, table);
+  space->weights = take(&from, table);
+  space->scratch = take(&from, table);
+  space->gram = take(&from, (size_t)regions * regions);
+  space->lengths = take(&from, turned);
+  space->relevance = take(&from, longest);
+  space->real_regions = take(&from, turned);
+  space->real_words = take(&from, columns);
+  return all_of_it;
+}
+
+/* Weights of every column over the rows, up to a factor of each column's own. */
+static void attend(shape s, const form *f, const float *raw, const float *row_lengths, const float *column_lengths,
+                   float *weights) {
+  if (f->logits == LOGITS_CLIPPED || f->logits == LOGITS_CLIPPED_L2)
+    clip(s, raw, weights);
+  else
+    memcpy(weights, raw, sizeof(float) * (size_t)s.rows * columns_of(s));
+  if (f->logits == LOGITS_SOFTMAX)
+    softmax_of_rows(s, f->times, weights);
+  else if (f->logits == LOGITS_L2 || f->logits == LOGITS_CLIPPED_L2)
+    normalise_rows(s, f->times, weights);
+  else if (f->logits == LOGITS_COSINE)
+    divide_by_lengths(s, f->times, row_lengths, column_lengths, weights);
+  else
+    scale(s, f->times, weights);
+  if (f->bounded)
+    exponentials(s, weights);
+  else
+    softmax_of_columns(s, weights);
+  if (f->focal != FOCAL_NONE) keep_focal(s, f->focal == FOCAL_PROB, weights);
+}
+
+/* The score of columns that attend to rows. */
+static float score_of(shape s, const form *f, const float *raw, const float *gram, const float *row_lengths,
+                      const float *column_lengths, const workspace *space) {
+  if (f->logits == LOGITS_NONE) {
+    largest_of_columns(s, raw, space->relevance);
+  } else {
+    attend(s, f, raw, row_lengths, column_lengths, space->weights);
+    cosines(s, space->weights, raw, gram, column_lengths, space->scratch, space->relevance);
+  }
+  return pool((enum pooling)f->pooling, space->relevance, s.real_columns, columns_of(s), f->sharpness);
+}
+
+/* Number of regions up to the last real one, and their mask. */
+static int read_mask(const pictures *all, int64_t row, int32_t *real) {
+  const unsigned char *mask = (const unsigned char *)all->mask + row * all->mask_step;
+  int regions = all->regions;
+  while (regions && !mask[regions - 1]) regions--;
+  for (int n = 0; n < rounded_up(all->regions); n++) real[n] = n < regions && mask[n] ? -1 : 0;
+  return regions;
+}
+
+static void read_gram(const pictures *all, int64_t row, int regions, float *gram) {
+  const half *stored = (const half *)(all->gram + row * all->gram_step);
+  if (regions == all->regions)
+    widen(stored, regions * regions, gram);
+  else
+    for (int n = 0; n < regions; n++) widen(stored + (size_t)n * all->regions, regions, gram + (size_t)n * regions);
+}
+
+/* The score of the picture `row`; `next` is the one that is read after it, or -1. */
+static float score_picture(const pictures *all, const sentence *words, const form *f, int64_t row, int64_t next,
+                           const workspace *space) {
+  const int regions = read_mask(all, row, space->real_regions);
+  const int lengths_needed = f->logits == LOGITS_COSINE || (f->regions_attend && f->logits != LOGITS_NONE);
+  const half *vectors = (const half *)(all->vectors + row * all->vectors_step);
+  const half *fetched = next < 0 ? 0 : (const half *)(all->vectors + next * all->vectors_step);
+  product(vectors, fetched, regions, all->width, words->packed, words->blocks, space->raw,
+          lengths_needed ? space->lengths : 0);
+  if (lengths_needed) {
+    memset(space->lengths + regions, 0, sizeof(float) * (rounded_up(regions) - regions));
+    for (int n = 0; n < regions; n++) space->lengths[n] = sqrtf(space->lengths[n]);
+  }
+  const shape straight = {regions, words->blocks, space->real_regions, space->real_words};
+  float score = 0;
+  if (f->words_attend) {
+    if (f->logits != LOGITS_NONE) {
+      read_gram(all, row, regions, space->gram);
+      if (next >= 0) fetch((const half *)(all->gram + next * all->gram_step), regions * regions);
+    }
+    score += score_of(straight, f, space->raw, space->gram, space->lengths, words->lengths, space);
+  }
+  if (f->regions_attend) {
+    const shape turned = {words->words, rounded_up(regions) / BLOCK, space->real_words, space->real_regions};
+    transpose(straight, space->raw, words->words, space->turned);
+    score += score_of(turned, f, space->turned, words->gram, words->lengths, space->lengths, space);
+  }
+  return score;
+}
+
+/* scores[n] of the picture rows[n]. 0, or 1 where there is no memory. */
+int regard_scores(const pictures *all, const sentence *words, const form *f, const int64_t *rows, int64_t count,
+                  float *scores) {
+  workspace space;
+  void *allocation = allocate(all->regions, words->words, &space);
+  if (!allocation) return 1;
+  for (int n = 0; n < words->blocks * BLOCK; n++) space.real_words[n] = n < words->words ? -1 : 0;
+  for (int64_t n = 0; n < count; n++)
+    scores[n] = score_picture(all, words, f, rows[n], n + 1 < count ? rows[n + 1] : -1, &space);
+  free(allocation);
+  return 0;
+}

@@ -1,0 +1,99 @@
+/* Vectors of float32 as wide as the processor's registers, and what is computed on them lane by lane.
+ *
+ * Nothing here is undefined for any input: NaN and infinities go through as in PyTorch, so -ffast-math must stay off.
+ */
+#ifndef REGARD_LANES_H
+#define REGARD_LANES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16 /* numbers of one register */
+#define MOST_ROWS 12 /* rows that are multiplied at a time: their sums stay in registers */
+#elif defined(__AVX2__)
+#define LANES 8
+#define MOST_ROWS 6
+#else
+#define LANES 4
+#define MOST_ROWS 6
+#endif
+
+#define BLOCK 16 /* words, or other columns, that are computed side by side, on every processor */
+#define PARTS (BLOCK / LANES)
+
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+typedef uint32_t bits __attribute__((vector_size(4 * LANES)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE lanes load(const float *from) {
+  lanes value;
+  memcpy(&value, from, sizeof value);
+  return value;
+}
+
+INLINE void store(float *to, lanes value) { memcpy(to, &value, sizeof value); }
+
+INLINE lanes all(float value) { return value - (lanes){0}; }
+
+/* `yes` where the condition holds, `no` elsewhere. */
+INLINE lanes choose(ints condition, lanes yes, lanes no) {
+  return (lanes)(((ints)yes & condition) | ((ints)no & ~condition));
+}
+
+/* As PyTorch's clamp_min and amax: NaN stays, in whichever of the two it is. */
+INLINE lanes at_least(lanes x, lanes least) { return choose(x < least, least, x); }
+
+INLINE lanes larger(lanes x, lanes y) { return choose((x > y) | (x != x), x, y); }
+
+INLINE lanes root(lanes x) {
+  float number[LANES];
+  store(number, x);
+  for (int n = 0; n < LANES; n++) number[n] = sqrtf(number[n]);
+  return load(number);
+}
+
+INLINE float sum_of(lanes x) {
+  float total[LANES];
+  store(total, x);
+  for (int step = LANES / 2; step; step /= 2)
+    for (int n = 0; n < step; n++) total[n] += total[n + step];
+  return total[0];
+}
+
+INLINE float largest_of(lanes x) {
+  float number[LANES], most;
+  store(number, x);
+  most = number[0];
+  for (int n = 1; n < LANES; n++) most = number[n] > most || number[n] != number[n] ? number[n] : most;
+  return most;
+}
+
+/* e^x within two roundings, 0 below SMALLEST. x = n ln 2 + rest: e^rest is a polynomial, 2^n is put into the exponent. */
+#define SMALLEST -86.9f
+#define LARGEST 88.72f /* beyond it e^x is infinite in float32 */
+
+INLINE lanes exponential(lanes x) {
+  const lanes shift = all(12582912.0f); /* 1.5 * 2^23: what is added to it is rounded to a whole number */
+  const lanes bounded = choose(x < SMALLEST, all(SMALLEST), choose(x > LARGEST, all(LARGEST), x));
+  const lanes shifted = bounded * 1.44269504f + shift;
+  const lanes whole = shifted - shift;
+  const lanes rest = (bounded - whole * 0.693145752f) - whole * 1.42860677e-6f; /* ln 2 in two parts */
+  lanes sum = all(1.0f / 5040);
+  sum = sum * rest + 1.0f / 720;
+  sum = sum * rest + 1.0f / 120;
+  sum = sum * rest + 1.0f / 24;
+  sum = sum * rest + 1.0f / 6;
+  sum = sum * rest + 0.5f;
+  sum = sum * rest + 1.0f;
+  sum = sum * rest + 1.0f;
+  /* 2^128 is no float32, so half of the power is multiplied by twice the rest. */
+  const bits power = ((bits)shifted - (bits)shift + 126u) << 23;
+  const lanes result = (sum + sum) * (lanes)power;
+  return choose(x > LARGEST, all(INFINITY), choose(x < SMALLEST, all(0.0f), result));
+}
+
+#endif

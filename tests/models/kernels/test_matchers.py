@@ -1,0 +1,93 @@
+"""Matchers score stored pictures by the kernels as they score them by PyTorch, hubness and ensembles included."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models.batches import Regions
+from models.kernels.library import KernelLibrary
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.ensemble import build_ensemble
+from models.matching.hubness import HubnessConfig
+from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.matcher import HUBNESS, Matcher, SingleMatcher
+from tests.support.fakes import COLOURS, D
+from tests.support.kernels import load_kernels
+from tests.support.small_matchers import small_matcher
+
+SENTENCES = ["red green blue", "white"]
+ROWS = np.array([3, 0, 3, 2])
+assert {"red", "green", "blue", "white"} <= set(COLOURS)
+
+
+@pytest.fixture(scope="module")
+def kernels() -> KernelLibrary:
+    return load_kernels()
+
+
+def pictures() -> Regions:
+    mask = torch.arange(5) < torch.tensor([5, 3, 1, 4])[:, None]
+    return Regions(torch.randn(4, 5, D, generator=torch.Generator().manual_seed(2)), mask)
+
+
+def stored(matcher: Matcher) -> dict[str, Any]:
+    """The records of the pictures as a view keeps them: single numbers in float32, all others in half precision."""
+    images, _ = matcher.encode_regions(pictures())
+    halves = {name: t if t.ndim == 1 or t.dtype == torch.bool else t.half() for name, t in images.tensors().items()}
+    return {name: tensor.numpy() for name, tensor in halves.items()}
+
+
+def corrected(name: str, seed: int) -> SingleMatcher:
+    """A matcher with a hubness correction."""
+    hubness = HubnessConfig(image_weight=0.4, text_weight=0.2, neighbours=2, similarity="scores")
+    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(seed))))
+    line = LogOddsModel(3.0, -1.0)
+    calibration = replace(Calibration(text=line, image=line), hubness=hubness)
+    return small_matcher(name, seed).with_calibration(calibration, banks)
+
+
+def check(matcher: Matcher, kernels: KernelLibrary) -> None:
+    records, (texts, _) = stored(matcher), matcher.encode_sentences(SENTENCES)
+    expected = matcher.score(matcher.images_from({name: array[ROWS] for name, array in records.items()}), texts)
+    assert matcher.score_stored(records, ROWS, texts) is None
+    matcher.use_kernels(kernels)
+    found = matcher.score_stored(records, ROWS, texts)
+    assert found is not None
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    matcher.use_kernels(None)
+    assert matcher.score_stored(records, ROWS, texts) is None
+
+
+@pytest.mark.parametrize("name", ["scan-t2i-lse", "scan-i2t-avg", "bfan-equal", "bfan-prob", "summax-t2i"])
+def test_the_scores_are_those_of_pytorch(name: str, kernels: KernelLibrary) -> None:
+    check(small_matcher(name), kernels)
+
+
+def test_the_hubness_correction_is_taken_off(kernels: KernelLibrary) -> None:
+    matcher = corrected("scan-t2i-avg", 1)
+    assert HUBNESS in stored(matcher)
+    check(matcher, kernels)
+
+
+def test_ensembles_score_by_the_kernels_of_their_members(kernels: KernelLibrary) -> None:
+    check(build_ensemble([small_matcher("scan-t2i-avg", 1), small_matcher("scan-i2t-avg", 2)]), kernels)
+    check(build_ensemble([corrected("scan-t2i-avg", 1), corrected("bfan-equal", 2)]), kernels)
+
+
+@pytest.mark.parametrize("members", [["caan"], ["sman"], ["camp"], ["caan", "scan-t2i-avg"]])
+def test_what_the_kernels_do_not_know_is_left_to_pytorch(members: list[str], kernels: KernelLibrary) -> None:
+    made = small_matcher if len(members) == 1 else corrected  # families go together where they are calibrated
+    matcher = build_ensemble([made(name, seed) for seed, name in enumerate(members)])
+    matcher.use_kernels(kernels)
+    texts, _ = matcher.encode_sentences(SENTENCES)
+    assert matcher.score_stored(stored(matcher), ROWS, texts) is None
+
+
+def test_double_precision_is_left_to_pytorch(kernels: KernelLibrary) -> None:
+    matcher = small_matcher("scan-t2i-avg")
+    matcher.use_kernels(kernels)
+    texts, _ = matcher.encode_sentences(SENTENCES)
+    assert matcher.score_stored(stored(matcher), ROWS, texts.to(dtype=torch.float64)) is None
