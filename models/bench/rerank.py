@@ -1,15 +1,20 @@
 """One sentence against its candidates, as the service scores them: every registered model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.batches import Regions, Rows, Words
 from models.bench.inputs import Sizes, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
 from models.bench.timing import MachineRates, time_interleaved
+from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.rerankers.base import Images, Reranker, score_in_blocks
 
 
@@ -26,44 +31,75 @@ def matrix_flops(reranker: Reranker[Images], images: Images, words: Words) -> fl
     return float(counter.get_total_flops())
 
 
+def records_of(rows: Rows) -> dict[str, npt.NDArray[Any]]:
+    """The pictures' fields as a view stores them: numbers in half precision."""
+    halves = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in rows.tensors().items()}
+    return {name: tensor.numpy() for name, tensor in halves.items()}
+
+
+def kernel_call(
+    reranker: Reranker[Any], images: Rows, words: Words, kernels: KernelLibrary | None
+) -> Callable[[], Tensor] | None:
+    """The scores by the kernels, from records as they are stored; None where the kernels do not know the model."""
+    form = reranker.kernel_form
+    if kernels is None or form is None:
+        return None
+    records, numbers = records_of(images), np.arange(len(images))
+    return lambda: kernels.scores(form, records, numbers, words, torch.get_num_threads())
+
+
 @torch.no_grad()
-def rerank_row(name: str, projected: Regions, words: Words, rounds: int, rates: MachineRates) -> dict[str, Any]:
-    """The figures of one model with one number of candidates."""
+def rerank_row(
+    name: str, projected: Regions, words: Words, rounds: int, rates: MachineRates, kernels: KernelLibrary | None = None
+) -> dict[str, Any]:
+    """The figures of one model with one number of candidates; `form` says what computed ours."""
     reranker = random_reranker(name, projected.vectors.shape[2])
     images = reranker.precompute(projected)
     loop = CaptionLoop(reranker, projected)
     regions, columns = projected.vectors.flatten(0, 1), words.vectors.flatten(0, 1).T
-    turns = time_interleaved(
-        {
-            "ours": lambda: score_in_blocks(reranker, images, words),
-            "literal": lambda: loop.score(words),
-            "product": lambda: regions @ columns,
-        },
-        rounds,
-    )
+    in_torch = partial(score_in_blocks, reranker, images, words)
+    by_kernels = kernel_call(reranker, images, words, kernels)
+    forms: dict[str, Callable[[], Any]] = {
+        "torch": in_torch,
+        "literal": lambda: loop.score(words),
+        "product": lambda: regions @ columns,
+    }
+    ours = "torch" if by_kernels is None else "kernel"
+    turns = time_interleaved(forms if by_kernels is None else forms | {"kernel": by_kernels}, rounds)
     pairs = len(projected) * len(words)
     flops = matrix_flops(reranker, images, words)
-    floor = rates.floor(flops, num_bytes(images))
+    floor = rates.floor(flops, num_bytes(images) / (2 if by_kernels else 1))
     return {
         "model": name,
+        "form": f"kernel {kernels.target}" if kernels and by_kernels else "torch",
         "candidates": len(projected),
-        "us_per_pair": 1e6 * turns.median("ours") / pairs,
+        "us_per_pair": 1e6 * turns.median(ours) / pairs,
+        "torch_us_per_pair": 1e6 * turns.median("torch") / pairs,
         "literal_us_per_pair": 1e6 * turns.median("literal") / pairs,
         "product_us_per_pair": 1e6 * turns.median("product") / pairs,
         "floor_us_per_pair": 1e6 * floor / pairs,
-        "ratio_to_literal": turns.ratio("literal", "ours"),
-        "ratio_to_product": turns.ratio("ours", "product"),
-        "ratio_to_floor": turns.fastest("ours") / floor,
+        "ratio_to_literal": turns.ratio("literal", ours),
+        "ratio_to_torch": turns.ratio("torch", ours),
+        "ratio_to_product": turns.ratio(ours, "product"),
+        "ratio_to_floor": turns.fastest(ours) / floor,
         "mflop_per_pair": 1e-6 * flops / pairs,
     }
+
+
+def built_kernels() -> KernelLibrary | None:
+    """The kernels, if they are built."""
+    try:
+        return load_library()
+    except NoKernels:
+        return None
 
 
 def rerank_rows(
     models: Sequence[str], candidates: Sequence[int], sizes: Sizes, rounds: int, rates: MachineRates
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and number of candidates."""
-    words = random_words(torch.tensor([sizes.words]), sizes.width)
+    words, kernels = random_words(torch.tensor([sizes.words]), sizes.width), built_kernels()
     for count in candidates:
         projected = random_regions(count, sizes.regions, sizes.width)
         for name in models:
-            yield rerank_row(name, projected, words, rounds, rates)
+            yield rerank_row(name, projected, words, rounds, rates, kernels)

@@ -38,6 +38,7 @@ HUBNESS_KEYS = {
     "neighbours": "best",
     "similarity": "by",
     "stage_one_weight": "stage_one",
+    "stage_one_text_weight": "stage_one_sentences",
 }
 CALIBRATION_KEYS = {"hubness": "hubs", "fitted_on": "fitted"}
 
@@ -107,20 +108,32 @@ class LogOddsModel:
 class Calibration:
     """The meaning of a model's scores: of pictures for a sentence (`text`) and of sentences for a picture (`image`).
 
-    `hubness` is the correction that the scores are made with; `fitted_on` says for people what it was fitted on.
+    `hubness` is the correction that the scores are made with, and `cosine_weight` times stage one's cosine, corrected
+    likewise, is a part of them. `fitted_on` says for people what it was fitted on. ValueError for a weight that is
+    below 0 or infinite.
     """
 
     text: LogOddsModel
     image: LogOddsModel
     hubness: HubnessConfig | None = None
     fitted_on: Mapping[str, Any] = field(default_factory=dict)
+    cosine_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.cosine_weight) and self.cosine_weight >= 0):
+            raise ValueError(
+                f"the weight of stage one's cosine must be a number of 0 or more, not {self.cosine_weight:g}"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """The content of calibration.json."""
         stored = _with_keys(asdict(self), CALIBRATION_KEYS)
         stored |= {side: _with_keys(stored[side], LOG_ODDS_KEYS) for side in ("text", "image")}
-        if self.hubness is not None and not self.hubness.stage_one_weight:
-            del stored["hubs"]["stage_one_weight"]  # files of before there was one are written again as they were
+        for name in ("stage_one_weight", "stage_one_text_weight"):
+            if stored["hubs"] is not None and not stored["hubs"][name]:
+                del stored["hubs"][name]  # files of before there was one are written again as they were
+        if not self.cosine_weight:
+            del stored["cosine_weight"]  # likewise
         return stored | {"hubs": stored["hubs"] and _with_keys(stored["hubs"], HUBNESS_KEYS)}
 
     @classmethod
@@ -133,6 +146,7 @@ class Calibration:
                 image=_from_keys(LogOddsModel, stored["image"], LOG_ODDS_KEYS),
                 hubness=None if hubness is None else _from_keys(HubnessConfig, hubness, HUBNESS_KEYS),
                 fitted_on=stored.get("fitted", {}),
+                cosine_weight=stored.get("cosine_weight", 0.0),
             )
         except (TypeError, KeyError) as fault:
             raise ValueError(f"this is no calibration: {fault}") from fault

@@ -5,7 +5,8 @@ config.json          the model's name, its options, widths and the digest of the
 model.safetensors    weights of the reranker and of the stage-one head
 vocabulary.json      words and their ids; not where sentences are read by a sentence encoder
 calibration.json     what the scores mean and how their hubness is corrected; not in every folder
-hubs.safetensors     the bank of typical sentences that the hubness correction goes by; not in every folder
+hubs.safetensors     the typical sentences, and pictures where there are any, that the hubness correction goes by; not
+                     in every folder
 digest               first 16 hex digits of a SHA-256 over the files above
 """
 
@@ -20,7 +21,7 @@ from safetensors.torch import load_file, save, save_file
 
 from models.digests import digest_of
 from models.matching.calibration import Calibration
-from models.matching.hubness import SentenceBank
+from models.matching.hubness_banks import HubnessBanks
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
 from models.rerankers.base import stored_options
@@ -32,7 +33,7 @@ from models.text.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
-CALIBRATION, BANK = "calibration.json", "hubs.safetensors"
+CALIBRATION, BANKS = "calibration.json", "hubs.safetensors"
 SENTENCE_ENCODER_KEY = "sentence_encoder"  # in config.json
 FOLDER_FORMAT = 1
 
@@ -51,7 +52,7 @@ def save_matcher(
     add.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (CALIBRATION, BANK):
+    for name in (CALIBRATION, BANKS):
         (folder / name).unlink(missing_ok=True)  # of other weights
     reader = matcher.reader
     if vocabulary is not None:
@@ -76,19 +77,19 @@ def save_matcher(
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
     if matcher.calibration is None:
         return _write_digest(folder)
-    return save_calibration(folder, matcher.calibration, matcher.hubness.bank if matcher.hubness else None)
+    return save_calibration(folder, matcher.calibration, matcher.hubness.banks if matcher.hubness else None)
 
 
-def save_calibration(folder: Path, calibration: Calibration, bank: SentenceBank | None = None) -> str:
+def save_calibration(folder: Path, calibration: Calibration, banks: HubnessBanks | None = None) -> str:
     """Add the calibration of the weights in `folder`, or replace it; their new digest.
 
-    `bank` is what `calibration.hubness` goes by. Where this is cut short the folder is as it was, or loading it says
+    `banks` are what `calibration.hubness` goes by. Where this is cut short the folder is as it was, or loading it says
     that the digest is another.
     """
-    if bank is None:
-        (folder / BANK).unlink(missing_ok=True)
+    if banks is None:
+        (folder / BANKS).unlink(missing_ok=True)
     else:
-        _replace(folder / BANK, save(bank.tensors()))
+        _replace(folder / BANKS, save(banks.tensors()))
     text = json.dumps(calibration.as_dict(), indent=1, ensure_ascii=False) + "\n"
     _replace(folder / CALIBRATION, text.encode())
     return _write_digest(folder)
@@ -108,7 +109,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 def _files_of(folder: Path) -> tuple[str, ...]:
     """The files that the digest is made of, in their order."""
-    return (CONFIG, TENSORS, *(name for name in (VOCABULARY, CALIBRATION, BANK) if (folder / name).is_file()))
+    return (CONFIG, TENSORS, *(name for name in (VOCABULARY, CALIBRATION, BANKS) if (folder / name).is_file()))
 
 
 def load_matcher(
@@ -128,10 +129,10 @@ def load_matcher(
     except ValueError as fault:
         raise BadCheckpoint(f"{folder / CALIBRATION}: {fault}") from fault
     try:
-        bank = SentenceBank.from_tensors(load_file(folder / BANK)) if (folder / BANK).is_file() else None
-        return matcher.with_calibration(calibration, bank)
+        banks = HubnessBanks.from_tensors(load_file(folder / BANKS)) if (folder / BANKS).is_file() else None
+        return matcher.with_calibration(calibration, banks)
     except ValueError as fault:
-        raise BadCheckpoint(f"{folder / BANK}: {fault}") from fault
+        raise BadCheckpoint(f"{folder / BANKS}: {fault}") from fault
 
 
 def load_uncalibrated(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -119,6 +120,22 @@ class Ensemble(Matcher):
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         return self._mean_score([member.score(*own) for member, own in self._each(images, texts)], texts)
+
+    @torch.no_grad()
+    def score_stored(
+        self, records: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64], texts: EncodedTexts
+    ) -> Float[Tensor, "Q K"] | None:
+        """None too where the kernels do not know one of the members."""
+        if not all(member.has_kernel for member in self._members()):
+            return None
+        scores: list[Float[Tensor, "Q K"]] = []
+        for number, (member, words) in enumerate(zip(self._members(), self._split(texts.words), strict=True)):
+            own_texts = EncodedTexts(words.vectors, words.mask, torch.zeros_like(texts.offset))
+            own = member.score_stored(_member_fields(records, number), rows, own_texts)
+            if own is None:
+                return None
+            scores.append(own)
+        return self._mean_score(scores, texts)
 
     @torch.no_grad()
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words
+from models.kernels.library import KernelLibrary
 from models.matching.calibration import Calibration
-from models.matching.hubness import HubnessCorrection, SentenceBank
+from models.matching.hubness import HubnessConfig, HubnessCorrection
+from models.matching.hubness_banks import HubnessBanks
 from models.matching.stage_one import StageOneHead
 from models.rerankers.base import Explanation, Reranker, score_in_blocks
 from models.rerankers.encoders import EncoderConfig
@@ -21,17 +24,20 @@ from models.text.reader import SentenceReader
 from models.text.vocabulary import UNKNOWN_WORD, Vocabulary
 
 HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
+STAGE_ONE = "stage_one"  # the one that holds its embedding, where stage one's cosine is a part of the score
 
 
 @dataclass(frozen=True)
 class EncodedImages(Rows):
-    """Encoded pictures: the reranker's own rows and, with a hubness correction, what is taken off each one's scores.
+    """Encoded pictures: the reranker's own rows; with a hubness correction, what is taken off each one's scores; and
+    where stage one's cosine is a part of them, each one's unit embedding.
 
     `tensors` are the fields of the pictures' stored records.
     """
 
     rows: Rows
     offset: Float[Tensor, " K"] | None = None
+    embedding: Float[Tensor, "K E"] | None = None
 
     @property
     def region_mask(self) -> Bool[Tensor, "K R"]:
@@ -40,13 +46,14 @@ class EncodedImages(Rows):
 
     def tensors(self) -> dict[str, Tensor]:
         """Field of a stored record -> tensor [K, ...], in the records' order."""
-        return self.rows.tensors() | ({} if self.offset is None else {HUBNESS: self.offset})
+        further = {HUBNESS: self.offset, STAGE_ONE: self.embedding}
+        return self.rows.tensors() | {name: tensor for name, tensor in further.items() if tensor is not None}
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EncodedImages":
         """Encoded pictures with the same fields, from other tensors."""
         own = dict(tensors)
-        offset = own.pop(HUBNESS, None)
-        return EncodedImages(self.rows.with_tensors(own), offset)
+        further = own.pop(HUBNESS, None), own.pop(STAGE_ONE, None)
+        return EncodedImages(self.rows.with_tensors(own), *further)
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,13 @@ class Matcher(nn.Module, ABC):
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
         self.reader, self.calibration = reader, calibration
+        self.kernels: KernelLibrary | None = None
+
+    def use_kernels(self, kernels: KernelLibrary | None) -> None:
+        """Score stored pictures by these kernels from now on, as far as they know the model; by PyTorch for None."""
+        for module in self.modules():
+            if isinstance(module, Matcher):
+                module.kernels = kernels
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -129,6 +143,13 @@ class Matcher(nn.Module, ABC):
     @abstractmethod
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         """Score of every sentence with every picture; higher matches better."""
+
+    @abstractmethod
+    def score_stored(
+        self, records: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64], texts: EncodedTexts
+    ) -> Float[Tensor, "Q K"] | None:
+        """`score` of the pictures `rows` of a view's records (field -> [N, ...]) by the kernels, which read them where
+        they lie; None where the kernels do not know the model, or there are none."""
 
     @abstractmethod
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -200,22 +221,14 @@ class SingleMatcher(Matcher):
         self.pooled = pooled  # the name that checkpoints have for the weights of the stage-one head
         self.hubness = hubness
 
-    def with_calibration(self, calibration: Calibration, bank: SentenceBank | None = None) -> "SingleMatcher":
+    def with_calibration(self, calibration: Calibration, banks: HubnessBanks | None = None) -> "SingleMatcher":
         """A matcher with the same weights whose scores are corrected and calibrated as `calibration` says.
 
-        ValueError where it has a hubness correction that `bank` or the reranker do not allow.
+        ValueError where it has a hubness correction that the banks or the reranker do not allow.
         """
         hubness = None
         if calibration.hubness is not None:
-            if bank is None or bank.width != self.word_dim:
-                raise ValueError(f"the hubness correction needs a bank of sentence vectors {self.word_dim} wide")
-            by_scores = calibration.hubness.similarity == "scores" and calibration.hubness.text_weight > 0
-            if by_scores and not self.reranker.projects:
-                raise ValueError(
-                    "this model's region vectors are raw features and no sentence's vector can stand for one: its"
-                    " hubness correction must go by embeddings"
-                )
-            hubness = HubnessCorrection(calibration.hubness, bank).to(self.device)
+            hubness = self._hubness_correction(calibration.hubness, banks)
         return SingleMatcher(
             self.name,
             self.encoders,
@@ -228,13 +241,32 @@ class SingleMatcher(Matcher):
             hubness,
         ).eval()
 
+    def _hubness_correction(self, config: HubnessConfig, banks: HubnessBanks | None) -> HubnessCorrection:
+        if banks is None or banks.sentences.width != self.word_dim:
+            raise ValueError(f"the hubness correction needs a bank of sentence vectors {self.word_dim} wide")
+        region_width = self.pooled.config.region_width
+        if banks.pictures is not None and banks.pictures.width != region_width:
+            raise ValueError(f"the hubness correction's bank of typical pictures must be {region_width} wide")
+        compares_scores = config.similarity == "scores" and config.text_weight > 0
+        if compares_scores and banks.pictures is None and not self.reranker.projects:
+            raise ValueError(
+                "this model's region vectors are raw features and no sentence's vector can stand for one: its hubness"
+                " correction needs a bank of typical pictures, or must go by embeddings"
+            )
+        return HubnessCorrection(config, banks).to(self.device)
+
+    @property
+    def cosine_weight(self) -> float:
+        """The weight of stage one's cosine in the score; 0 where it is no part of it."""
+        return self.calibration.cosine_weight if self.calibration else 0.0
+
     @property
     def feature_dim(self) -> int:
         return self.encoders.feature_dim
 
     @property
     def embed_dim(self) -> int:
-        return self.pooled.config.output_width + (self.hubness.extra_dim if self.hubness else 0)
+        return self.pooled.config.output_width + (self.hubness.config.extra_dim if self.hubness else 0)
 
     @property
     def word_dim(self) -> int:
@@ -255,23 +287,31 @@ class SingleMatcher(Matcher):
     def encode_projected(self, projected: Regions) -> EncodedImages:
         """Encoded pictures from what `reranker.project` made of their region features."""
         rows = self.reranker.precompute(projected)
+        embedding = self.pooled.embed_images(projected) if self.cosine_weight else None
+        stored = None if embedding is None else embedding.half().to(embedding.dtype)
         if self.hubness is None:
-            return EncodedImages(rows)
-        return EncodedImages(rows, self.hubness.image_offsets(self.reranker, self.pooled, projected, rows))
+            return EncodedImages(rows, None, stored)
+        offset = self.hubness.image_offsets(self.reranker, self.pooled, projected, rows)
+        if embedding is not None:
+            offset = offset + self.cosine_weight * self.hubness.stage_one_image_offsets(self.pooled, embedding)
+        return EncodedImages(rows, offset, stored)
 
     def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
         tensors = {name: torch.from_numpy(array).to(self.device) for name, array in records.items()}
         offset = None if self.hubness is None else tensors.pop(HUBNESS)
-        return EncodedImages(self.reranker.images_type(**tensors), offset).to(dtype=torch.float32)
+        embedding = tensors.pop(STAGE_ONE) if self.cosine_weight else None
+        return EncodedImages(self.reranker.images_type(**tensors), offset, embedding).to(dtype=torch.float32)
 
     @torch.no_grad()
     def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
         words = self.reranker.encode_texts(tokens)
         embeddings = self.pooled.embed_texts(words)
-        return words, embeddings if self.hubness is None else self.hubness.correct_text_embeddings(embeddings)
+        if self.hubness is not None:
+            embeddings = self.hubness.correct_text_embeddings(self.pooled, embeddings)
+        return words, embeddings
 
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
-        """Embeddings of pictures without their offsets: a 0 in the place of an offset takes no part in a product."""
+        """Embeddings of pictures with a 0 in the place of each further number: it takes no part in a product."""
         width = self.pooled.config.output_width
         return torch.cat([embeddings[:, :width], torch.zeros_like(embeddings[:, width:])], dim=1)
 
@@ -279,21 +319,73 @@ class SingleMatcher(Matcher):
     def texts_from(self, words: Words) -> EncodedTexts:
         if self.hubness is None:
             return EncodedTexts(words.vectors, words.mask, words.vectors.new_zeros(len(words)))
-        return EncodedTexts(words.vectors, words.mask, self.hubness.text_offsets(self.reranker, self.pooled, words))
+        offset = self.hubness.text_offsets(self.reranker, self.pooled, words)
+        if self.cosine_weight:
+            embeddings = self.pooled.embed_texts(words)
+            offset = offset + self.cosine_weight * self.hubness.stage_one_text_offsets(self.pooled, embeddings)
+        return EncodedTexts(words.vectors, words.mask, offset)
 
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        return self.reranker.score(images.rows, texts.words) - offsets(images, texts)
+        return self.reranker.score(images.rows, texts.words) + self._further_summands(images, texts)
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether `score_stored` has an answer for float32 sentences."""
+        return self.kernels is not None and self.reranker.kernel_form is not None and self.device.type == "cpu"
+
+    @torch.no_grad()
+    def score_stored(
+        self, records: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64], texts: EncodedTexts
+    ) -> Float[Tensor, "Q K"] | None:
+        form = self.reranker.kernel_form
+        if not self.has_kernel or texts.vectors.dtype != torch.float32:
+            return None
+        assert self.kernels is not None
+        assert form is not None
+        scores = self.kernels.scores(form, records, rows, texts.words, torch.get_num_threads())
+        by_image = 0 if self.hubness is None else torch.from_numpy(records[HUBNESS][rows])
+        return scores - (texts.offset[:, None] + by_image)
 
     @torch.no_grad()
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        return score_in_blocks(self.reranker, images.rows, texts.words) - offsets(images, texts)
+        return score_in_blocks(self.reranker, images.rows, texts.words) + self._further_summands(images, texts)
+
+    def _further_summands(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        """The parts of a score besides the reranker's own."""
+        if images.embedding is None:
+            return -offsets(images, texts)
+        cosines = self.pooled.embed_texts(texts.words) @ images.embedding.T
+        return self.cosine_weight * cosines - offsets(images, texts)
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The reranker's explanation; what is taken off is spread evenly over a sentence's words and over regions."""
+        """The reranker's explanation with that of stage one's cosine; what is taken off is spread evenly over a
+        sentence's words and over regions."""
         explanation = self.reranker.explain(images.rows, texts.words)
+        if images.embedding is not None and explanation.contributions is not None:
+            explanation = explanation.plus(*self._cosine_terms(images, texts.words))
         return explanation.rescaled(1.0, -offsets(images, texts), texts.mask, images.region_mask)
+
+    def _cosine_terms(
+        self, images: EncodedImages, words: Words
+    ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"] | None]:
+        """Contributions of words, and shares of words and regions, to the weighted cosine of stage one.
+
+        They are exact: both embeddings are sums of a part for each word, or region. Shares are None where the rows keep
+        no projected regions.
+        """
+        assert images.embedding is not None
+        of_words = self.cosine_weight * self.pooled.parts_of_texts(words)
+        contributions = (of_words @ images.embedding.T).mT
+        vectors, mask = images.rows.tensors().get("vectors"), images.region_mask
+        if vectors is None:
+            return contributions, None
+        of_regions = self.pooled.parts_of_images(Regions(vectors, mask))
+        shares = torch.einsum("qwe,kre->qkwr", of_words, of_regions)
+        # The stored embedding is rounded: what that makes a difference is spread over the regions.
+        rounding = (contributions - shares.sum(3)) / mask.sum(1).clamp_min(1)[:, None]
+        return contributions, shares + rounding.unsqueeze(3).masked_fill(~mask[:, None], 0)
 
 
 def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

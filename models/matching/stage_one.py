@@ -1,15 +1,15 @@
 """Stage one: one unit vector a picture and a sentence, whose inner product makes the shortlist.
 
-Where hubs are lowered in stage one, `hubness.py` adds one more number to these vectors.
+Where hubs are lowered in stage one, `hubness.py` adds one or two numbers to these vectors.
 """
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Words
-from models.rerankers.attention import l2_normalise, masked_mean
+from models.rerankers.attention import EPSILON, l2_norm, l2_normalise, masked_mean, zero_padded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,20 @@ class StageOneHead(nn.Module):
     def embed_texts(self, words: Words) -> Float[Tensor, "Q E"]:
         """Unit embeddings of sentences."""
         return l2_normalise(self.text(masked_mean(words.vectors, words.mask)))
+
+    def parts_of_images(self, projected: Regions) -> Float[Tensor, "K R E"]:
+        """The part of each region in its picture's embedding; the parts of all regions add up to it."""
+        return _parts(self.image, projected.vectors, projected.mask)
+
+    def parts_of_texts(self, words: Words) -> Float[Tensor, "Q W E"]:
+        """The part of each word in its sentence's embedding; the parts of all words add up to it."""
+        return _parts(self.text, words.vectors, words.mask)
+
+
+def _parts(layer: nn.Module, vectors: Float[Tensor, "N M D"], mask: Bool[Tensor, "N M"]) -> Float[Tensor, "N M E"]:
+    # The layer has no bias, so that its output for a mean is the mean of its outputs.
+    outputs: Tensor = layer(zero_padded(vectors, mask)) / mask.sum(1).clamp_min(1)[:, None, None]
+    return outputs / (l2_norm(outputs.sum(1)) + EPSILON).unsqueeze(1)
 
 
 def _layer(width: int, dim: int, needed: bool) -> nn.Linear | nn.Identity:

@@ -11,13 +11,14 @@ from models.bench import timing
 from models.bench.inputs import Sizes, caption_lengths, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
 from models.bench.memory import CLEAR_REFS, peak_memory
-from models.bench.rerank import matrix_flops
+from models.bench.rerank import kernel_call, matrix_flops, rerank_row
 from models.bench.timing import InterleavedTimes, MachineRates, hardware, processor_name, time_interleaved
 from models.bench.training import TRAINED_MODELS, random_batch, training_step
 from models.rerankers.base import Reranker
 from models.rerankers.registry import RERANKERS
 from service.cli.commands.bench import print_measurements
 from service.cli.main import app
+from tests.support.kernels import load_kernels
 
 SIZES = Sizes(pairs=6, regions=5, words=4, width=16)
 
@@ -103,6 +104,25 @@ def test_counted_operations_are_those_of_the_derivation() -> None:
     assert matrix_flops(scan, scan.precompute(projected), words) == 3 * 2 * (2 * 5 * 16 * 4 + 2 * 5 * 5 * 4)
 
 
+@pytest.mark.parametrize(("name", "known"), [("scan-t2i-avg", True), ("sman", False)])
+def test_a_row_says_what_computed_ours(name: str, known: bool) -> None:
+    kernels, words = load_kernels(), random_words(torch.tensor([4]), 16)
+    rates = MachineRates(flops=1e9, reads=1e9)
+    row = rerank_row(name, random_regions(3, 5, 16), words, 1, rates, kernels)
+    assert row["form"] == (f"kernel {kernels.target}" if known else "torch")
+    assert (row["ratio_to_torch"] == 1) is not known
+    assert rerank_row(name, random_regions(3, 5, 16), words, 1, rates)["form"] == "torch"
+
+
+def test_the_kernels_are_timed_on_scores_that_are_ours() -> None:
+    projected, words = random_regions(3, 5, 16), random_words(torch.tensor([4, 3]), 16)
+    scan = random_reranker("scan-t2i-avg", 16)
+    images = scan.precompute(projected)
+    call = kernel_call(scan, images, words, load_kernels())
+    assert call is not None
+    torch.testing.assert_close(call(), scan.score(images, words), rtol=0, atol=2e-3)  # records are halves
+
+
 def ten_megabytes(sizes: Sizes) -> Callable[[], object]:
     return lambda: torch.ones(10 * 2**18 if sizes.pairs > 2 else 1).sum()
 
@@ -142,6 +162,8 @@ def test_the_command_prints_rows(
     for row in report["rows"]:
         for name in ("us_per_pair", "ratio_to_literal", "ratio_to_floor"):
             assert row[name] > 0
+        if what == "rerank":
+            assert row["form"] == "torch" or row["form"].startswith("kernel ")
 
 
 def test_a_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:

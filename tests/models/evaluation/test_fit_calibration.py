@@ -12,13 +12,9 @@ from safetensors.torch import load_file
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.evaluation.evaluate import recalls_with_intervals, score_all_pairs
-from models.evaluation.fit_calibration import (
-    CalibrationPlan,
-    ScoredPairs,
-    best_answers,
-    calibrate,
-    deal_galleries,
-)
+from models.evaluation.fit_calibration import CalibrationPlan, best_cosine_weight, calibrate, fuse, rsum_of
+from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
+from models.evaluation.scored_pairs import ScoredPairs, best_answers, deal_galleries
 from models.matching.calibration import (
     Calibration,
     LogOddsModel,
@@ -31,7 +27,8 @@ from tests.support.cli_runner import Regard
 from tests.support.fakes import COLOURS
 from tests.support.small_matchers import small_matcher, small_weights
 
-PLAN = CalibrationPlan(neighbours=3, bank_size=8)
+HUBNESS = HubnessPlan(neighbours=3, bank_size=8)
+PLAN = CalibrationPlan(hubness=HUBNESS)
 
 
 def captioned_features(matcher: SingleMatcher, count: int = 120, noise: float = 0.2) -> CaptionedFeatures:
@@ -76,7 +73,7 @@ def test_halves_share_no_picture_and_too_few_are_refused() -> None:
         CalibrationPlan(held_out=0.1).split(200)
 
 
-@pytest.mark.parametrize("plan", [PLAN, CalibrationPlan(share=0.0)])
+@pytest.mark.parametrize("plan", [PLAN, CalibrationPlan(hubness=HubnessPlan(share=0.0))])
 def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_path: Path) -> None:
     folder, made = tmp_path / "model", small_matcher("scan-t2i-avg")
     with torch.no_grad():
@@ -85,9 +82,9 @@ def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_p
     plain = load_uncalibrated(folder)
     data = captioned_features(plain)
     sentences = [" ".join(pair) for pair in zip(COLOURS, [*COLOURS][::-1], strict=True)]
-    calibration, bank, report = calibrate(plain, data, sentences, plan)
+    calibration, banks, report = calibrate(plain, data, sentences, plan)
     json.dumps(report)
-    digest = save_calibration(folder, calibration, bank)
+    digest = save_calibration(folder, calibration, banks)
     served = load_matcher(folder)
     assert served.calibration == calibration
     assert plain.calibration is None
@@ -128,6 +125,12 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     assert served.calibration is not None
     assert served.calibration.hubness is not None
     assert load_file(folder / "hubs.safetensors")["bank"].shape == (20, served.word_dim)
+    told_by_pictures = ["--bank-split", "dev", "--bank", 20, "--typical-pictures", "--fit-share", "--stage-one"]
+    status, output, _ = regard(*fixed, *told_by_pictures, "--json")
+    assert (status, json.loads(output)["hubs"]["picture_bank"]) == (0, 20)
+    hubness = load_matcher(folder).hubness
+    assert hubness is not None
+    assert hubness.banks.pictures is not None
     status, output, _ = regard(*fixed, "--share", 0)
     assert status == 0
     assert "fitted on 60 pictures, judged by 60 others" in output
@@ -144,7 +147,7 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     assert regard(*fixed, "--share", 0)[0] == 1
 
 
-def test_stage_one_is_corrected_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Path) -> None:
     made = small_matcher("scan-t2i-avg")
     with torch.no_grad():
         made.reranker.sentence_encoder.embed.weight.mul_(40)
@@ -152,18 +155,70 @@ def test_stage_one_is_corrected_where_that_is_asked_for(tmp_path: Path) -> None:
     plain = load_uncalibrated(tmp_path)
     data = captioned_features(plain)
     sentences = [text for captions in data.captions for text in captions]
-    calibration, bank, report = calibrate(plain, data, sentences, replace(PLAN, stage_one=True, share=0.0))
-    assert calibration.hubness is not None
-    assert (calibration.hubness.image_weight, calibration.hubness.text_weight) == (0.0, 0.0)
-    assert calibration.hubness.stage_one_weight > 0
-    served = plain.with_calibration(calibration, bank)
+    for pictures in (None, data):
+        for hubness in (replace(HUBNESS, stage_one=True, share=0.0), replace(HUBNESS, stage_one=True, fit_share=True)):
+            plan = replace(PLAN, hubness=hubness)
+            calibration, banks, report = calibrate(plain, data, sentences, plan, pictures)
+            assert banks is not None
+            assert report["hubs"]["bank"] == len(banks.sentences) == 8
+            assert ("picture_bank" in report["hubs"]) is (banks.pictures is not None) is (pictures is not None)
+            fitted = calibration.hubness
+            assert fitted is not None
+            assert hubness.fit_share or (fitted.image_weight, fitted.text_weight) == (0.0, 0.0)
+            assert fitted.stage_one_weight > 0
+            both = score_all_pairs(plain.with_calibration(calibration, banks), data)
+            for which, scores in zip(("rsum", "rsum_of_stage_one"), both, strict=True):
+                for half, chosen in zip(("fitted", "held_out"), PLAN.split(len(data)), strict=True):
+                    pairs = ScoredPairs(scores, data.sentences()[1]).among(chosen)
+                    expected = recalls_with_intervals(*pairs)["rsum"]
+                    assert report[which][half]["as_served"] == pytest.approx(expected, abs=0.5)
+                on_own = report[which]["fitted"]
+                assert on_own["as_served"] >= on_own["without_hubs_corrected"]
+            assert (
+                report["rsum_of_stage_one"]["fitted"]["as_served"]
+                > 1.01 * (report["rsum_of_stage_one"]["fitted"]["without_hubs_corrected"])
+            )
+
+
+def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path) -> None:
+    made = small_matcher("scan-t2i-avg")
+    with torch.no_grad():
+        made.reranker.sentence_encoder.embed.weight.mul_(40)
+    save_matcher(made, tmp_path)
+    plain = load_uncalibrated(tmp_path)
+    data = captioned_features(plain)
+    sentences = [text for captions in data.captions for text in captions]
     own, others = PLAN.split(len(data))
-    for half, chosen in (("fitted", own), ("held_out", others)):
-        rsums = report["rsum_of_stage_one"][half]
-        pairs = ScoredPairs(score_all_pairs(served, data)[1], data.sentences()[1]).among(chosen)
-        assert rsums["as_served"] == pytest.approx(recalls_with_intervals(*pairs)["rsum"], abs=0.5)
-    fitted = report["rsum_of_stage_one"]["fitted"]
-    assert fitted["as_served"] > fitted["without_hubs_corrected"]
+    for hubness in (HubnessPlan(share=0.0), replace(HUBNESS, stage_one=True)):
+        plan = CalibrationPlan(hubness=hubness, fuse_stage_one=True)
+        calibration, banks, report = calibrate(plain, data, sentences, plan)
+        assert calibration.cosine_weight == report["cosine_weight"]
+        assert report["rsum"]["fitted"]["as_served"] >= report["rsum_without_stage_one"]["fitted"]
+        served = score_all_pairs(plain.with_calibration(calibration, banks), data)[0]
+        pairs = ScoredPairs(served, data.sentences()[1])
+        for half, chosen in (("fitted", own), ("held_out", others)):
+            expected = recalls_with_intervals(*pairs.among(chosen))["rsum"]
+            assert report["rsum"][half]["as_served"] == pytest.approx(expected, abs=1.0)  # embeddings are rounded
+
+
+def test_the_weight_of_stage_one_is_the_best_of_those_tried() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image_of = torch.arange(60) // 2
+    right = (image_of[:, None] == torch.arange(30)).float()
+    noisy, clean = (ScoredPairs(right + s * torch.randn(60, 30, generator=generator), image_of) for s in (1.0, 0.3))
+    own = torch.arange(0, 30, 2)
+    assert best_cosine_weight(clean, ScoredPairs(torch.randn(60, 30, generator=generator), image_of), own) < 0.2
+    best = best_cosine_weight(noisy, clean, own)
+    assert best > 0
+    for share in (0.0, 0.3, 1.0, 3.0):
+        other = ratio_of_spreads(noisy.scores, clean.scores) * share
+        assert rsum_of(fuse(noisy, clean, best).among(own)) >= rsum_of(fuse(noisy, clean, other).among(own)) - 1e-6
+
+
+def test_a_share_of_zero_without_stage_one_corrects_nothing() -> None:
+    assert not HubnessPlan(share=0.0).needs_bank
+    assert HubnessPlan(share=0.0, fit_share=True).corrects_scores
+    assert not HubnessPlan(share=0.0, stage_one=True).corrects_scores
 
 
 def test_other_weights_lose_the_calibration_and_a_damaged_one_is_refused(tmp_path: Path) -> None:

@@ -17,14 +17,16 @@ from models.matching.checkpoint import (
     new_matcher,
     save_matcher,
 )
-from models.matching.hubness import HubnessConfig, SentenceBank
+from models.matching.hubness import HubnessConfig
+from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import UnknownModel, UnknownOption
 from models.text.vocabulary import SPECIALS, Vocabulary
+from service.model_names import shipped_models
 
-SHIPPED = sorted(path.parent for path in WEIGHTS.glob("*/vocabulary.json"))
+SHIPPED = [WEIGHTS / name for name in shipped_models()]
 
 
 def small_matcher(options: dict[str, Any] | None = None) -> SingleMatcher:
@@ -69,7 +71,7 @@ def test_saving_a_shipped_matcher_writes_the_files_it_was_loaded_from(folder: Pa
     assert first.hubness is not None
     assert again.hubness is not None
     assert again.hubness.config == first.hubness.config
-    assert torch.equal(again.hubness.bank.dequantise(), first.hubness.bank.dequantise())
+    assert torch.equal(again.hubness.banks.sentences.dequantise(), first.hubness.banks.sentences.dequantise())
 
 
 def test_there_are_shipped_matchers() -> None:
@@ -80,11 +82,13 @@ def test_a_calibration_is_saved_and_loaded_with_its_matcher(tmp_path: Path) -> N
     model = LogOddsModel(2.0, -1.0, 0.5, 0.75)
     hubness = HubnessConfig(image_weight=0.5, text_weight=0.25, neighbours=2, similarity="scores")
     plain = small_matcher()
-    for calibration, bank in (
+    two_banks = HubnessBanks(VectorBank.quantise(torch.randn(3, 8)), VectorBank.quantise(torch.randn(4, 8)))
+    for calibration, banks in (
         (Calibration(text=model, image=model, fitted_on={"pictures": 7}), None),
-        (Calibration(text=model, image=model, hubness=hubness), SentenceBank.quantise(torch.randn(3, 8))),
+        (Calibration(text=model, image=model, hubness=hubness), HubnessBanks(VectorBank.quantise(torch.randn(3, 8)))),
+        (Calibration(text=model, image=model, hubness=hubness), two_banks),
     ):
-        digest = save_matcher(plain.with_calibration(calibration, bank), tmp_path)
+        digest = save_matcher(plain.with_calibration(calibration, banks), tmp_path)
         again = load_matcher(tmp_path)
         assert (again.digest, again.calibration) == (digest, calibration)
         assert save_matcher(again, tmp_path / "again") == digest

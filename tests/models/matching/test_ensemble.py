@@ -9,7 +9,8 @@ from models.batches import Regions
 from models.matching.calibration import Calibration, LogOddsModel
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import Ensemble, build_ensemble
-from models.matching.hubness import HubnessConfig, SentenceBank
+from models.matching.hubness import HubnessConfig
+from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
@@ -43,8 +44,8 @@ def log_odds(slope: float, intercept: float, margin_weight: float = 0.0) -> Cali
 def corrected_member(name: str, seed: int, width: int, calibration: Calibration, image_weight: float) -> SingleMatcher:
     """A member with a hubness correction of its own."""
     hubness = HubnessConfig(image_weight=image_weight, text_weight=0.2, neighbours=2, similarity="scores")
-    bank = SentenceBank.quantise(torch.randn(6, width, generator=torch.Generator().manual_seed(seed)))
-    return small_member(name, seed, width).with_calibration(replace(calibration, hubness=hubness), bank)
+    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, width, generator=torch.Generator().manual_seed(seed))))
+    return small_member(name, seed, width).with_calibration(replace(calibration, hubness=hubness), banks)
 
 
 PAIRS = [

@@ -2,13 +2,14 @@
 
 import copy
 import math
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -16,7 +17,8 @@ from models.batches import Regions, Words
 from models.matching.calibration import Calibration, LogOddsModel
 from models.matching.checkpoint import BadCheckpoint, load_matcher, save_calibration, save_matcher
 from models.matching.ensemble import build_ensemble
-from models.matching.hubness import HubnessConfig, SentenceBank, Similarity, spherical_k_means
+from models.matching.hubness import HubnessConfig, Similarity
+from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
 from models.matching.matcher import EncodedImages, EncodedTexts, SingleMatcher
 from models.rerankers.attention import l2_normalise
 from tests.support.small_matchers import small_matcher
@@ -34,15 +36,30 @@ def pictures(count: int = 5) -> Regions:
     return Regions(torch.randn(count, 4, 16, generator=generator), mask)
 
 
-def sentence_bank(matcher: SingleMatcher, count: int = 5, width: int | None = None) -> SentenceBank:
+def sentence_bank(matcher: SingleMatcher, count: int = 5, width: int | None = None) -> VectorBank:
     generator = torch.Generator().manual_seed(4)
-    return SentenceBank.quantise(torch.randn(count, width or matcher.word_dim, generator=generator))
+    return VectorBank.quantise(torch.randn(count, width or matcher.word_dim, generator=generator))
 
 
-def corrected_matcher(name: str, config: HubnessConfig = CONFIG) -> SingleMatcher:
+def picture_bank(matcher: SingleMatcher, count: int = 6) -> VectorBank:
+    generator = torch.Generator().manual_seed(5)
+    return VectorBank.quantise(torch.randn(count, matcher.pooled.config.region_width, generator=generator))
+
+
+def corrected_matcher(name: str, config: HubnessConfig = CONFIG, with_pictures: bool = False) -> SingleMatcher:
     matcher = small_matcher(name)
     calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=config)
-    return matcher.with_calibration(calibration, sentence_bank(matcher))
+    banks = HubnessBanks(sentence_bank(matcher), picture_bank(matcher) if with_pictures else None)
+    return matcher.with_calibration(calibration, banks)
+
+
+def typical_embeddings(plain: SingleMatcher) -> tuple[list[Tensor], list[Tensor]]:
+    """Stage one's embeddings of the typical sentences and of the typical pictures, each alone."""
+    sentences, typical = sentence_bank(plain).dequantise(), picture_bank(plain).dequantise()
+    return (
+        [plain.pooled.embed_texts(Words(one[None, None], ONE_WORD))[0].detach() for one in sentences],
+        [plain.pooled.embed_images(Regions(one[None, None], ONE_WORD))[0].detach() for one in typical],
+    )
 
 
 def mean_of_two_best(values: list[float]) -> float:
@@ -53,24 +70,27 @@ def encode(matcher: SingleMatcher) -> tuple[EncodedImages, EncodedTexts]:
     return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
 
 
+@pytest.mark.parametrize("with_pictures", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_are_lowered_by_the_cosines_with_the_bank_in_stage_one(name: str) -> None:
+def test_scores_are_lowered_by_the_cosines_with_the_banks_in_stage_one(name: str, with_pictures: bool) -> None:
     plain = small_matcher(name)
     image_embeddings = plain.encode_regions(pictures())[1]
     text_embeddings = plain.encode_sentences(SENTENCES)[1]
     expected = plain.score(*encode(plain))
-    vectors = sentence_bank(plain).dequantise()
-    typical = [plain.pooled.embed_texts(Words(one[None, None], ONE_WORD))[0].detach() for one in vectors]
+    sentences, typical = typical_embeddings(plain)
     for q in range(len(text_embeddings)):
         for k in range(len(image_embeddings)):
-            image_cosines = [float(image_embeddings[k] @ other) for other in typical]
-            text_cosines = [float(text_embeddings[q] @ other) for other in typical]
+            image_cosines = [float(image_embeddings[k] @ other) for other in sentences]
+            text_cosines = [float(text_embeddings[q] @ other) for other in (typical if with_pictures else sentences)]
             expected[q, k] -= 0.5 * mean_of_two_best(image_cosines) + 0.3 * mean_of_two_best(text_cosines)
-    check_scores(corrected_matcher(name), expected)
+    check_scores(corrected_matcher(name, CONFIG, with_pictures), expected)
 
 
-@pytest.mark.parametrize("name", ["scan-i2t-lse", "caan", "camp"])
-def test_scores_are_lowered_by_the_rerankers_scores_with_the_bank(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "with_pictures"),
+    [*((name, told) for name in ("scan-i2t-lse", "caan", "camp") for told in (False, True)), ("sman", True)],
+)
+def test_scores_are_lowered_by_the_rerankers_scores_with_the_banks(name: str, with_pictures: bool) -> None:
     plain = small_matcher(name)
     images, texts = encode(plain)
     expected = plain.score(images, texts)
@@ -80,9 +100,10 @@ def test_scores_are_lowered_by_the_rerankers_scores_with_the_bank(name: str) -> 
         scores = [float(plain.score(images[k : k + 1], one)) for one in typical]
         expected[:, k] -= 0.5 * mean_of_two_best(scores)
     for q in range(len(texts)):
-        as_pictures = [plain.encode_projected(Regions(one[None, None], ONE_WORD)) for one in vectors]
+        one_region = picture_bank(plain).dequantise() if with_pictures else vectors
+        as_pictures = [plain.encode_projected(Regions(one[None, None], ONE_WORD)) for one in one_region]
         expected[q] -= 0.3 * mean_of_two_best([float(plain.score(one, texts[q : q + 1])) for one in as_pictures])
-    check_scores(corrected_matcher(name, replace(CONFIG, similarity="scores")), expected)
+    check_scores(corrected_matcher(name, replace(CONFIG, similarity="scores"), with_pictures), expected)
 
 
 def check_scores(matcher: SingleMatcher, expected: Tensor) -> None:
@@ -100,7 +121,7 @@ def check_scores(matcher: SingleMatcher, expected: Tensor) -> None:
 
 def test_raw_region_features_can_not_be_compared_with_the_bank_by_scores() -> None:
     by_scores = replace(CONFIG, similarity="scores")
-    with pytest.raises(ValueError, match="by embeddings"):
+    with pytest.raises(ValueError, match="needs a bank of typical pictures, or must go by embeddings"):
         corrected_matcher("sman", by_scores)
     corrected_matcher("sman", replace(by_scores, text_weight=0.0)).encode_regions(pictures())
 
@@ -120,30 +141,58 @@ def test_contributions_add_up_to_the_corrected_score(name: str) -> None:
     torch.testing.assert_close(explanation.shares.sum(3), explanation.contributions)
 
 
-@pytest.mark.parametrize("similarity", ["embeddings", "scores"])
+@pytest.mark.parametrize("with_pictures", [False, True])
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "sman"])
-def test_stage_one_is_lowered_by_the_cosines_of_a_picture_with_the_bank(name: str, similarity: Similarity) -> None:
+@settings(max_examples=25)
+@given(
+    image_weight=st.sampled_from([0.0, 0.1, 0.7]),
+    text_weight=st.sampled_from([0.0, 0.2, 0.9]),
+    similarity=st.sampled_from(["embeddings", "scores"]),
+    neighbours=st.integers(1, 8),
+)
+def test_products_of_stage_one_are_cosines_minus_both_offsets(
+    name: str, with_pictures: bool, image_weight: float, text_weight: float, similarity: Similarity, neighbours: int
+) -> None:
     plain = small_matcher(name)
     pictures_before, sentences_before = plain.encode_regions(pictures())[1], plain.encode_sentences(SENTENCES)[1]
-    config = HubnessConfig(image_weight=0.5, text_weight=0.0, neighbours=2, similarity=similarity, stage_one_weight=0.7)
-    matcher = corrected_matcher(name, config)
-    image_embeddings, text_embeddings = matcher.encode_regions(pictures())[1], matcher.encode_sentences(SENTENCES)[1]
-    assert image_embeddings.shape[1] == text_embeddings.shape[1] == matcher.embed_dim == plain.embed_dim + 1
-    typical = [
-        plain.pooled.embed_texts(Words(one[None, None], ONE_WORD))[0].detach()
-        for one in sentence_bank(plain).dequantise()
-    ]
-    for k in range(len(pictures_before)):
-        offset = 0.7 * mean_of_two_best([float(pictures_before[k] @ other) for other in typical])
-        for q in range(len(SENTENCES)):
-            expected = float(sentences_before[q] @ pictures_before[k]) - offset
-            assert float(text_embeddings[q] @ image_embeddings[k]) == pytest.approx(expected, abs=1e-6)
-    alike = matcher.similarity_query(image_embeddings) @ image_embeddings.T
-    torch.testing.assert_close(alike, pictures_before @ pictures_before.T)
+    config = HubnessConfig(
+        image_weight=0.5,
+        text_weight=0.0,
+        neighbours=neighbours,
+        similarity=similarity,
+        stage_one_weight=image_weight,
+        stage_one_text_weight=text_weight,
+    )
+    matcher = corrected_matcher(name, config, with_pictures)
+    of_pictures, of_sentences = matcher.encode_regions(pictures())[1], matcher.encode_sentences(SENTENCES)[1]
+    assert of_pictures.shape[1] == of_sentences.shape[1] == matcher.embed_dim == plain.embed_dim + config.extra_dim
+    assert config.extra_dim == (2 if text_weight else 1 if image_weight else 0)
+    sentences, typical = typical_embeddings(plain)
+
+    def nearness(embedding: Tensor, bank: list[Tensor]) -> float:
+        nearest = sorted(float(embedding @ other) for other in bank)[-neighbours:]
+        return sum(nearest) / len(nearest)
+
+    products = of_sentences @ of_pictures.T
+    for q, sentence in enumerate(sentences_before):
+        of_sentence = text_weight * nearness(sentence, typical if with_pictures else sentences)
+        for k, picture in enumerate(pictures_before):
+            expected = float(sentence @ picture) - image_weight * nearness(picture, sentences) - of_sentence
+            assert float(products[q, k]) == pytest.approx(expected, abs=1e-6)
+    alike = matcher.similarity_query(of_pictures) @ of_pictures.T
+    torch.testing.assert_close(alike, pictures_before @ pictures_before.T)  # similar pictures go by the plain cosine
     ensemble = build_ensemble([matcher, corrected_matcher(name)])
-    assert torch.equal(ensemble.encode_regions(pictures())[1], image_embeddings)
+    assert torch.equal(ensemble.encode_regions(pictures())[1], of_pictures)
+    assert torch.equal(ensemble.encode_sentences(SENTENCES)[1], of_sentences)
     assert ensemble.embed_dim == matcher.embed_dim
-    assert torch.equal(ensemble.similarity_query(image_embeddings), matcher.similarity_query(image_embeddings))
+    assert torch.equal(ensemble.similarity_query(of_pictures), matcher.similarity_query(of_pictures))
+
+
+def test_sentences_encoded_alone_have_the_products_of_those_encoded_together() -> None:
+    matcher = corrected_matcher("scan-t2i-avg", replace(CONFIG, stage_one_text_weight=0.4), with_pictures=True)
+    together = matcher.encode_sentences(SENTENCES)[1]
+    alone = torch.cat([matcher.encode_sentences([sentence])[1] for sentence in SENTENCES])
+    torch.testing.assert_close(alone, together)
 
 
 def test_without_a_weight_for_stage_one_nothing_changes(tmp_path: Path) -> None:
@@ -155,10 +204,22 @@ def test_without_a_weight_for_stage_one_nothing_changes(tmp_path: Path) -> None:
     assert torch.equal(matcher.similarity_query(embeddings), embeddings)
     save_matcher(matcher, tmp_path)
     assert "stage_one" not in (tmp_path / "calibration.json").read_text()
-    save_matcher(corrected_matcher("scan-t2i-avg", replace(CONFIG, stage_one_weight=0.7)), tmp_path)
-    loaded = load_matcher(tmp_path)
+
+
+@settings(max_examples=10)
+@given(image_weight=st.sampled_from([0.0, 0.7]), text_weight=st.sampled_from([0.0, 0.4]), with_pictures=st.booleans())
+def test_weights_and_banks_are_stored_with_the_matcher(
+    image_weight: float, text_weight: float, with_pictures: bool
+) -> None:
+    config = replace(CONFIG, stage_one_weight=image_weight, stage_one_text_weight=text_weight)
+    matcher = corrected_matcher("scan-t2i-avg", config, with_pictures)
+    with tempfile.TemporaryDirectory() as folder:
+        save_matcher(matcher, Path(folder), torch.float32)
+        loaded = load_matcher(Path(folder))
     assert loaded.hubness is not None
-    assert loaded.hubness.config.stage_one_weight == 0.7
+    assert loaded.hubness.config == config
+    assert torch.equal(loaded.encode_sentences(SENTENCES)[1], matcher.encode_sentences(SENTENCES)[1])
+    torch.testing.assert_close(loaded.score(*encode(loaded)), matcher.score(*encode(matcher)))
 
 
 def test_a_picture_without_regions_has_no_offset_in_stage_one() -> None:
@@ -213,6 +274,7 @@ def test_a_picture_without_regions_has_no_offset() -> None:
         ({"image_weight": -0.1}, "below 0"),
         ({"text_weight": math.nan}, "below 0"),
         ({"stage_one_weight": -0.5}, "below 0"),
+        ({"stage_one_text_weight": -0.5}, "below 0"),
         ({"neighbours": 0}, "neighbours"),
     ],
 )
@@ -242,20 +304,36 @@ def test_centroids_are_the_means_of_their_groups() -> None:
 @given(st.integers(0, 2**31), st.integers(1, 9))
 def test_a_quantised_bank_is_near_its_vectors_and_its_file_holds_it_exactly(seed: int, width: int) -> None:
     vectors = 3 * torch.randn(6, width, generator=torch.Generator().manual_seed(seed))
-    bank = SentenceBank.quantise(vectors)
+    bank = VectorBank.quantise(vectors)
     dequantised = bank.dequantise()
     assert ((dequantised - vectors).abs() <= vectors.abs().amax(1, keepdim=True) / 253).all()
-    torch.testing.assert_close(SentenceBank.quantise(dequantised).dequantise(), dequantised)  # once is enough
-    assert torch.equal(SentenceBank.from_tensors(bank.tensors()).dequantise(), dequantised)
+    torch.testing.assert_close(VectorBank.quantise(dequantised).dequantise(), dequantised)  # once is enough
+    assert torch.equal(VectorBank.from_tensors(bank.tensors()).dequantise(), dequantised)
     with pytest.raises(ValueError, match="units missing"):
-        SentenceBank.from_tensors({"bank": bank.integers})
+        VectorBank.from_tensors({"bank": bank.integers})
+
+
+def test_the_banks_of_sentences_and_pictures_share_a_file() -> None:
+    sentences, typical = (VectorBank.quantise(torch.randn(count, 4)) for count in (3, 5))
+    assert [*HubnessBanks(sentences).tensors()] == ["bank", "units"]
+    both = HubnessBanks(sentences, typical).tensors()
+    assert [*both] == ["bank", "units", "picture_bank", "picture_units"]
+    again = HubnessBanks.from_tensors(both)
+    assert again.pictures is not None
+    assert torch.equal(again.sentences.dequantise(), sentences.dequantise())
+    assert torch.equal(again.pictures.dequantise(), typical.dequantise())
+    assert HubnessBanks.from_tensors(sentences.tensors()).pictures is None
+    with pytest.raises(ValueError, match="units missing"):
+        HubnessBanks.from_tensors({name: tensor for name, tensor in both.items() if name != "picture_units"})
 
 
 def test_a_missing_damaged_or_unfit_bank_is_refused(tmp_path: Path) -> None:
     matcher = small_matcher("scan-t2i-avg")
     save_matcher(matcher, tmp_path)
     calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=CONFIG)
-    assert save_calibration(tmp_path, calibration, sentence_bank(matcher)) == load_matcher(tmp_path).digest
+    assert (
+        save_calibration(tmp_path, calibration, HubnessBanks(sentence_bank(matcher))) == load_matcher(tmp_path).digest
+    )
     kept = (tmp_path / "hubs.safetensors").read_bytes()
     (tmp_path / "hubs.safetensors").write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
     with pytest.raises(BadCheckpoint, match="damaged or edited"):
@@ -263,8 +341,11 @@ def test_a_missing_damaged_or_unfit_bank_is_refused(tmp_path: Path) -> None:
     save_calibration(tmp_path, calibration)
     with pytest.raises(BadCheckpoint, match=r"hubs\.safetensors"):
         load_matcher(tmp_path)
-    save_calibration(tmp_path, calibration, sentence_bank(matcher, width=3))
+    save_calibration(tmp_path, calibration, HubnessBanks(sentence_bank(matcher, width=3)))
     with pytest.raises(BadCheckpoint, match="wide"):
+        load_matcher(tmp_path)
+    save_calibration(tmp_path, calibration, HubnessBanks(sentence_bank(matcher), sentence_bank(matcher, width=3)))
+    with pytest.raises(BadCheckpoint, match="typical pictures must be 8 wide"):
         load_matcher(tmp_path)
     save_matcher(matcher, tmp_path)
     assert not (tmp_path / "hubs.safetensors").exists()

@@ -1,0 +1,213 @@
+"""Fitting a matcher's hubness correction: the banks that hubs are told by, and how much of it ranks best.
+
+Pairs are scored once. How near every picture and every sentence comes to the banks is measured once, as the offsets of
+a correction whose weights are 1; everything else is arithmetic with these numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from models.batches import tiles
+from models.datasets.captioned_features import CaptionedFeatures
+from models.evaluation.metrics import Recalls, image_to_text_ranks, text_to_image_ranks
+from models.evaluation.score_matrix import ENCODING_BATCH, encode_in_batches
+from models.evaluation.scored_pairs import ScoredPairs
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.hubness import HubnessConfig, Similarity
+from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
+from models.matching.matcher import SingleMatcher
+from models.rerankers.attention import masked_mean
+
+UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters
+SHARES_TRIED = tuple(n / 20 for n in range(21))  # of a full correction, from which the best are taken
+
+
+class SideWeights(NamedTuple):
+    """The weights of a picture's and of a sentence's nearness to the banks."""
+
+    pictures: float
+    sentences: float
+
+    def times(self, shares: "SideWeights") -> "SideWeights":
+        """These weights, each times its share."""
+        return SideWeights(self.pictures * shares.pictures, self.sentences * shares.sentences)
+
+
+WHOLE = SideWeights(1.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubnessPlan:
+    """How to correct hubness.
+
+    `share` is the strength of the reranker's correction; 0 corrects nothing. With `fit_share` each side has the share
+    that ranks best instead, and with `stage_one` stage one is corrected too, as strongly as ranks best. `bank_size` is
+    the number of typical sentences, and of typical pictures where there are any.
+    """
+
+    share: float = 0.4
+    fit_share: bool = False
+    similarity: Similarity = "embeddings"
+    neighbours: int = 2
+    bank_size: int = 160
+    stage_one: bool = False
+
+    @property
+    def corrects_scores(self) -> bool:
+        """Whether the reranker's scores are corrected."""
+        return self.share > 0 or self.fit_share
+
+    @property
+    def needs_bank(self) -> bool:
+        """Whether anything is corrected."""
+        return self.corrects_scores or self.stage_one
+
+    @property
+    def unit_config(self) -> HubnessConfig:
+        """The correction whose weights are 1 wherever something is corrected."""
+        weight = float(self.corrects_scores)
+        return HubnessConfig(
+            image_weight=weight,
+            text_weight=weight,
+            neighbours=self.neighbours,
+            similarity=self.similarity,
+            stage_one_weight=1.0,
+            stage_one_text_weight=1.0,
+        )
+
+    def full_weights(self, scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"]) -> SideWeights:
+        """The weights of the reranker's correction at a share of 1, given all pairs' scores by it and by stage one.
+
+        By embeddings a cosine weighs so much that it varies as much as the scores do over all pairs. By scores the
+        weights are 1, and half as much for the scores of sentences with single regions, which differ more.
+        """
+        if self.similarity == "scores":
+            return SideWeights(1.0, 0.5)
+        ratio = ratio_of_spreads(scores, stage_one)
+        return SideWeights(ratio, ratio)
+
+
+class Nearness(NamedTuple):
+    """How near each picture and each sentence comes to the banks."""
+
+    pictures: Float[Tensor, " K"]
+    sentences: Float[Tensor, " Q"]
+
+    def taken_off(self, pairs: ScoredPairs, weights: SideWeights) -> ScoredPairs:
+        """The pairs with their scores corrected."""
+        offsets = weights.pictures * self.pictures + weights.sentences * self.sentences[:, None]
+        return ScoredPairs(pairs.scores - offsets, pairs.image_of)
+
+    def best_shares(self, pairs: ScoredPairs, full: SideWeights, own: Int64[Tensor, " F"]) -> SideWeights:
+        """The shares of the full weights that give the highest rsum on the pictures `own`; of equal ones the smallest.
+
+        What is taken off a picture changes its place among pictures, but not the order of sentences for it, and the
+        other way round: so each side's share is found in one direction of search alone.
+        """
+        chosen = pairs.among(own)
+        pictures = self.pictures[own]
+        sentences = self.sentences[(pairs.image_of[:, None] == own).any(1), None]
+
+        def recalls_of_pictures(share: float) -> float:
+            corrected = chosen.scores - share * full.pictures * pictures
+            return summed_recalls(Recalls.of(text_to_image_ranks(corrected, chosen.image_of)))
+
+        def recalls_of_sentences(share: float) -> float:
+            corrected = chosen.scores - share * full.sentences * sentences
+            return summed_recalls(Recalls.of(image_to_text_ranks(corrected, chosen.image_of)))
+
+        return SideWeights(max(SHARES_TRIED, key=recalls_of_pictures), max(SHARES_TRIED, key=recalls_of_sentences))
+
+
+def ratio_of_spreads(scores: Float[Tensor, "Q K"], others: Float[Tensor, "Q K"]) -> float:
+    """How many times as much the scores vary over all pairs as the others do."""
+    spreads = [float(values[values.isfinite()].std()) for values in (scores, others)]
+    return spreads[0] / spreads[1]
+
+
+def summed_recalls(recalls: Recalls) -> float:
+    """One direction's part of rsum."""
+    return recalls.r1 + recalls.r5 + recalls.r10
+
+
+@torch.no_grad()
+def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], count: int, seed: int) -> VectorBank:
+    """A bank of `count` typical sentences; ValueError where there are fewer sentences."""
+    batches = [texts for _, texts, _ in encode_in_batches(matcher, list(sentences), ENCODING_BATCH)]
+    means = torch.cat([masked_mean(texts.vectors, texts.mask) for texts in batches])
+    return VectorBank.quantise(spherical_k_means(means, count, seed))
+
+
+@torch.no_grad()
+def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, count: int, seed: int) -> VectorBank:
+    """A bank of `count` typical pictures, made of their projected regions; ValueError where there are fewer pictures
+    with regions."""
+    means = []
+    for rows in tiles(len(data), ENCODING_BATCH):
+        regions = data.regions(rows)
+        projected = matcher.reranker.project(regions.to(matcher.device))
+        means.append(masked_mean(projected.vectors, projected.mask)[regions.mask.any(1).to(matcher.device)])
+    return VectorBank.quantise(spherical_k_means(torch.cat(means), count, seed))
+
+
+def with_hubness(matcher: SingleMatcher, hubness: HubnessConfig, banks: HubnessBanks) -> SingleMatcher:
+    """The matcher with a hubness correction and no fitted probabilities yet."""
+    return matcher.with_calibration(Calibration(text=UNFITTED, image=UNFITTED, hubness=hubness), banks)
+
+
+@torch.no_grad()
+def nearness_to_banks(
+    matcher: SingleMatcher, data: CaptionedFeatures, plan: HubnessPlan, banks: HubnessBanks
+) -> tuple[Nearness, Nearness]:
+    """Nearness of all pictures and captions for the reranker and for stage one; each is encoded once more."""
+    unit = with_hubness(matcher, plan.unit_config, banks)
+    width = matcher.embed_dim  # the places after it are those of a picture's and of a sentence's offset
+    pictures, sentences = torch.empty(2, len(data)), torch.empty(2, len(data.sentences()[0]))
+    for rows in tiles(len(data), ENCODING_BATCH):
+        images, embeddings = unit.encode_regions(data.regions(rows))
+        assert images.offset is not None
+        pictures[:, rows] = torch.stack([images.offset, -embeddings[:, width]]).cpu()
+    for chosen, texts, embeddings in encode_in_batches(unit, data.sentences()[0], ENCODING_BATCH):
+        sentences[:, chosen] = torch.stack([texts.offset, -embeddings[:, width + 1]]).cpu()
+    return Nearness(pictures[0], sentences[0]), Nearness(pictures[1], sentences[1])
+
+
+class FittedHubness(NamedTuple):
+    """A hubness correction, and the scores of the reranker and of stage one that it leaves."""
+
+    config: HubnessConfig
+    scores: ScoredPairs
+    stage_one: ScoredPairs
+
+
+def fit_hubness(
+    matcher: SingleMatcher,
+    data: CaptionedFeatures,
+    scores: ScoredPairs,
+    stage_one: ScoredPairs,
+    own: Int64[Tensor, " F"],
+    plan: HubnessPlan,
+    banks: HubnessBanks,
+) -> FittedHubness:
+    """The correction of an uncorrected matcher that the plan asks for, what is fitted by the pictures `own`.
+
+    `scores` and `stage_one` are those of all pairs of `data`.
+    """
+    near, near_stage_one = nearness_to_banks(matcher, data, plan, banks)
+    full = plan.full_weights(scores.scores, stage_one.scores)
+    shares = near.best_shares(scores, full, own) if plan.fit_share else SideWeights(plan.share, plan.share)
+    weights = full.times(shares)
+    of_stage_one = near_stage_one.best_shares(stage_one, WHOLE, own) if plan.stage_one else SideWeights(0.0, 0.0)
+    config = replace(
+        plan.unit_config,
+        image_weight=weights.pictures,
+        text_weight=weights.sentences,
+        stage_one_weight=of_stage_one.pictures,
+        stage_one_text_weight=of_stage_one.sentences,
+    )
+    return FittedHubness(config, near.taken_off(scores, weights), near_stage_one.taken_off(stage_one, of_stage_one))

@@ -1,0 +1,101 @@
+"""The banks that hubs are told by: vectors of typical sentences and of typical pictures.
+
+Each entry is the mean of a group of training sentences' mean word vectors, or of training pictures' mean region
+vectors. No sentence and no picture can be read from it, so a bank can be shipped where its training set may not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+
+from models.rerankers.attention import l2_normalise
+
+K_MEANS_ITERATIONS = 15  # hardly a vector changes its centroid after these
+
+PICTURES_PREFIX = "picture_"  # of the tensors of the pictures' bank in the file that holds both
+
+
+def spherical_k_means(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) -> Float[Tensor, "count D"]:
+    """Centroids of groups of vectors of similar direction (Dhillon and Modha 2001); a centroid is its group's mean.
+
+    ValueError where there are fewer vectors than groups.
+    """
+    if len(vectors) < count:
+        raise ValueError(f"the bank is to have {count} typical vectors, and there are {len(vectors)} to make them of")
+    directions = l2_normalise(vectors)
+    start = np.random.default_rng(seed).choice(len(vectors), count, replace=False)
+    centroids = vectors[torch.from_numpy(start).to(vectors.device)]
+    for _ in range(K_MEANS_ITERATIONS):
+        nearest = (directions @ l2_normalise(centroids).T).argmax(1)
+        sums = torch.zeros_like(centroids).index_add_(0, nearest, vectors)
+        members = nearest.bincount(minlength=count)[:, None]
+        centroids = torch.where(members > 0, sums / members.clamp_min(1), centroids)  # an empty group keeps its own
+    return centroids
+
+
+@dataclass(frozen=True)
+class VectorBank:
+    """C typical vectors in 8 bits a number, as a checkpoint keeps them: vector c is scale c x integers."""
+
+    integers: Int8[Tensor, "C D"]
+    scales: Float[Tensor, " C"]
+
+    def __len__(self) -> int:
+        return len(self.integers)
+
+    @property
+    def width(self) -> int:
+        """Width D of the vectors."""
+        return self.integers.shape[1]
+
+    @classmethod
+    def quantise(cls, vectors: Float[Tensor, "C D"]) -> "VectorBank":
+        """The bank nearest to the vectors, on the CPU."""
+        scales = vectors.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / 127
+        return cls((vectors / scales[:, None]).round().to(torch.int8).cpu(), scales.cpu())
+
+    def dequantise(self) -> Float[Tensor, "C D"]:
+        """The vectors that the integers and scales stand for."""
+        return self.integers.float() * self.scales[:, None]
+
+    @classmethod
+    def from_tensors(cls, stored: Mapping[str, Tensor]) -> "VectorBank":
+        """A bank from the tensors of its file; ValueError where one is missing."""
+        if missing := {"bank", "units"} - stored.keys():
+            raise ValueError(f"no bank of typical vectors: {', '.join(sorted(missing))} missing")
+        return cls(stored["bank"], stored["units"])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of its file, by their names there."""
+        return {"bank": self.integers, "units": self.scales}
+
+
+@dataclass(frozen=True)
+class HubnessBanks:
+    """Typical sentences, as wide as a word's vector, and where there are any typical pictures, as wide as a region's.
+
+    Pictures that are hubs are told by the sentences, and sentences that are hubs by the pictures, or by the other
+    sentences where there are none.
+    """
+
+    sentences: VectorBank
+    pictures: VectorBank | None = None
+
+    @classmethod
+    def from_tensors(cls, stored: Mapping[str, Tensor]) -> "HubnessBanks":
+        """Banks from the tensors of their file; ValueError where one is missing."""
+        of_pictures = {
+            name.removeprefix(PICTURES_PREFIX): tensor
+            for name, tensor in stored.items()
+            if name.startswith(PICTURES_PREFIX)
+        }
+        return cls(VectorBank.from_tensors(stored), VectorBank.from_tensors(of_pictures) if of_pictures else None)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of their file, by their names there."""
+        of_pictures = self.pictures.tensors() if self.pictures else {}
+        return self.sentences.tensors() | {PICTURES_PREFIX + name: tensor for name, tensor in of_pictures.items()}

@@ -1,0 +1,149 @@
+"""Stage one's cosine as a part of the score: by the formula, explained exactly, and stored."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.batches import Regions
+from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.checkpoint import load_matcher, save_matcher
+from models.matching.ensemble import build_ensemble
+from models.matching.hubness import HubnessConfig
+from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
+from tests.support.small_matchers import small_matcher
+
+SENTENCES = ["red", "a blue thing", "green green black"]
+LOG_ODDS = LogOddsModel(2.0, -1.0)
+PLAIN = Calibration(text=LOG_ODDS, image=LOG_ODDS)
+
+
+def pictures(count: int = 5) -> Regions:
+    generator = torch.Generator().manual_seed(2)
+    mask = torch.arange(4) < (torch.arange(count) % 3 + 2)[:, None]
+    return Regions(torch.randn(count, 4, 16, generator=generator), mask)
+
+
+def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, seed: int = 1) -> SingleMatcher:
+    matcher = small_matcher(name, seed)
+    generator = torch.Generator().manual_seed(4)
+    widths = matcher.word_dim, matcher.pooled.config.region_width
+    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(5, width, generator=generator)) for width in widths))
+    return matcher.with_calibration(replace(PLAIN, hubness=hubness, cosine_weight=weight), banks)
+
+
+def encode(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
+    return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
+
+
+@pytest.mark.parametrize("name", ["scan-t2i-avg", "bfan-equal", "caan", "camp", "sman"])
+@settings(max_examples=15)
+@given(
+    weight=st.sampled_from([0.1, 2.5]),
+    by_sides=st.none() | st.tuples(*[st.sampled_from([0.0, 0.3])] * 4),
+)
+def test_the_score_is_the_rerankers_plus_the_weighted_product_of_stage_one(
+    name: str, weight: float, by_sides: tuple[float, float, float, float] | None
+) -> None:
+    hubness = None
+    if by_sides is not None:
+        hubness = HubnessConfig(
+            image_weight=by_sides[0],
+            text_weight=by_sides[1],
+            neighbours=2,
+            stage_one_weight=by_sides[2],
+            stage_one_text_weight=by_sides[3],
+        )
+    alone, both = fused(name, 0.0, hubness), fused(name, weight, hubness)
+    products = alone.encode_sentences(SENTENCES)[1] @ alone.encode_regions(pictures())[1].T
+    expected = alone.score(*encode(alone)) + weight * products
+    images, texts = encode(both)
+    close = {"atol": 1e-3 * weight, "rtol": 0.0}  # a picture's embedding is kept in 16 bits a number
+    torch.testing.assert_close(both.score(images, texts), expected, **close)
+    torch.testing.assert_close(both.score_in_blocks(images, texts), both.score(images, texts))
+    torch.testing.assert_close(both.score(images, both.texts_from(texts.words)), both.score(images, texts))
+    assert both.embed_dim == alone.embed_dim
+
+
+@pytest.mark.parametrize("name", ["scan-t2i-avg", "scan-i2t-avg", "bfan-prob", "caan", "summax-t2i", "sman"])
+def test_contributions_and_shares_add_up_to_the_score_exactly(name: str) -> None:
+    hubness = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2, stage_one_weight=0.2)
+    matcher, alone = fused(name, 0.8, hubness), fused(name, 0.0)
+    images, texts = encode(matcher)
+    explanation, before = matcher.explain(images, texts), alone.explain(*encode(alone))
+    assert (explanation.contributions is None) is (before.contributions is None) is (name == "sman")
+    if explanation.contributions is None:
+        return
+    torch.testing.assert_close(explanation.contributions.sum(2), matcher.score(images, texts))
+    assert explanation.shares is not None
+    torch.testing.assert_close(explanation.shares.sum(3), explanation.contributions)
+    padded = ~(texts.mask[:, None, :, None] & images.region_mask[:, None])
+    assert not explanation.shares.masked_select(padded).any()
+
+
+@torch.no_grad()
+def test_a_words_share_with_a_region_is_their_part_of_the_cosine() -> None:
+    matcher = fused("summax-t2i", 1.0)
+    images, texts = encode(matcher)
+    assert images.embedding is not None
+    alone = fused("summax-t2i", 0.0)
+    difference = matcher.explain(images, texts).shares - alone.explain(*encode(alone)).shares  # type: ignore[operator]
+    head = matcher.pooled
+    regions, words = images.rows.tensors()["vectors"], texts.vectors
+    for q in range(len(texts)):
+        num_words = int(texts.mask[q].sum())
+        for k in range(len(images)):
+            num_regions = int(images.region_mask[k].sum())
+            lengths = float(head.text(words[q, :num_words].mean(0)).norm()) * float(
+                head.image(regions[k, :num_regions].mean(0)).norm()
+            )
+            for w in range(num_words):
+                for r in range(num_regions):
+                    product = float(head.text(words[q, w]) @ head.image(regions[k, r]))
+                    expected = product / (num_words * num_regions * lengths)
+                    assert float(difference[q, k, w, r]) == pytest.approx(expected, abs=1e-3)
+
+
+def test_records_hold_the_embedding_and_give_the_same_scores() -> None:
+    hubness = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2)
+    matcher = fused("scan-t2i-avg", 0.8, hubness)
+    layout = matcher.image_layout(4, 16)
+    assert list(layout) == ["vectors", "gram", "mask", "hubness", "stage_one"]
+    assert layout["stage_one"] == (4,)
+    images, texts = encode(matcher)
+    arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
+    arrays["stage_one"] = arrays["stage_one"].astype("<f2")
+    assert torch.equal(matcher.score(matcher.images_from(arrays), texts), matcher.score(images, texts))
+    alone = EncodedImages.cat([images[[k]] for k in range(len(images))])
+    torch.testing.assert_close(matcher.score(alone, texts), matcher.score(images, texts))
+    assert "stage_one" not in fused("scan-t2i-avg", 0.0, hubness).image_layout(4, 16)
+
+
+def test_members_of_an_ensemble_keep_their_own_weights() -> None:
+    hubness = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2, stage_one_text_weight=0.4)
+    members = [fused("scan-t2i-avg", 0.8, hubness), fused("scan-i2t-avg", 0.0), fused("scan-t2i-avg", 0.3, seed=2)]
+    ensemble = build_ensemble(members)
+    images, texts = encode(ensemble)
+    mean = torch.stack([member.score(*encode(member)) for member in members]).mean(0)
+    torch.testing.assert_close(ensemble.score(images, texts), mean)
+    records = {name: tensor.numpy() for name, tensor in images.tensors().items()}
+    torch.testing.assert_close(ensemble.score(ensemble.images_from(records), texts), mean)
+    contributions = ensemble.explain(images, texts).contributions
+    assert contributions is not None
+    torch.testing.assert_close(contributions.sum(2), mean)
+
+
+def test_the_weight_is_kept_in_the_folder(tmp_path: Path) -> None:
+    save_matcher(fused("scan-t2i-avg", 0.75), tmp_path)
+    assert load_matcher(tmp_path).cosine_weight == 0.75
+    save_matcher(fused("scan-t2i-avg", 0.0), tmp_path)
+    assert "cosine_weight" not in (tmp_path / "calibration.json").read_text()
+    assert load_matcher(tmp_path).cosine_weight == 0.0
+    for bad in (-0.1, math.inf):
+        with pytest.raises(ValueError, match="0 or more"):
+            replace(PLAIN, cosine_weight=bad)
