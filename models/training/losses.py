@@ -4,6 +4,7 @@ Row q and column q of a [Q, Q] score matrix belong together; `same` is True wher
 picture are of one picture, which is no negative then.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -90,11 +91,13 @@ def batch_losses(
     pictures: np.ndarray,
     recipe: Recipe,
     is_warmup: bool,
+    others: Callable[[Regions, Words], Mapping[str, Float[Tensor, ""]]] | None = None,
 ) -> dict[str, Float[Tensor, ""]]:
     """The losses of Q matching pairs as a recipe has them: "pooled" of stage one and, but in warm-up, "ranking".
 
     "pooled" is InfoNCE of the stage-one embeddings, "ranking" the reranker's loss. `pictures` [Q] are the numbers of
-    the pictures, by which captions of one picture are told.
+    the pictures, by which captions of one picture are told. `others` gives more losses, by name, of the encoded
+    regions and words; not in warm-up.
     """
     device = matcher.device
     # bfloat16 for the encoders where it pays, on a GPU. Scores stay float32: their small constants vanish in half.
@@ -109,6 +112,8 @@ def batch_losses(
         images = matcher.reranker.precompute(projected)
         total = ranking_loss(matcher.reranker, images, words, same, recipe)
         losses["ranking"] = total if recipe.reduction == "sum" else total / len(pictures)
+        if others is not None:
+            losses.update(others(projected, words))
     return losses
 
 

@@ -23,9 +23,11 @@ def build_optimizer(recipe: Recipe, matcher: Module) -> Optimizer:
 
 def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -> LRScheduler:
     """The recipe's learning-rate schedule: one cycle up and down, or a tenth after each epoch in `decay_after`."""
-    total = recipe.warmup_steps + recipe.epochs * steps_per_epoch
+    total = recipe.total_steps(steps_per_epoch)
     if recipe.decay_after is None:
-        return OneCycleLR(optimizer, recipe.learning_rate, total_steps=total + 1, pct_start=min(0.1, 100 / total))
+        return OneCycleLR(
+            optimizer, recipe.learning_rate, total_steps=total + 1, pct_start=min(0.1, 100 / max(1, total))
+        )
     milestones = [recipe.warmup_steps + epochs * steps_per_epoch for epochs in recipe.decay_after]
     return MultiStepLR(optimizer, milestones, gamma=0.1)
 

@@ -18,6 +18,11 @@ NOT_NEGATIVE = (
     "weight_decay",
     "margin",
     "pooled_weight",
+    "question_weight",
+    "grounding_weight",
+    "picture_noise",
+    "region_noise",
+    "concept_start",
     "seed",
 )
 SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging")  # from 0 to 1, and less than 1
@@ -36,6 +41,7 @@ class Recipe:
     text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
     concept_dim: int = 0  # numbers of the concept vector that a region's feature ends in; with pretrained text alone
     aligned: bool = False  # features are vectors in the space of the text encoder, made with a sentence map
+    concept_start: float = 1.0  # how much concepts count at the start: their map is that of words, times this
     starts_from: str | None = None  # the recipe whose weights it goes on from; None: random ones
     trained: tuple[str, ...] = ()  # the reranker's parts that learn; all where none is named
     width: int = 1024
@@ -47,6 +53,7 @@ class Recipe:
     batch: int = 128
     warmup_steps: int = 300  # InfoNCE on the stage-one embeddings, before any hardest negative
     epochs: int = 30
+    most_steps: int | None = None  # after which it ends within its epochs; None: after all of them
     optimizer: Literal["adamw", "sgd", "adadelta"] = "adamw"
     momentum: float = 0.9  # of sgd
     learning_rate: float = 2e-4
@@ -61,6 +68,10 @@ class Recipe:
     temperature: float = 0.05
     score_temperature: float = 0.05  # of the reranker's scores under info_nce
     pooled_weight: float = 0.3  # of the InfoNCE loss beside the reranker's
+    question_weight: float = 0.0  # of short questions about what pictures show; with concept vectors alone
+    grounding_weight: float = 0.0  # of the loss by which words look at regions of their concept; likewise
+    picture_noise: float = 0.0  # added to aligned features, in their standard deviations: the same for all regions
+    region_noise: float = 0.0  # likewise, each region's own
     stage_one: Literal["together", "apart"] = "together"  # apart: the encoders learn nothing from stage one's loss
     feature_dropout: float = 0.0
     word_dropout: float = 0.0
@@ -86,8 +97,19 @@ class Recipe:
             raise ValueError("near is of word vectors, which pretrained text has none of")
         if self.loss == "info_nce" and (self.intra_margin is not None or self.negatives == "all"):
             raise ValueError("intra_margin and negatives belong to the other losses: info_nce has all pairs of a batch")
+        if not self.concept_dim and (self.question_weight or self.grounding_weight):
+            raise ValueError("question_weight and grounding_weight need concept vectors: set concept_dim")
+        if not self.aligned and (self.picture_noise or self.region_noise):
+            raise ValueError("noise is for features in the space of the text encoder: set aligned")
+        if self.most_steps is not None and self.most_steps < 0:
+            raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
+
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """The steps of the whole training: warm-up and epochs, cut at `most_steps`."""
+        steps = self.warmup_steps + self.epochs * steps_per_epoch
+        return steps if self.most_steps is None else min(steps, self.most_steps)
 
 
 def paper_recipe(model: str, **changes: Any) -> Recipe:
@@ -124,6 +146,39 @@ def flickr8k_recipe(model: str, **changes: Any) -> Recipe:
         "feature_dropout": 0.4,
         "word_dropout": 0.2,
         "region_dropout": 0.1,
+    }
+    return Recipe(model=model, **habits | changes)
+
+
+def aligned_recipe(model: str, **changes: Any) -> Recipe:
+    """A recipe for features of a detector with a sentence map and concepts, changed in some fields.
+
+    Regions, words and concepts are comparable before the first step; what is left to learn is little, and features of
+    the training photographs are made as uncertain as those of others, or it is learnt by heart (docs/lab/regions.md).
+    """
+    habits: dict[str, Any] = {
+        "text": "pretrained",
+        "concept_dim": 384,
+        "aligned": True,
+        "width": 384,
+        "batch": 64,
+        "warmup_steps": 0,
+        "epochs": 1,
+        "most_steps": 120,
+        "concept_start": 2.0,
+        "learning_rate": 3e-4,
+        "weight_decay": 0.01,
+        "loss": "info_nce",
+        "pooled_weight": 0.5,
+        "question_weight": 0.5,
+        "grounding_weight": 0.15,
+        "picture_noise": 0.75,
+        "region_noise": 0.6,
+        "feature_dropout": 0.1,
+        "word_dropout": 0.1,
+        "region_dropout": 0.1,
+        "averaging": 0.95,
+        "save_every": 50,
     }
     return Recipe(model=model, **habits | changes)
 
@@ -180,6 +235,18 @@ RECIPES = {
     ),
     # Its layers read raw features and are wide on that side.
     "sman-flickr8k": flickr8k_recipe("sman", intra_margin=0.25, width=128),
+    "scan-t2i-avg-flickr8k-aligned": aligned_recipe("scan-t2i-avg"),
+    "scan-i2t-avg-flickr8k-aligned": aligned_recipe("scan-i2t-avg"),
+    "bfan-prob-flickr8k-aligned": aligned_recipe("bfan-prob"),
+    "bfan-equal-flickr8k-aligned": aligned_recipe("bfan-equal"),
+    # What they have besides encoders starts at random and has more to learn.
+    "caan-flickr8k-aligned": aligned_recipe("caan", starts_from="bfan-equal-flickr8k-aligned"),
+    "camp-flickr8k-aligned": aligned_recipe(
+        "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=300
+    ),
+    "sman-flickr8k-aligned": aligned_recipe(
+        "sman", width=256, most_steps=600, learning_rate=1e-3, grounding_weight=0.0
+    ),
     "scan-t2i-lse-f30k": paper_recipe("scan-t2i-lse", **F30K),
     "scan-t2i-lse-coco": paper_recipe("scan-t2i-lse", **COCO),
     "scan-t2i-avg-f30k": paper_recipe("scan-t2i-avg", **F30K),

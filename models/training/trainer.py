@@ -21,6 +21,7 @@ from models.rerankers.encoders import EncoderConfig
 from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
+from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch
 from models.training.checkpoints import TrainingCheckpoint
 from models.training.logs import Log
 from models.training.losses import batch_losses
@@ -81,12 +82,13 @@ class Training:
         if recipe.text == "pretrained":
             reader = reader or shipped_reader(device)
         matcher = initial_matcher(recipe, train, initial, reader)
+        self.auxiliary = AuxiliaryLosses(recipe, train, reader)
         self.num_words_found = init_words(recipe, matcher, word_vectors)
         self.matcher = matcher.to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
         self.optimizer = build_optimizer(recipe, self.matcher)
         self.steps_per_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
-        self.total_steps = recipe.warmup_steps + recipe.epochs * self.steps_per_epoch
+        self.total_steps = recipe.total_steps(self.steps_per_epoch)
         self.schedule = build_schedule(recipe, self.optimizer, self.steps_per_epoch)
         self.early_stopping = EarlyStopping()
         self.step = 0
@@ -139,8 +141,9 @@ class Training:
     def _remember_states(self) -> None:
         """Have the frozen encoder read every caption once, and not again in every epoch."""
         if isinstance(self.matcher.reader, PretrainedReader):
-            captions = {text for data in (self.data, self.dev) for texts in data.captions for text in texts}
-            self.matcher.reader = self.averaged_matcher().reader = self.matcher.reader.remembering(sorted(captions))
+            texts = {text for data in (self.data, self.dev) for own in data.captions for text in own}
+            texts.update(self.auxiliary.sentences)
+            self.matcher.reader = self.averaged_matcher().reader = self.matcher.reader.remembering(sorted(texts))
 
     def averaged_matcher(self) -> SingleMatcher:
         """The matcher with averaged weights."""
@@ -158,19 +161,26 @@ class Training:
         passes = (self.data.batches(self.recipe.batch, self.recipe.seed + turn) for turn in count())
         warmup = chain.from_iterable(islice(passes, -(-warmup_steps // self.steps_per_epoch)))
         epochs = chain.from_iterable(islice(passes, self.recipe.epochs))
-        return islice(chain(islice(warmup, warmup_steps), epochs), step, None)
+        return islice(chain(islice(warmup, warmup_steps), epochs), step, max(step, self.total_steps))
 
     def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
         """One step on matching pairs; the losses before it."""
         self.matcher.train()
         device = self.matcher.device
-        regions, tokens = self.data.regions(pictures).to(device), self.matcher.tokenize(sentences).to(device)
-        is_warmup = self.step < self.recipe.warmup_steps
-        losses = batch_losses(self.matcher, regions, tokens, pictures, self.recipe, is_warmup)
+        regions = self.auxiliary.add_noise(self.data.regions(pictures)).to(device)
+        batch = TrainingBatch(self.step, pictures, sentences, regions)
+        losses = batch_losses(
+            self.matcher,
+            regions,
+            self.matcher.tokenize(sentences).to(device),
+            pictures,
+            self.recipe,
+            is_warmup=self.step < self.recipe.warmup_steps,
+            others=lambda projected, words: self.auxiliary.losses(self.matcher, batch, projected, words),
+        )
         self.optimizer.zero_grad()
-        total = losses["pooled"] * self.recipe.pooled_weight
-        if "ranking" in losses:
-            total = total + losses["ranking"]
+        weights = {"pooled": self.recipe.pooled_weight, "ranking": 1.0, **self.auxiliary.weights}
+        total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
         if not total.isfinite():
             raise Diverged(
                 f"the loss of step {self.step + 1} is {float(total.detach())}: the learning_rate is too high,"
@@ -259,6 +269,7 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: Sentence
         state_dim=reader.state_dim if isinstance(reader, PretrainedReader) else EncoderConfig.state_dim,
         concept_dim=recipe.concept_dim,
         aligned=recipe.aligned,
+        concept_start=recipe.concept_start,
     )
     pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
     return new_matcher(recipe.model, encoders, pooled, reader, train.extractor_digest, options=recipe.options)

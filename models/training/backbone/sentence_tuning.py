@@ -10,9 +10,10 @@ N training photographs, and u_n the normalised mean of photograph n's captions. 
     knowledge  `distillation` times KL(classifier on tiles now || published classifier on published tiles)
 
 T and T' are learned. The targets' second parts are what other captions say nearly as well (as label smoothing, after
-Szegedy et al. 2016, but by meaning); the third loss keeps what ImageNet taught the backbone about parts of a picture
-(Hinton et al. 2015, distillation, at temperature 1), which tuning by whole pictures alone forgets. What is saved is
-the moving average of the weights.
+Szegedy et al. 2016, but by meaning). Where pictures of a batch are mixed (`mixing`), a mixed picture's target is the
+mean of its parts' targets by area, and so is a caption's target over mixed pictures. The third loss keeps what
+ImageNet taught the backbone about parts of a picture (Hinton et al. 2015, distillation, at temperature 1), which
+tuning by whole pictures alone forgets. What is saved is the moving average of the weights.
 """
 
 import copy
@@ -38,6 +39,7 @@ from models.extractors.backbones.base import Backbone, fold_batch_norm, read_lay
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
+from models.training.backbone.cutmix import cut_mix
 from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch
 from models.training.backbone.trainer import (
     BACKBONE_FILE,
@@ -82,6 +84,10 @@ class SentenceTuningRecipe:
     """The first layers, which stay as they are: their maps are large, and edges and colours need no tuning."""
     least_crop: float = 0.5
     """Share of a photograph's sides that a crop has at least."""
+    mixing: float = 0.0
+    """Share of the steps whose pictures have parts of each other pasted in (CutMix)."""
+    most_mixed: float = 0.5
+    """Share of a picture's area that can come from another one."""
     save_every: int = 25
     seed: int = 0
 
@@ -269,13 +275,14 @@ class SentenceTuning:
         """One step; the losses before it."""
         self.head.train()
         frozen = self.recipe.frozen_layers
+        pixels, shown = self._mixed_pictures(batch.pixels)
         with torch.no_grad():
-            early = self.layers[:frozen](self._normalised(batch.pixels))
+            early = self.layers[:frozen](self._normalised(pixels))
             with torch.autocast(self.device.type, torch.bfloat16):
                 published = self.published[frozen:](early).float()
         maps = self.layers[frozen:](early)
         numbers = torch.from_numpy(batch.numbers).to(self.device)
-        losses = self._matching_losses(self.head.embed(maps), numbers)
+        losses = self._matching_losses(self.head.embed(maps), numbers, shown.to(self.device))
         losses["knowledge"] = self.recipe.distillation * self._divergence(self.head, maps, published)
         self.optimizer.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
@@ -285,10 +292,19 @@ class SentenceTuning:
         self.averaged.update_parameters(self.network)
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
-    def _matching_losses(self, embeddings: Float[Tensor, "K D"], numbers: Tensor) -> dict[str, Tensor]:
+    def _mixed_pictures(self, pixels: Tensor) -> tuple[Tensor, Float[Tensor, "K K"]]:
+        """The pictures of a step, mixed or not, and the share of each one's area that shows each photograph."""
+        if self.recipe.mixing and float(torch.rand(())) < self.recipe.mixing:
+            return cut_mix(pixels, self.recipe.most_mixed)
+        return pixels, torch.eye(len(pixels))
+
+    def _matching_losses(
+        self, embeddings: Float[Tensor, "K D"], numbers: Tensor, shown: Float[Tensor, "K K"]
+    ) -> dict[str, Tensor]:
         with torch.no_grad():
-            by_image = self.targets.of_images(numbers)
+            by_image = shown @ self.targets.of_images(numbers)
             captions, by_caption = self.targets.of_captions(numbers)
+            by_caption = by_caption @ shown.T
         to_text = embeddings @ self.targets.vectors.T / self.head.log_text_temperature.exp()
         to_image = captions @ embeddings.T / self.head.log_image_temperature.exp()
         return {

@@ -29,7 +29,7 @@ from models.training.checkpoints import UnusableCheckpoint
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")
 WIDTH = 8
 RECIPE = SentenceTuningRecipe(
-    backbone="mobilenet-v2", side=64, batch=3, epochs=3, save_every=1, frozen_layers=3, rate=1e-4
+    backbone="mobilenet-v2", side=64, batch=3, epochs=3, save_every=1, frozen_layers=3, rate=1e-4, mixing=0.5
 )
 
 

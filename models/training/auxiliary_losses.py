@@ -1,0 +1,93 @@
+"""Losses of a recipe besides ranking: short questions and grounding of words; and noise on the features."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.batches import Regions, Words
+from models.datasets.captioned_features import CaptionedFeatures
+from models.extractors.coco_classes import COCO_CLASSES
+from models.matching.matcher import SingleMatcher
+from models.text.pretrained_reader import PretrainedReader
+from models.training.concept_words import ConceptWords
+from models.training.feature_noise import FeatureNoise
+from models.training.grounding_loss import grounding_loss
+from models.training.recipes import Recipe
+from models.training.short_questions import QuestionBatch, ShortQuestions, caption_words, frequent_words, question_loss
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """Q matching pairs of one step."""
+
+    step: int
+    pictures: np.ndarray
+    """[Q], numbers of the pictures."""
+    sentences: Sequence[str]
+    regions: Regions
+    """As they were extracted, on the device of the training, with noise where the recipe has it."""
+
+
+class AuxiliaryLosses:
+    """The parts that a recipe's weights ask for; a recipe without any costs nothing."""
+
+    def __init__(self, recipe: Recipe, data: CaptionedFeatures, reader: PretrainedReader | None) -> None:
+        """`reader` is the one of a recipe with pretrained text, which all of these need."""
+        self._recipe, self._reader = recipe, reader
+        self._noise: FeatureNoise | None = None
+        self._concepts: ConceptWords | None = None
+        self._questions: ShortQuestions | None = None
+        if recipe.picture_noise or recipe.region_noise:
+            self._noise = FeatureNoise(data, recipe.concept_dim, recipe.picture_noise, recipe.region_noise)
+        if reader is not None and (recipe.question_weight or recipe.grounding_weight):
+            words = caption_words(reader, data.captions)
+            known = sorted(set(frequent_words(words)).union(COCO_CLASSES))
+            self._concepts = ConceptWords(reader.encoder, data, known)
+            if recipe.question_weight:
+                self._questions = ShortQuestions(data, words, self._concepts)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Every sentence that is read besides the captions."""
+        return self._questions.sentences() if self._questions else []
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Name of a loss -> its weight in the total."""
+        return {"questions": self._recipe.question_weight, "grounding": self._recipe.grounding_weight}
+
+    def add_noise(self, regions: Regions) -> Regions:
+        """The regions as a step learns from them."""
+        return self._noise(regions) if self._noise else regions
+
+    def losses(
+        self, matcher: SingleMatcher, batch: TrainingBatch, projected: Regions, words: Words
+    ) -> dict[str, Float[Tensor, ""]]:
+        """The losses of one step, without their weights; the reranker and stage one both answer the questions."""
+        losses = {}
+        if self._questions:
+            random = np.random.default_rng((self._recipe.seed, batch.step))
+            losses["questions"] = self._answer(matcher, self._questions.draw(batch.pictures, random), projected)
+        if self._concepts and self._reader and self._recipe.grounding_weight:
+            tokens = [self._reader.tokens(sentence) for sentence in batch.sentences]
+            losses["grounding"] = grounding_loss(self._concepts, batch.regions, projected, words, tokens)
+        return losses
+
+    def _answer(self, matcher: SingleMatcher, questions: QuestionBatch, projected: Regions) -> Float[Tensor, ""]:
+        if not questions.sentences:
+            return projected.vectors.sum() * 0
+        device = matcher.device
+        right, wrong = questions.right.to(device), questions.wrong.to(device)
+        words = matcher.reranker.encode_texts(matcher.tokenize(questions.sentences).to(device))
+        scores = matcher.reranker.score(matcher.reranker.precompute(projected), words)
+        pooled = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
+        return torch.stack(
+            [
+                question_loss(scores, right, wrong, self._recipe.score_temperature),
+                question_loss(pooled, right, wrong, self._recipe.temperature),
+            ]
+        ).sum()
