@@ -1,74 +1,112 @@
 """The system of record: what is committed here exists, nothing else does."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from sqlite3 import Connection
 
+from index.arrivals import Arrivals, settle
+from index.deletion import Erasures, mark_deleted, restore
+from index.detection_starts import DetectionStarts
+from index.editing import apply_change
 from index.filters import Filter
-from index.queries import AMONG, among, job_status, mask_of, select_captions, tag_uses, to_failures, to_images
+from index.queries import (
+    AMONG,
+    IS_GONE,
+    among,
+    find_job,
+    mask_of,
+    queued_pictures,
+    select_captions,
+    select_page,
+    tag_uses,
+    to_images,
+)
 from index.records import (
     FEATURES_ONLY,
     Caption,
+    Collection,
     DetectedPicture,
     Failure,
     Image,
+    ImageOrder,
     JobStatus,
     Mask,
     NewPicture,
+    PictureChange,
     QueuedPicture,
     RegionStoreEntry,
     TagUse,
 )
 from index.region_stores import (
     add_records,
+    all_failures,
     complete_store,
     count_records,
     note_regions,
     replace_entries,
     retire_stores,
     store_entries,
-    unreadable_pictures,
 )
 from index.schema import Database
-from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, upsert_picture
+from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
+
+EVERY = Filter()
 
 
 class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
-    Every method is one transaction, durable when it returns. Times are unix seconds, passed in.
+    Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
+    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` which files come in.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file; UnknownSchema when it was made by another version."""
+        """Open or create the file, for reading alone where it may not be written.
+
+        UnknownSchema for a newer version, DamagedCatalog, ReadOnlyCatalog.
+        """
         self._database = Database(path)
+        self.erasures = Erasures(self._database)
+        self.starts = DetectionStarts(self._database)
+        self.arrivals = Arrivals(self._database)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed, because the file may not be written."""
+        return self._database.read_only
 
     def close(self) -> None:
         """Close the connections of all threads."""
         self._database.close()
 
-    @contextmanager
-    def _changing(self) -> Iterator[Connection]:
-        """A transaction that changes what is seen."""
-        with self._database.writing() as db:
-            yield db
-            db.execute("UPDATE counters SET value = value + 1 WHERE name = 'version'")
+    # -- which collection this is
+
+    def collection(self) -> Collection:
+        """The id and secret made with the catalog, or by the latest `renew_collection`."""
+        with self._database.reading() as db:
+            row = db.execute("SELECT id, secret FROM collection").fetchone()
+            return Collection(row["id"], row["secret"])
+
+    def renew_collection(self) -> None:
+        """Make this another collection than the one that it is a copy of: nothing kept for that one counts here."""
+        with self._database.changing() as db:
+            db.execute("UPDATE collection SET id = lower(hex(randomblob(8))), secret = randomblob(32)")
 
     # -- taking pictures in
 
-    def accept(self, pictures: Sequence[NewPicture], now: float) -> str:
+    def accept(self, pictures: Sequence[NewPicture], now: float, kept_since: float = float("-inf")) -> str:
         """Make a job of the pictures; its id.
 
-        A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); a
-        deleted one comes back, in its slot when it has one; a failed one is queued afresh.
+        A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); one that
+        was deleted, but not before `kept_since`, comes back, in its slot when it has one; a failed one is queued
+        afresh.
         ValueError for a tag that is neither string nor finite number.
         """
         job_id = uuid.uuid4().hex
-        with self._changing() as db:
+        with self._database.changing() as db:
             db.execute("INSERT INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
-            numbers = {upsert_picture(db, picture, now) for picture in pictures}
+            numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
+            settle(db, [picture.image_id for picture in pictures])
             db.executemany("INSERT INTO job_images (job_id, image) VALUES (?, ?)", [(job_id, n) for n in numbers])
         return job_id
 
@@ -81,23 +119,17 @@ class Catalog:
     def job(self, job_id: str) -> JobStatus | None:
         """How far the job is; None when there is no such job."""
         with self._database.reading() as db:
-            if db.execute("SELECT 1 FROM jobs WHERE job_id = ?", [job_id]).fetchone() is None:
-                return None
-            sql = "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number"
-            return job_status(job_id, db.execute(sql, [job_id]).fetchall())
+            return find_job(db, job_id)
 
     def queued(self, limit: int) -> list[QueuedPicture]:
-        """Pictures waiting for regions, oldest first."""
-        sql = (
-            "SELECT image_id, filename, extension, attempts FROM images WHERE state = 'queued' ORDER BY number LIMIT ?"
-        )
+        """Pictures waiting for regions, oldest first; those tried before come after all others."""
         with self._database.reading() as db:
-            return [QueuedPicture(**row) for row in db.execute(sql, [limit])]
+            return queued_pictures(db, limit)
 
     def count_attempt(self, image_id: str, reason: str) -> int:
         """Count one more failed attempt; the attempts so far. KeyError when unknown."""
-        sql = "UPDATE images SET attempts = attempts + 1, reason = ? WHERE image_id = ? RETURNING attempts"
-        with self._changing() as db:
+        sql = "UPDATE images SET attempts = attempts + 1, starts = 0, reason = ? WHERE image_id = ? RETURNING attempts"
+        with self._database.changing() as db:
             changed = db.execute(sql, [reason, image_id]).fetchall()
             if not changed:
                 raise KeyError(f"no picture {image_id}")
@@ -105,18 +137,23 @@ class Catalog:
 
     def set_aside(self, image_id: str, reason: str, now: float) -> None:
         """Take a queued picture out of the queue, listed among the failures."""
-        sql = "UPDATE images SET failed_at = ?, reason = ? WHERE image_id = ? AND state = 'queued'"
-        with self._changing() as db:
+        sql = (
+            "UPDATE images SET failed_at = ?, reason = ?, attempts = max(attempts, starts), starts = 0"
+            " WHERE image_id = ? AND state = 'queued'"
+        )
+        with self._database.changing() as db:
             db.execute(sql, [now, reason, image_id])
+
+    def retry(self, image_id: str, now: float) -> str | None:
+        """Queue a picture that was set aside afresh, as a job of its own; the job's id, None where it was not."""
+        job_id = uuid.uuid4().hex
+        with self._database.changing() as db:
+            return job_id if requeue(db, image_id, job_id, now) else None
 
     def failures(self) -> list[Failure]:
         """Pictures set aside, and those of which the current region store holds none, the latest first."""
-        sql = "SELECT * FROM images WHERE state = 'failed' ORDER BY failed_at DESC, number DESC"
         with self._database.reading() as db:
-            unread = sorted(unreadable_pictures(db), key=lambda one: one[0], reverse=True)
-            set_aside = db.execute(sql).fetchall()
-        timed = [*zip([row["failed_at"] for row in set_aside], to_failures(set_aside), strict=True), *unread]
-        return [failure for _, failure in sorted(timed, key=lambda one: one[0], reverse=True)]
+            return all_failures(db)
 
     def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
@@ -124,7 +161,7 @@ class Catalog:
         Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `accept`
         does but without a job: what comes with its regions is never seen waiting for them.
         """
-        with self._changing() as db:
+        with self._database.changing() as db:
             for picture in new:
                 upsert_picture(db, picture, now)
             first = next_slot(db)
@@ -151,9 +188,10 @@ class Catalog:
             return int(db.execute("SELECT value FROM counters WHERE name = 'version'").fetchone()[0])
 
     def image(self, image_id: str) -> Image | None:
-        """The picture in whatever state (look at `.state`: it may be deleted); None when never seen."""
+        """The picture in whatever state (look at `.state`: it may be deleted); None when never seen, or erased."""
+        sql = "SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL"
         with self._database.reading() as db:
-            rows = db.execute("SELECT * FROM images WHERE image_id = ?", [image_id]).fetchall()
+            rows = db.execute(sql, [image_id]).fetchall()
             return next(iter(to_images(db, rows)), None)
 
     def images_at(self, slots: Sequence[int]) -> list[Image | None]:
@@ -166,23 +204,18 @@ class Catalog:
         return [found.get(slot) for slot in wanted]
 
     def pictures_at(self, slots: Sequence[int]) -> list[Image]:
-        """The pictures at committed region slots, in the order asked, deleted ones included. KeyError past the end."""
+        """The pictures at committed region slots, in the order asked, whatever their state. KeyError past the end."""
         with self._database.reading() as db:
             images = to_images(db, db.execute(f"SELECT * FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
         found = {image.slot: image for image in images}
         return [found[slot] for slot in slots]
 
-    def list_images(self, after: str | None, limit: int) -> list[Image]:
-        """Pictures not deleted, in order of arrival, after the id given. ValueError when that id is unknown."""
+    def list_images(
+        self, after: str | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
+    ) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
         with self._database.reading() as db:
-            number = 0
-            if after is not None:
-                found = db.execute("SELECT number FROM images WHERE image_id = ?", [after]).fetchone()
-                if found is None:
-                    raise ValueError(f"no picture {after} to list after")
-                number = found["number"]
-            sql = "SELECT * FROM images WHERE number > ? AND state != 'deleted' ORDER BY number LIMIT ?"
-            return to_images(db, db.execute(sql, [number, limit]).fetchall())
+            return to_images(db, select_page(db, after, limit, condition, order))
 
     def captions_of(self, image_ids: Sequence[str]) -> dict[str, list[Caption]]:
         """The captions of each picture (deleted or not), in order of arrival; ids never seen are left out."""
@@ -195,25 +228,25 @@ class Catalog:
 
     def captions_at(self, slots: Sequence[int]) -> list[Caption]:
         """The captions at caption slots, in the order asked, also of deleted pictures. KeyError past the end."""
-        wanted = [int(slot) for slot in slots]
         with self._database.reading() as db:
-            captions = select_captions(db, f"captions.slot {AMONG}", among(wanted))
+            captions = select_captions(db, f"captions.slot {AMONG}", among(int(slot) for slot in slots))
         found = {caption.slot: caption for caption in captions}
-        return [found[slot] for slot in wanted]
+        return [found[slot] for slot in slots]
 
     # -- what may be shown
 
     def visible(self) -> Mask:
         """[num_slots] True where the picture is not deleted."""
         with self._database.reading() as db:
-            deleted = db.execute("SELECT slot FROM images WHERE state = 'deleted' AND slot IS NOT NULL")
+            deleted = db.execute(f"SELECT slot FROM images WHERE {IS_GONE} AND slot IS NOT NULL")
             return ~mask_of(deleted, next_slot(db))
 
     def visible_captions(self) -> Mask:
-        """[num_caption_slots] True where the caption's picture is not deleted."""
+        """[num_caption_slots] True where neither the caption nor its picture is deleted."""
         sql = (
             "SELECT captions.slot FROM captions JOIN images ON number = image"
-            " WHERE state = 'deleted' AND captions.slot IS NOT NULL"
+            f" WHERE {IS_GONE} AND captions.slot IS NOT NULL"
+            " UNION ALL SELECT slot FROM captions WHERE text IS NULL AND slot IS NOT NULL"
         )
         with self._database.reading() as db:
             return ~mask_of(db.execute(sql), next_caption_slot(db))
@@ -221,7 +254,8 @@ class Catalog:
     def captions_per_picture(self) -> float:
         """Captions that a picture with captions has, on average; 1 where there are none."""
         with self._database.reading() as db:
-            captions, pictures = db.execute("SELECT count(*), count(DISTINCT image) FROM captions").fetchone()
+            sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
+            captions, pictures = db.execute(sql).fetchone()
             return captions / pictures if pictures else 1.0
 
     def matching(self, condition: Filter) -> Mask:
@@ -236,21 +270,35 @@ class Catalog:
         where, values = condition.sql()
         sql = (
             "SELECT captions.slot FROM captions JOIN images ON images.number = captions.image"
-            f" WHERE captions.slot IS NOT NULL AND state = 'ready' AND {where}"
+            f" WHERE captions.slot IS NOT NULL AND text IS NOT NULL AND state = 'ready' AND {where}"
         )
         with self._database.reading() as db:
             return mask_of(db.execute(sql, values), next_caption_slot(db))
 
-    def tags(self, most_values: int) -> list[TagUse]:
-        """The tags of visible pictures by name, each with at most so many values."""
+    def tags(self, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
+        """The tags of visible pictures by name, those behind `after`, each with at most so many values.
+
+        With `containing`, only values that hold this text, or whose name does.
+        """
         with self._database.reading() as db:
-            return tag_uses(db, most_values)
+            return tag_uses(db, most_names, most_values, containing, after)
+
+    # -- changes of pictures that are there, see editing.py and deletion.py
+
+    def change(self, image_id: str, change: PictureChange) -> bool:
+        """Change the description of a picture; False where there is none, or it is deleted. ValueError as `accept`."""
+        with self._database.changing() as db:
+            return apply_change(db, image_id, change)
 
     def delete(self, image_id: str, now: float) -> bool:
         """Put up the tombstone; False when there is no such picture, or it is deleted already."""
-        sql = "UPDATE images SET deleted_at = ? WHERE image_id = ? AND deleted_at IS NULL"
-        with self._changing() as db:
-            return db.execute(sql, [now, image_id]).rowcount > 0
+        with self._database.changing() as db:
+            return mark_deleted(db, image_id, now)
+
+    def restore(self, image_id: str, kept_since: float) -> bool:
+        """Take the tombstone down; False unless there is one, not older than `kept_since`."""
+        with self._database.changing() as db:
+            return restore(db, image_id, kept_since)
 
     # -- region stores
 
@@ -261,7 +309,7 @@ class Catalog:
 
     def set_region_stores(self, entries: Sequence[RegionStoreEntry]) -> None:
         """List these region stores in the place of all others."""
-        with self._changing() as db:
+        with self._database.changing() as db:
             replace_entries(db, entries)
 
     def latest_extractor(self) -> str | None:
@@ -288,24 +336,24 @@ class Catalog:
         `blanks`: slot -> why its record is blank, None where features alone are known. ValueError where the slots
         do not continue what is there.
         """
-        with self._changing() as db:
+        with self._database.changing() as db:
             add_records(db, extractor, slots, blanks, now)
 
     def note_region_records(
         self, extractor: str, slots: Sequence[int], blanks: Mapping[int, str | None], now: float
     ) -> None:
         """Note that records of the extractor were made again, and which of them are still blank, and why."""
-        with self._changing() as db:
+        with self._database.changing() as db:
             note_regions(db, extractor, slots, blanks, now)
 
     def complete_region_store(self, extractor: str) -> bool:
         """Note that every slot has a record of the extractor; False where one lacks it."""
-        with self._changing() as db:
+        with self._database.changing() as db:
             return complete_store(db, extractor)
 
     def retire_region_stores(self) -> None:
         """Give up all stores but the current one, and those whose features alone are known of some picture."""
-        with self._changing() as db:
+        with self._database.changing() as db:
             retire_stores(db)
 
     def blank_slots(self, extractor: str) -> list[int]:
@@ -325,7 +373,7 @@ class Catalog:
     def request_view(self, digest: str, now: float) -> None:
         """Have the view of the model with this digest kept up, whatever settings name."""
         sql = "INSERT INTO requested_views (digest, requested_at) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
-        with self._changing() as db:
+        with self._database.changing() as db:
             db.execute(sql, [digest, now])
 
     def requested_views(self) -> set[str]:
@@ -347,6 +395,6 @@ class Catalog:
 
     def counts(self) -> dict[str, int]:
         """How many pictures are "ready", "queued", "failed", "deleted"."""
-        counted = {"ready": 0, "queued": 0, "failed": 0, "deleted": 0}
         with self._database.reading() as db:
-            return counted | dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())
+            found = dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())
+        return {state: found.get(state, 0) for state in ("ready", "queued", "failed", "deleted")}

@@ -1,9 +1,16 @@
 """Files that are there after a power cut: fsync of data, of new names, and atomic replacement."""
 
+import ctypes
+import fcntl
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 TEMPORARY = ".tmp"
+KEEP_SIZE, PUNCH_HOLE = 1, 2  # of Linux' fallocate
 
 
 def sync_folder(folder: Path) -> None:
@@ -35,19 +42,60 @@ def make_folder(folder: Path) -> None:
 
 def replace(path: Path, content: bytes) -> None:
     """Give the file this content, durably: a reader, or a crash, sees the old content or the new, no mixture."""
-    temporary = path.with_name(path.name + TEMPORARY)
-    with temporary.open("wb") as file:
+    with temporary_beside(path) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(path)
+        Path(file.name).replace(path)
     sync_folder(path.parent)
 
 
+@contextmanager
+def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
+    """A new file in the folder of `path`, to be renamed inside the block, under a name that no other writer uses.
+
+    It is locked, so that `remove_strays` of no process takes it for a stray.
+    """
+    while True:
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+        file = temporary.open("xb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:  # otherwise it was removed as a stray before it was locked
+            break
+        file.close()
+    try:
+        yield file
+    except OSError:  # a full disk has no room for half a file
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        file.close()
+
+
 def remove_strays(folder: Path) -> None:
-    """Remove what a killed writer left of an unfinished `replace`."""
+    """Remove what killed writers left of unfinished files; those of living ones stay."""
     for stray in folder.glob(f"*{TEMPORARY}"):
-        stray.unlink(missing_ok=True)
+        try:
+            with stray.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stray.unlink(missing_ok=True)
+        except (BlockingIOError, FileNotFoundError):
+            pass
+
+
+def punch_hole(handle: int, offset: int, length: int) -> bool:
+    """Turn the bytes into zeros that take no room on the disk; False where the file system cannot."""
+    fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
+    if fallocate is None:
+        return False
+    how = ctypes.c_int(KEEP_SIZE | PUNCH_HOLE)
+    return bool(fallocate(ctypes.c_int(handle), how, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0)
+
+
+def zero(handle: int, offset: int, length: int) -> None:
+    """Overwrite the bytes with zeros, giving their room back where that is possible."""
+    if length and not punch_hole(handle, offset, length):
+        write_at(handle, memoryview(bytes(length)), offset)
 
 
 def write_at(handle: int, content: memoryview, offset: int) -> None:

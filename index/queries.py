@@ -7,8 +7,22 @@ from sqlite3 import Connection, Row
 
 import numpy as np
 
-from index.records import Caption, Failure, Image, JobState, JobStatus, Mask, TagUse, TagValue
+from index.filters import Filter
+from index.records import (
+    Caption,
+    Failure,
+    Image,
+    ImageOrder,
+    JobState,
+    JobStatus,
+    Mask,
+    QueuedPicture,
+    TagUse,
+    TagValue,
+)
 
+GONE = ("deleted", "erasing", "erased")  # states of pictures that are not shown any more
+IS_GONE = f"state IN {GONE}"
 AMONG = "IN (SELECT value FROM json_each(?))"  # any number of values in one parameter
 
 
@@ -22,7 +36,7 @@ def to_images(db: Connection, rows: Sequence[Row]) -> list[Image]:
     numbers = among(row["number"] for row in rows)
     captions: dict[int, list[str]] = defaultdict(list)
     for number, text in db.execute(
-        f"SELECT image, text FROM captions WHERE image {AMONG} ORDER BY caption_id", [numbers]
+        f"SELECT image, text FROM captions WHERE image {AMONG} AND text IS NOT NULL ORDER BY caption_id", [numbers]
     ):
         captions[number].append(text)
     tags: dict[int, dict[str, TagValue]] = defaultdict(dict)
@@ -54,7 +68,8 @@ def to_image(row: Row, captions: Sequence[str], tags: dict[str, TagValue]) -> Im
 def select_captions(db: Connection, where: str, values: str) -> list[Caption]:
     """The captions for which `where`, which takes one parameter, holds; in order of arrival."""
     rows = db.execute(
-        "SELECT caption_id, captions.slot, image_id, text, deleted_at IS NOT NULL AS deleted"
+        "SELECT caption_id, captions.slot, image_id, coalesce(text, '') AS text,"
+        " deleted_at IS NOT NULL OR text IS NULL AS deleted"
         f" FROM captions JOIN images ON number = image WHERE {where} ORDER BY caption_id",
         [values],
     )
@@ -70,6 +85,17 @@ def select_captions(db: Connection, where: str, values: str) -> list[Caption]:
     ]
 
 
+def queued_pictures(db: Connection, limit: int) -> list[QueuedPicture]:
+    """Pictures waiting for regions, oldest first; those tried before come after all others."""
+    columns = "SELECT image_id, filename, extension, attempts, starts FROM images WHERE state = 'queued'"
+    fresh = f"{columns} AND +attempts + starts = 0 ORDER BY number LIMIT ?"
+    tried = f"{columns} AND +attempts + starts > 0 ORDER BY starts, number LIMIT ?"
+    queued = [QueuedPicture(**row) for row in db.execute(fresh, [limit])]
+    if len(queued) < limit:
+        queued += [QueuedPicture(**row) for row in db.execute(tried, [limit - len(queued)])]
+    return queued
+
+
 def to_failures(rows: Iterable[Row]) -> list[Failure]:
     """Rows of `images` that were set aside."""
     return [
@@ -83,10 +109,18 @@ def to_failures(rows: Iterable[Row]) -> list[Failure]:
     ]
 
 
+def find_job(db: Connection, job_id: str) -> JobStatus | None:
+    """How far the job is; None when there is no such job."""
+    if db.execute("SELECT 1 FROM jobs WHERE job_id = ?", [job_id]).fetchone() is None:
+        return None
+    sql = "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number"
+    return job_status(job_id, db.execute(sql, [job_id]).fetchall())
+
+
 def job_status(job_id: str, rows: Sequence[Row]) -> JobStatus:
     """From the rows of all its pictures."""
     counted = Counter(row["state"] for row in rows)
-    done = counted["ready"] + counted["deleted"]
+    done = sum(counted[state] for state in ("ready", *GONE))
     begun = done or counted["failed"] or any(row["attempts"] for row in rows)
     state: JobState = "running" if begun else "queued"
     if not counted["queued"]:
@@ -109,24 +143,51 @@ def mask_of(slots: Iterable[Row], length: int) -> Mask:
     return mask
 
 
-def tag_uses(db: Connection, most_values: int) -> list[TagUse]:
-    """Tags of ready pictures by name; of each the most frequent values first."""
+PLACES: dict[ImageOrder, str] = {
+    "arrival": "number",
+    "latest": "-number",
+    "date": "taken_at IS NULL, -coalesce(taken_at, added_at), -number",
+}
+"""The columns that the rows of `images` are sorted by, for each order of a list."""
+
+
+def select_page(db: Connection, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Row]:
+    """Rows of pictures not deleted that pass the condition, after the picture given. ValueError for an unknown one."""
+    place, beyond, last = PLACES[order], "TRUE", list[TagValue]()
+    if after is not None:
+        if db.execute("SELECT 1 FROM images WHERE image_id = ?", [after]).fetchone() is None:
+            raise ValueError(f"no picture {after} to list after")
+        beyond, last = f"({place}) > (SELECT {place} FROM images WHERE image_id = ?)", [after]
+    where, values = condition.sql()
+    sql = f"SELECT * FROM images WHERE deleted_at IS NULL AND {beyond} AND {where} ORDER BY {place} LIMIT ?"
+    return db.execute(sql, [*last, *values, limit]).fetchall()
+
+
+def tag_uses(db: Connection, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
+    """Tags of ready pictures by name, those behind `after`; of each the most frequent values first.
+
+    With `containing`, the values that hold it, and all values of the names that do; letters of ASCII in either case.
+    """
     rows = db.execute(
         "SELECT name, value, uses, sum(uses) OVER names AS pictures, count(*) OVER names AS distinct_values,"
-        " row_number() OVER (PARTITION BY name ORDER BY uses DESC, value) AS place"
+        " row_number() OVER (PARTITION BY name ORDER BY uses DESC, value) AS place,"
+        " dense_rank() OVER (ORDER BY name) AS name_place"
         " FROM (SELECT name, value, count(*) AS uses FROM tags JOIN images ON number = image"
-        "       WHERE state = 'ready' GROUP BY name, value)"
-        " WINDOW names AS (PARTITION BY name) ORDER BY name, place"
+        "       WHERE state = 'ready' AND name > :after"
+        "       AND (instr(lower(name), lower(:part)) OR instr(lower(value), lower(:part))) GROUP BY name, value)"
+        " WINDOW names AS (PARTITION BY name) ORDER BY name, place",
+        {"part": containing, "after": after},
     )
-    uses: dict[str, TagUse] = {}
+    values: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row["place"] > most_values:
-            continue
-        before = uses[row["name"]].values if row["name"] in uses else ()
-        uses[row["name"]] = TagUse(
-            name=row["name"],
-            num_pictures=row["pictures"],
-            num_values=row["distinct_values"],
-            values=(*before, (row["value"], row["uses"])),
+        if row["place"] <= most_values and row["name_place"] <= most_names:
+            values[row["name"]].append(row)
+    return [
+        TagUse(
+            name=name,
+            num_pictures=found[0]["pictures"],
+            num_values=found[0]["distinct_values"],
+            values=tuple((row["value"], row["uses"]) for row in found),
         )
-    return list(uses.values())
+        for name, found in values.items()
+    ]

@@ -2,15 +2,15 @@
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from index.files import sync_folder, write_at
-from index.slab import Corrupt, Mapped, RowNumbers, Slab, aligned, valid_prefix
+from index.files import sync_folder, write_at, zero
+from index.slab import Corrupt, DamagedRow, Mapped, RowNumbers, Slab, aligned, valid_prefix
 
 Half: TypeAlias = npt.NDArray[np.float16]
 
@@ -100,13 +100,29 @@ class RaggedSlab:
             raise Corrupt(f"{self.folder}: words {offset} .. {stop} lie past the end of the file")
         return raw
 
+    def blank(self, rows: Iterable[int]) -> int:
+        """Overwrite rows with zeros of the same length, giving their room back; how many were not so before."""
+        changed = 0
+        for row in rows:
+            place = self._places.read([row], fields=["offset", "length"])
+            offset, length = int(place["offset"][0]), int(place["length"][0])
+            if not self._raw(offset, length).any():
+                continue
+            zero(self._words.handle, offset, 2 * self._width * length)
+            os.fsync(self._words.handle)
+            crc = zlib.crc32(bytes(2 * self._width * length))
+            words = np.empty((1, 0, self._width), np.float16)
+            self._places.append(row, {**place, "words_crc32": np.array([crc], np.uint32), "words": words})
+            changed += 1
+        return changed
+
     def check(self, row: int) -> None:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
         self._places.check(row)
         place = self._places.read([row], fields=["offset", "length", "words_crc32"])
         raw = self._raw(int(place["offset"][0]), int(place["length"][0]))
         if zlib.crc32(raw.data) != place["words_crc32"][0]:
-            raise Corrupt(f"{self.folder}: the words of row {row} do not match their checksum")
+            raise DamagedRow(f"{self.folder}: the words of row {row} do not match their checksum", row)
 
     def valid_prefix(self, count: int) -> int:
         """The number of leading rows, at most `count`, that end in rows whose checksums match."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from enum import Enum
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +11,23 @@ import numpy.typing as npt
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """One bool a slot: True where a picture, or a caption, may answer."""
 TagValue: TypeAlias = str | int | float
-ImageState: TypeAlias = Literal["queued", "ready", "failed", "deleted"]
+ImageState: TypeAlias = Literal["queued", "ready", "failed", "deleted", "erasing", "erased"]
+ImageOrder: TypeAlias = Literal["arrival", "latest", "date"]
+"""Of a list of pictures: as they came, the latest first, or the newest photograph first and undated ones last."""
 JobState: TypeAlias = Literal["queued", "running", "done"]
 RegionStoreState: TypeAlias = Literal["current", "former", "kept", "removed"]
 """Of a region store: the one that new records go to; one that answers until that is complete; one that stays because
 pictures are known by its features alone; one that was given up, whose files may be gone."""
 
 FEATURES_ONLY = "features"  # the extension of what came without a picture: there is no original of it
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Which collection of pictures a catalog holds: an id to name things by, and a secret to sign them with."""
+
+    id: str
+    secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +43,38 @@ class NewPicture:
     taken_at: float | None = None
 
 
+class Unchanged(Enum):
+    """The type of UNCHANGED."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED  # where None means that there is nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureChange:
+    """A change of a picture's description.
+
+    `captions` take the place of all captions. Of `tags` those named change, and those that are None go; None in place
+    of the mapping takes all tags away. `taken_at` None takes the date away.
+    """
+
+    captions: Sequence[str] | Unchanged = UNCHANGED
+    tags: Mapping[str, TagValue | None] | Unchanged | None = UNCHANGED
+    taken_at: float | Unchanged | None = UNCHANGED
+    filename: str | Unchanged = UNCHANGED
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasedPicture:
+    """A picture that was erased from the catalog and whose files are to be removed."""
+
+    number: int
+    image_id: str
+    extension: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueuedPicture:
     """A picture waiting for its regions."""
@@ -40,6 +83,8 @@ class QueuedPicture:
     filename: str
     extension: str
     attempts: int
+    starts: int
+    """Detections that began and whose end no worker told: each may have ended the worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +130,18 @@ class Image:
         """Whether its bytes were taken in, and not features alone."""
         return self.extension != FEATURES_ONLY
 
+    @property
+    def is_erased(self) -> bool:
+        """Whether it was deleted for good: nothing but its slot counts."""
+        return self.state in ("erasing", "erased")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Caption:
-    """One sentence of one picture; `slot` is None until the picture is ready, `deleted` is the picture's."""
+    """One sentence of one picture; `slot` is None until the picture is ready.
+
+    `deleted` where the picture is, or where the caption itself was taken away, whose text is then empty.
+    """
 
     caption_id: int
     slot: int | None

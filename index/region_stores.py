@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
 
-from index.queries import AMONG, among
+from index.queries import AMONG, among, to_failures
 from index.records import FEATURES_ONLY, Failure, RegionStoreEntry
 from index.writes import next_slot
 
@@ -69,7 +69,7 @@ def retire_stores(db: Connection) -> None:
     """Give up the former stores, but for those whose features alone are known of some picture: these are kept."""
     known_alone = (
         f"EXISTS (SELECT 1 FROM images WHERE extension = '{FEATURES_ONLY}' AND slot IS NOT NULL"
-        " AND deleted_at IS NULL AND images.extractor = region_stores.extractor)"
+        " AND erased_at IS NULL AND images.extractor = region_stores.extractor)"
     )
     db.execute(
         f"UPDATE region_stores SET state = CASE WHEN {known_alone} THEN 'kept' ELSE 'removed' END"
@@ -79,6 +79,15 @@ def retire_stores(db: Connection) -> None:
         "DELETE FROM blank_regions WHERE extractor IN (SELECT extractor FROM region_stores WHERE state = 'removed')"
     )
     db.execute("UPDATE region_stores SET records = 0 WHERE state = 'removed'")
+
+
+def all_failures(db: Connection) -> list[Failure]:
+    """Pictures set aside, and those of which the current region store holds none, the latest first."""
+    sql = "SELECT * FROM images WHERE state = 'failed' ORDER BY failed_at DESC, number DESC"
+    unread = sorted(unreadable_pictures(db), key=lambda one: one[0], reverse=True)
+    set_aside = db.execute(sql).fetchall()
+    timed = [*zip([row["failed_at"] for row in set_aside], to_failures(set_aside), strict=True), *unread]
+    return [failure for _, failure in sorted(timed, key=lambda one: one[0], reverse=True)]
 
 
 def unreadable_pictures(db: Connection) -> list[tuple[float, Failure]]:

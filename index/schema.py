@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from index.files import make_folder, sync_folder
+from index.schema_upgrades import ARRIVALS, STATE, upgrade
 
-VERSION = 1
+VERSION = 3
 BUSY_SECONDS = 30.0
 
-TABLES = """
+TABLES = f"""
 CREATE TABLE images (
   number INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of arrival
   image_id TEXT NOT NULL UNIQUE,
@@ -29,18 +30,18 @@ CREATE TABLE images (
   extractor TEXT,
   attempts INTEGER NOT NULL DEFAULT 0,
   reason TEXT,                               -- of the last failed attempt
+  starts INTEGER NOT NULL DEFAULT 0,         -- detections that began, and of which no worker told the end
   failed_at REAL,                            -- set aside
   deleted_at REAL,                           -- tombstone
-  state TEXT NOT NULL GENERATED ALWAYS AS (
-    CASE WHEN deleted_at IS NOT NULL THEN 'deleted' WHEN slot IS NOT NULL THEN 'ready'
-         WHEN failed_at IS NOT NULL THEN 'failed' ELSE 'queued' END) VIRTUAL
+  erased_at REAL,                            -- when the deletion became final
+  {STATE}
 );
 CREATE INDEX images_state ON images (state, number);
 CREATE INDEX images_taken ON images (taken_at);
 CREATE TABLE captions (
   caption_id INTEGER PRIMARY KEY AUTOINCREMENT,
   image INTEGER NOT NULL REFERENCES images (number),
-  text TEXT NOT NULL,
+  text TEXT,                                 -- NULL: erased, and the slot stays taken
   slot INTEGER UNIQUE,                       -- row of every view's caption slab, once the picture is ready
   UNIQUE (image, text)
 );
@@ -63,10 +64,10 @@ CREATE TABLE job_images (
 CREATE TABLE heartbeats (role TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('version', 0);
+{ARRIVALS}
 """
 
-
-# What came after version 1 was first released, and what an older program may ignore.
+# What came after version 1 was first released: a catalog of that version may have them or not.
 ADDED = """
 CREATE TABLE IF NOT EXISTS requested_views (  -- views to be kept up besides those that settings name
   digest TEXT PRIMARY KEY,                   -- of the model
@@ -81,6 +82,11 @@ CREATE TABLE IF NOT EXISTS region_stores (   -- no row: one store, the folder "r
   timed_records INTEGER,                     -- its speed
   timed_to REAL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS collection (      -- one row, made at random: which collection of pictures this is
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  id TEXT NOT NULL,                          -- in names that several collections may share, as of keys in Redis
+  secret BLOB NOT NULL                       -- signs what is kept outside the data directory
+);
 CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regions, since there was no picture to read
   extractor TEXT NOT NULL,
   slot INTEGER NOT NULL,
@@ -91,8 +97,25 @@ CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regi
 """
 
 
+FIRST_COLLECTION = "INSERT INTO collection VALUES (1, lower(hex(randomblob(8))), randomblob(32));"
+
+
 class UnknownSchema(Exception):
-    """The file is a catalog of another version, or none."""
+    """The file is a catalog of a newer version, or none; the message says what to do."""
+
+
+class DamagedCatalog(Exception):
+    """The file cannot be read as a catalog any more; the message says what to do."""
+
+    def __init__(self, path: Path, fault: object) -> None:
+        super().__init__(
+            f"{path} is damaged ({fault}): stop every process of this data directory, keep a copy of it, and restore a"
+            " snapshot or backup"
+        )
+
+
+class ReadOnlyCatalog(Exception):
+    """The file can be read at most, and more is asked for; the message says what to do."""
 
 
 class Connection(sqlite3.Connection):
@@ -103,19 +126,27 @@ class Database:
     """Connections to one catalog file. Safe from many threads and processes."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, creating it when absent; UnknownSchema when it is not ours to read."""
+        """Open the file, creating it when absent; where it may not be written, for reading alone.
+
+        UnknownSchema, DamagedCatalog, ReadOnlyCatalog.
+        """
         self.path = path
+        self.read_only = not is_writable(path)
         self._local = threading.local()
         self._opened: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._opening = threading.Lock()
         # Threads take turns here; SQLite lets processes try again and again, which is neither fair nor quick.
         self._turn = threading.Lock()
+        if self.read_only:
+            self._open_for_reading()
+            return
         make_folder(path.parent)
         # Two processes starting at once: SQLite does not wait when the journal mode is being changed.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            prepare(self.connection(), path)
+            with self._telling_damage():
+                prepare(self.connection(), path)
             sync_folder(path.parent)
         except BaseException:
             self.close()
@@ -123,13 +154,37 @@ class Database:
         finally:
             os.close(folder)
 
+    def _open_for_reading(self) -> None:
+        try:
+            with self._telling_damage():
+                check_version(self.connection(), self.path)
+        except sqlite3.OperationalError as fault:
+            self.close()
+            raise ReadOnlyCatalog(
+                f"{self.path} cannot be read where it may not be written ({fault}): there is none, or it holds changes"
+                " that were not folded into the file; open it once where it may be written, with `regard doctor`"
+            ) from fault
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as fault:
+            if type(fault) is sqlite3.DatabaseError:  # its subclasses are mistakes, or a lock, or the disk
+                raise DamagedCatalog(self.path, fault) from fault
+            raise
+
     def connection(self) -> Connection:
         """The calling thread's connection."""
         found: Connection | None = getattr(self._local, "connection", None)
         if found is None:
             # Used by this thread alone, closed perhaps by another.
             found = sqlite3.connect(
-                self.path,
+                reading_address(self.path) if self.read_only else self.path,
+                uri=self.read_only,
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
@@ -137,6 +192,7 @@ class Database:
             )
             found.execute("PRAGMA synchronous = FULL")
             found.execute("PRAGMA foreign_keys = ON")
+            found.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not merely let go
             found.row_factory = sqlite3.Row
             self._local.connection = found
             with self._opening:
@@ -147,18 +203,21 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """One consistent look: everything read inside belongs to the same moment."""
         connection = self.connection()
-        connection.execute("BEGIN")
-        try:
-            yield connection
-        finally:
-            if connection.in_transaction:
-                connection.execute("COMMIT")
+        with self._telling_damage():
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One durable change: committed whole at the end, or not at all when anything is raised."""
+        if self.read_only:
+            raise ReadOnlyCatalog(f"{self.path} may not be written here: nothing can be changed")
         connection = self.connection()
-        with self._turn:
+        with self._turn, self._telling_damage():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -167,6 +226,13 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    @contextmanager
+    def changing(self) -> Iterator[Connection]:
+        """A durable change of what is seen, which the catalog's version counts."""
+        with self.writing() as connection:
+            yield connection
+            connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'version'")
+
     def close(self) -> None:
         """Close the connections of all threads; the last one folds the WAL into the file."""
         with self._opening:
@@ -174,13 +240,51 @@ class Database:
                 connection.close()
 
 
-def prepare(connection: Connection, path: Path) -> None:
-    """Create the tables in an empty file; UnknownSchema for a file of another version."""
+def is_writable(path: Path) -> bool:
+    """Whether the file may be written, and its folder: SQLite keeps others beside it. True where nothing is there."""
+    return all(os.access(one, os.W_OK) for one in (path.parent, path) if one.exists())
+
+
+def reading_address(path: Path) -> str:
+    """How SQLite is told to read the file and to write nothing beside it."""
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    beside = [path.with_name(f"{path.name}{end}") for end in ("-shm", "-wal")]
+    # With these files there may be a writer, whose changes SQLite finds by them; without, it would have to make them.
+    return address if any(file.exists() for file in beside) else f"{address}&immutable=1"
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a catalog that can be read as it is. UnknownSchema, ReadOnlyCatalog."""
+    found = found_version(connection, path)
+    if found < VERSION:
+        raise ReadOnlyCatalog(
+            f"{path} has schema {found} and must be brought to schema {VERSION} before it can be read: open it once"
+            " where it may be written, with `regard doctor`"
+        )
+    return found
+
+
+def found_version(connection: sqlite3.Connection, path: Path) -> int:
+    """The schema version of the file, 0 for an empty one; UnknownSchema for a newer one, or none of ours."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if found not in (0, VERSION) or (found == 0 and tables):
-        raise UnknownSchema(f"{path} has schema version {found}, this version of Regard reads {VERSION}")
+    if found > VERSION:
+        raise UnknownSchema(
+            f"{path} was written by a newer version of Regard (schema {found}, this one reads up to {VERSION}): install"
+            " that version, or use a snapshot or backup from before the upgrade"
+        )
+    if found < 0 or (found == 0 and tables):
+        raise UnknownSchema(f"{path} is another program's database, and no catalog: name another data directory")
+    return int(found)
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables in an empty file, bring an older one up to date; UnknownSchema for a newer one, or none."""
+    found = found_version(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     if not found:
-        connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-    connection.executescript(ADDED)
+        made = f"{TABLES} {ADDED} {FIRST_COLLECTION}"
+        connection.executescript(f"BEGIN IMMEDIATE; {made} PRAGMA user_version = {VERSION}; COMMIT;")
+    elif found < VERSION:
+        connection.executescript(ADDED)
+        upgrade(connection, found, VERSION)

@@ -12,7 +12,7 @@ from typing import Any
 
 import faiss
 
-from index.files import TEMPORARY, make_folder, replace, sync_file
+from index.files import make_folder, remove_strays, replace, sync_file, temporary_beside
 from index.shortlist import Part
 
 log = logging.getLogger(__name__)
@@ -24,19 +24,21 @@ READ_AT_ONCE = 1 << 24  # bytes
 def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
     """Store the part, durably, as the first rows of a view's `generation`. OSError when the disk refuses."""
     make_folder(folder)
+    remove_strays(folder)
     content = _content_path(folder, name)
-    temporary = content.with_name(content.name + TEMPORARY)
-    faiss.write_index(part.index, str(temporary))
-    about = {
-        "format": SHORTLIST_FORMAT,
-        "generation": generation,
-        "rows": len(part),
-        "dim": int(part.index.d),
-        "trained_on": part.trained_on,
-        "crc32": _checksum(temporary),
-    }
-    sync_file(temporary)
-    temporary.replace(content)
+    with temporary_beside(content) as file:  # also another web process may be at it
+        temporary = Path(file.name)
+        faiss.write_index(part.index, str(temporary))
+        about = {
+            "format": SHORTLIST_FORMAT,
+            "generation": generation,
+            "rows": len(part),
+            "dim": int(part.index.d),
+            "trained_on": part.trained_on,
+            "crc32": _checksum(temporary),
+        }
+        sync_file(temporary)
+        temporary.replace(content)
     # Last: a description never speaks of an index that is not on disk.
     replace(_about_path(folder, name), json.dumps(about, indent=1).encode())
 

@@ -5,14 +5,14 @@ import mmap
 import os
 import weakref
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from index.files import make_folder, remove_strays, replace, sync_folder, write_at
+from index.files import make_folder, remove_strays, replace, sync_folder, write_at, zero
 
 Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 """field -> (shape of one record's array, numpy dtype), such as {"features": ((36, 1280), "f2")}."""
@@ -28,6 +28,14 @@ TAIL = 256  # rows checked before a count is trusted: far more than one unfinish
 
 class Corrupt(Exception):
     """Stored bytes are not what was written; the message names the place."""
+
+
+class DamagedRow(Corrupt):
+    """One row does not match its checksum, or is not there."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class LayoutMismatch(ValueError):
@@ -50,6 +58,14 @@ def record_dtype(layout: Layout) -> np.dtype[Any]:
         offsets.append(end)
         end += aligned(dtype.itemsize)
     return np.dtype({"names": list(fields), "formats": list(fields.values()), "offsets": offsets, "itemsize": end})
+
+
+def stored_layout(folder: Path) -> Layout:
+    """The layout of the slab in the folder, as its header says. FileNotFoundError for none, LayoutMismatch for odd."""
+    found = json.loads((folder / HEADER).read_bytes())
+    if found.get("format") != SLAB_FORMAT:
+        raise LayoutMismatch(f"{folder} holds records of the format {found.get('format')}, not {SLAB_FORMAT}")
+    return {name: (tuple(shape), dtype) for name, (shape, dtype) in found["layout"].items()}
 
 
 class Mapped:
@@ -183,6 +199,16 @@ class Slab:
                 buffer[place] = source[row]
         return result
 
+    def in_place(self, count: int) -> Arrays:
+        """The fields of the first `count` records or more, [n, ...] where they are mapped: read-only, never copied.
+
+        IndexError where there are fewer.
+        """
+        stored = self._rows(count)
+        if len(stored) < count:
+            raise IndexError(f"{self.folder} has {len(stored)} rows, asked for {count}")
+        return {name: stored[name] for name in self._names}
+
     def field(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """A copy of one field of rows start .. stop, [stop - start, ...]."""
         return self.read(range(start, stop), fields=[name])[name]
@@ -191,10 +217,24 @@ class Slab:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
         stored = self._rows(row + 1)
         if not 0 <= row < len(stored):
-            raise Corrupt(f"{self.folder}: row {row} is missing, there are {len(stored)}")
+            raise DamagedRow(f"{self.folder}: row {row} is missing, there are {len(stored)}", row)
         record = stored[row : row + 1]
         if self._checksum(record.view(np.uint8)) != record[CHECKSUM][0]:
-            raise Corrupt(f"{self.folder}: row {row} does not match its checksum")
+            raise DamagedRow(f"{self.folder}: row {row} does not match its checksum", row)
+
+    def blank(self, rows: Iterable[int]) -> int:
+        """Overwrite rows with zeros whose checksum is right, giving their room back; how many were not so before."""
+        fields = np.zeros(1, self.dtype)
+        empty = self._packed({name: fields[name] for name in self._names})
+        raw, size, changed = empty.view(np.uint8), self.dtype.itemsize, 0
+        for row in rows:
+            if (self._rows(row + 1)[row : row + 1].view(np.uint8) == raw).all():
+                continue
+            zero(self._file.handle, row * size, size)
+            write_at(self._file.handle, raw[-ALIGNMENT:].data, (row + 1) * size - ALIGNMENT)
+            changed += 1
+        os.fsync(self._file.handle)
+        return changed
 
     def valid_prefix(self, count: int) -> int:
         """The number of leading rows, at most `count`, that end in rows whose checksums match."""

@@ -5,8 +5,10 @@ and keeps it to the end, so that everything it reads belongs to the same state.
 """
 
 import logging
+import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +24,16 @@ from index.shortlist_files import load_part, save_part
 from index.slab import Arrays, Corrupt, RowNumbers, Slab
 from index.view_manifest import Counts, Manifest, NoView, ViewMismatch
 
-__all__ = ["Counts", "NoView", "Snapshot", "View", "ViewMismatch", "ViewWriter"]
+__all__ = [
+    "Counts",
+    "NoView",
+    "Snapshot",
+    "View",
+    "ViewMismatch",
+    "ViewWriter",
+    "opened_stores",
+    "remove_shortlists",
+]
 
 IMAGES, CAPTIONS = "images", "captions"
 SHORTLISTS = "shortlists"  # the folder of stored shortlists
@@ -46,6 +57,22 @@ class Stores:
         images = self.image_embeddings.valid_prefix(self.images.valid_prefix(counts.images))
         captions = self.caption_embeddings.valid_prefix(self.captions.valid_prefix(counts.captions))
         return Counts(images, captions)
+
+    def check_image(self, row: int) -> None:
+        """Raise Corrupt where what is stored of a picture is damaged."""
+        self.images.check(row)
+        self.image_embeddings.check(row)
+
+    def check_caption(self, row: int) -> None:
+        """Raise Corrupt where what is stored of a caption is damaged."""
+        self.captions.check(row)
+        self.caption_embeddings.check(row)
+
+    def blank(self, images: Sequence[int], captions: Sequence[int]) -> int:
+        """Overwrite rows with zeros; how many were not so before."""
+        self.image_embeddings.blank(images)
+        self.caption_embeddings.blank(captions)
+        return self.images.blank(images) + self.captions.blank(captions)
 
     def close(self) -> None:
         """Close the files."""
@@ -178,6 +205,10 @@ class Snapshot:
         _refuse_past(rows, len(self.images))
         return self.stores.images.read(rows, out)
 
+    def images_in_place(self) -> Arrays:
+        """Encoded records of at least all images that count, [n, ...] a field, where they are mapped; read-only."""
+        return self.stores.images.in_place(len(self.images))
+
     def read_captions(self, rows: RowNumbers) -> list[Half]:
         """Encoded words, one [n, D] array a caption; IndexError past the counts."""
         _refuse_past(rows, len(self.captions))
@@ -273,3 +304,19 @@ class View:
 def _refuse_past(rows: RowNumbers, count: int) -> None:
     if len(rows) and not 0 <= min(rows) <= max(rows) < count:
         raise IndexError(f"the snapshot has rows 0 .. {count - 1}, asked for {min(rows)} .. {max(rows)}")
+
+
+@contextmanager
+def opened_stores(folder: Path, write: bool) -> Iterator[tuple[Stores, Counts]]:
+    """The slabs of a view, whatever its model, and how many of their rows count. NoView, Corrupt, ViewMismatch."""
+    about = Manifest.parse(view_manifest.read(folder), folder)
+    stores = Stores(folder, about, write)
+    try:
+        yield stores, about.counts
+    finally:
+        stores.close()
+
+
+def remove_shortlists(folder: Path) -> None:
+    """Remove a view's stored shortlists, which are trained anew at the next opening."""
+    shutil.rmtree(folder / SHORTLISTS, ignore_errors=True)

@@ -3,13 +3,25 @@
 from collections.abc import Iterable
 from sqlite3 import Connection
 
+from index.deletion import erase, forget
 from index.filters import checked_value
 from index.records import DetectedPicture, NewPicture
 
 
-def upsert_picture(db: Connection, picture: NewPicture, now: float) -> int:
-    """Add the picture, or bring it back, or add what is new of it; its number. ValueError for a bad tag, caption."""
-    found = db.execute("SELECT number, slot, state FROM images WHERE image_id = ?", [picture.image_id]).fetchone()
+def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")) -> int:
+    """Add the picture, or bring it back, or add what is new of it; its number. ValueError for a bad tag, caption.
+
+    Nothing comes back of one that was deleted before `kept_since`.
+    """
+    sql = "SELECT number, slot, state, deleted_at FROM images WHERE image_id = ?"
+    found = db.execute(sql, [picture.image_id]).fetchone()
+    if found is not None and found["state"] == "deleted" and found["deleted_at"] < kept_since:
+        erase(db, [found["number"]], now)
+        forget(db, [found["number"]])
+        found = None
+    elif found is not None and found["state"] == "erasing":
+        forget(db, [found["number"]])  # the files are another picture's from now on
+        found = None
     if found is None:
         sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
         values = [picture.image_id, picture.filename, picture.extension, picture.num_bytes, now]
@@ -28,10 +40,23 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float) -> int:
 def reset_picture(db: Connection, number: int, filename: str, now: float) -> None:
     """A deleted or failed picture as if it came for the first time, but in its old slot if it has one."""
     db.execute(
-        "UPDATE images SET deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, filename = ?, added_at = ?"
-        " WHERE number = ?",
+        "UPDATE images SET deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, starts = 0,"
+        " filename = ?, added_at = ? WHERE number = ?",
         [filename, now, number],
     )
+
+
+def requeue(db: Connection, image_id: str, job_id: str, now: float) -> bool:
+    """A picture that was set aside waits again, in a new job of its own; False where it was not set aside."""
+    changed = db.execute(
+        "UPDATE images SET failed_at = NULL, reason = NULL, attempts = 0 WHERE image_id = ? AND state = 'failed'"
+        " RETURNING number",
+        [image_id],
+    ).fetchall()
+    for (number,) in changed:
+        db.execute("INSERT INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
+        db.execute("INSERT INTO job_images (job_id, image) VALUES (?, ?)", [job_id, number])
+    return bool(changed)
 
 
 def add_description(db: Connection, number: int, picture: NewPicture) -> None:
@@ -40,24 +65,32 @@ def add_description(db: Connection, number: int, picture: NewPicture) -> None:
         taken_at = checked_value("taken_at", picture.taken_at)
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
     for text in picture.captions:
-        if not text.strip():
-            raise ValueError(f"{picture.filename}: a caption is empty")
-        db.execute(
-            "INSERT INTO captions (image, text) VALUES (?, ?) ON CONFLICT (image, text) DO NOTHING", [number, text]
-        )
+        add_caption(db, number, text)
     for name, value in picture.tags.items():
-        db.execute(
-            "INSERT INTO tags (image, name, value) VALUES (?, ?, ?)"
-            " ON CONFLICT (image, name) DO UPDATE SET value = excluded.value",
-            [number, name, checked_value(f"tag {name!r}", value)],
-        )
+        set_tag(db, number, name, value)
+
+
+def add_caption(db: Connection, number: int, text: str) -> None:
+    """Add a caption to the picture, unless it has it. ValueError for an empty one."""
+    if not text.strip():
+        raise ValueError("a caption is empty")
+    db.execute("INSERT INTO captions (image, text) VALUES (?, ?) ON CONFLICT (image, text) DO NOTHING", [number, text])
+
+
+def set_tag(db: Connection, number: int, name: str, value: object) -> None:
+    """Give the picture a tag, in the place of one of the same name. ValueError as `checked_value` raises it."""
+    db.execute(
+        "INSERT INTO tags (image, name, value) VALUES (?, ?, ?)"
+        " ON CONFLICT (image, name) DO UPDATE SET value = excluded.value",
+        [number, name, checked_value(f"tag {name!r}", value)],
+    )
 
 
 def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     """Note the picture's region slot; its number. ValueError for a picture unknown or ready already."""
     changed = db.execute(
         "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
-        " failed_at = NULL, reason = NULL WHERE image_id = ? AND slot IS NULL RETURNING number",
+        " failed_at = NULL, reason = NULL, starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
         [picture.slot, picture.width, picture.height, picture.extractor, picture.taken_at, picture.image_id],
     ).fetchall()
     if not changed:

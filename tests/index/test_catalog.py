@@ -84,7 +84,7 @@ def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:
 def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catalog: Catalog) -> None:
     job = catalog.accept([picture("a"), picture("b")], now=1.0)
     assert [catalog.count_attempt("a", "no JPEG") for _ in range(2)] == [1, 2]
-    assert [one.attempts for one in catalog.queued(1)] == [2]
+    assert [(one.image_id, one.attempts) for one in catalog.queued(2)] == [("b", 0), ("a", 2)]  # after the others
     status = catalog.job(job)
     assert status is not None
     assert status.state == "running"

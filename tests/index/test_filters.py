@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.catalog import Catalog
-from index.filters import Filter
+from index.filters import Filter, as_number
 from tests.support.catalogs import make_ready, picture
 
 VALUES: list[Any] = [5, 5.0, -3, 2.5, 10, 9_007_199_254_740_993, 0, "5", "10", "9", "", "paris", "Paris", "o'; DROP"]
@@ -39,23 +39,36 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
+def numbers_in(value: Any) -> list[Any]:
+    """The value as a number, where it is one or is written like one."""
+    number = as_number(value) if isinstance(value, str) else value
+    return [] if number is None else [number]
+
+
+def within(value: Any, bounds: Mapping[str, Any]) -> bool:
+    """Whether a value of their kind lies within all bounds."""
+    return all(value >= bound if operator == "gte" else value <= bound for operator, bound in bounds.items())
+
+
 def passes(value: Any, condition: Any) -> bool:
-    """Whether a tag's value meets a condition; numbers and texts never compare."""
-    if isinstance(condition, Mapping):
-        return all(
-            is_number(value) == is_number(bound) and (value >= bound if operator == "gte" else value <= bound)
-            for operator, bound in condition.items()
-        )
-    return any(
-        value == one and is_number(value) == is_number(one)
-        for one in (condition if isinstance(condition, list) else [condition])
-    )
+    """Whether a tag's value meets a condition; a text that is the plain writing of a number also compares as one."""
+    if not isinstance(condition, Mapping):
+        wanted = condition if isinstance(condition, list) else [condition]
+        alike = any(value == one and is_number(value) == is_number(one) for one in wanted)
+        return alike or any(numbers_in(value) == numbers_in(one) != [] for one in wanted)
+    bounds = list(condition.values())
+    if all(map(is_number, bounds)):
+        return any(within(number, condition) for number in numbers_in(value))
+    if isinstance(value, str):
+        return within(value, condition)
+    limits = {operator: as_number(text) for operator, text in condition.items()}
+    return None not in limits.values() and within(value, limits)
 
 
 def expected(tags: Mapping[str, Any], taken_at: Mapping[str, Any] | None) -> list[bool]:
     return [
         all(name in of and passes(of[name], condition) for name, condition in tags.items())
-        and (taken_at is None or (taken is not None and passes(taken, taken_at)))
+        and (taken_at is None or (taken is not None and within(taken, taken_at)))
         for of, taken in zip(TAGS, TAKEN, strict=True)
     ]
 

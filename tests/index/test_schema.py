@@ -12,24 +12,13 @@ from pathlib import Path
 import pytest
 
 from index.catalog import Catalog
-from index.schema import Database, UnknownSchema
+from index.schema import Database
 from tests.support.catalogs import make_ready, picture
 
 
 def run_sql(path: Path, sql: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(sql)
-
-
-@pytest.mark.parametrize("sql", ["PRAGMA user_version = 99", "DROP TABLE tags; PRAGMA user_version = 0"])
-def test_a_catalog_of_another_version_is_refused_and_left_alone(tmp_path: Path, sql: str) -> None:
-    path = tmp_path / "catalog.sqlite"
-    Catalog(path).close()
-    run_sql(path, sql)
-    before = path.read_bytes()
-    with pytest.raises(UnknownSchema, match=r"has schema version (99|0), this version of Regard reads 1"):
-        Catalog(path)
-    assert path.read_bytes() == before
 
 
 def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:

@@ -48,6 +48,21 @@ def test_the_last_append_wins_from_its_row_on(
             assert side.valid_prefix(committed) == committed
 
 
+def test_records_can_be_looked_at_where_they_lie(tmp_path: Path) -> None:
+    slab, given_records = Slab.open(tmp_path, LAYOUT, write=True), records(4)
+    assert {len(array) for array in slab.in_place(0).values()} == {0}
+    slab.append(0, given_records)
+    found = slab.in_place(3)
+    same({name: array[:3] for name, array in found.items()}, {name: array[:3] for name, array in given_records.items()})
+    for name, array in found.items():
+        assert not array.flags.writeable
+        assert array.ctypes.data % ALIGNMENT == 0
+        assert array.strides[0] == slab.dtype.itemsize
+        assert np.shares_memory(array, slab.in_place(4)[name]), "nothing is copied"
+    with pytest.raises(IndexError, match="has 4 rows, asked for 5"):
+        slab.in_place(5)
+
+
 def test_reading_fills_the_buffers_given_and_only_those(tmp_path: Path) -> None:
     slab, given_records = Slab.open(tmp_path, LAYOUT, write=True), records(4)
     slab.append(0, given_records)

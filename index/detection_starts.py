@@ -1,0 +1,23 @@
+"""Detections that began and whose end nobody told: a picture may have ended the worker."""
+
+from collections.abc import Sequence
+
+from index.queries import AMONG, among
+from index.schema import Database
+
+
+class DetectionStarts:
+    """Counts starts. Every method is one transaction, durable when it returns; a catalog's version does not follow."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, image_ids: Sequence[str]) -> None:
+        """Count a start of each, before anything is done that may end the process."""
+        with self._database.writing() as db:
+            db.execute(f"UPDATE images SET starts = starts + 1 WHERE image_id {AMONG}", [among(image_ids)])
+
+    def end(self, image_ids: Sequence[str]) -> None:
+        """Note that the process has outlived it, however it ended; a commit does so by itself."""
+        with self._database.writing() as db:
+            db.execute(f"UPDATE images SET starts = 0 WHERE image_id {AMONG}", [among(image_ids)])

@@ -1,0 +1,49 @@
+"""Catalogs of earlier schema versions brought up to date, one step a version, each a transaction of its own."""
+
+from sqlite3 import Connection
+
+# What a picture's row says of it. A deletion can be undone until the picture is erased; once its files are gone too,
+# its extension is empty and the row holds nothing but the slot.
+STATE = """state TEXT NOT NULL GENERATED ALWAYS AS (
+    CASE WHEN erased_at IS NOT NULL THEN CASE extension WHEN '' THEN 'erased' ELSE 'erasing' END
+         WHEN deleted_at IS NOT NULL THEN 'deleted' WHEN slot IS NOT NULL THEN 'ready'
+         WHEN failed_at IS NOT NULL THEN 'failed' ELSE 'queued' END) VIRTUAL"""
+
+ARRIVALS = """CREATE TABLE arrivals (             -- files about to be stored, see arrivals.py
+  image_id TEXT PRIMARY KEY,
+  extension TEXT NOT NULL
+) WITHOUT ROWID;"""
+
+# Version 2: pictures are erased some time after their deletion, captions can be taken away.
+TO_VERSION_2 = f"""
+DROP INDEX images_state;
+ALTER TABLE images DROP COLUMN state;
+ALTER TABLE images ADD COLUMN erased_at REAL;
+ALTER TABLE images ADD COLUMN {STATE};
+CREATE INDEX images_state ON images (state, number);
+CREATE TABLE captions_2 (
+  caption_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  image INTEGER NOT NULL REFERENCES images (number),
+  text TEXT,
+  slot INTEGER UNIQUE,
+  UNIQUE (image, text)
+);
+INSERT INTO captions_2 (caption_id, image, text, slot) SELECT caption_id, image, text, slot FROM captions;
+DROP TABLE captions;
+ALTER TABLE captions_2 RENAME TO captions;
+INSERT OR IGNORE INTO collection VALUES (1, lower(hex(randomblob(8))), randomblob(32));
+"""
+
+# Version 3: detections are counted before they begin, and uploads before they are stored.
+TO_VERSION_3 = f"""
+ALTER TABLE images ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
+{ARRIVALS}
+"""
+
+STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3}  # the version that each script makes of the one before
+
+
+def upgrade(connection: Connection, found: int, wanted: int) -> None:
+    """Bring the catalog from one version to another. A kill in between leaves it at a version that opens again."""
+    for version in range(found + 1, wanted + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {STEPS[version]} PRAGMA user_version = {version}; COMMIT;")
