@@ -16,6 +16,11 @@ class DataDir:
         return self.root / "catalog.sqlite"
 
     @property
+    def keys(self) -> Path:
+        """The API keys' digests, for the owner of the folder alone."""
+        return self.root / "keys.json"
+
+    @property
     def originals(self) -> Path:
         """The uploaded bytes, by image id."""
         return self.root / "originals"
@@ -24,6 +29,11 @@ class DataDir:
     def thumbnails(self) -> Path:
         """Small JPEGs without metadata, by image id."""
         return self.root / "thumbnails"
+
+    @property
+    def stripped(self) -> Path:
+        """Pictures as they are shown: the originals without metadata, by image id."""
+        return self.root / "stripped"
 
     @property
     def incoming(self) -> Path:

@@ -18,7 +18,10 @@ def upload_folder(incoming: Path) -> Iterator[Path]:
     while True:
         folder = incoming / secrets.token_hex(8)
         folder.mkdir()
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # removed as abandoned at once
+            continue
         fcntl.flock(handle, fcntl.LOCK_EX)
         if folder.exists():  # otherwise it was removed as abandoned before it was locked
             break
@@ -34,10 +37,13 @@ def remove_abandoned_uploads(incoming: Path) -> int:
     """Remove the folders that ended processes left below `incoming`; returns how many."""
     removed = 0
     for folder in incoming.iterdir():
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):  # its request has just ended; or no upload made it
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
             removed += 1
         except BlockingIOError:  # a living process is receiving a request into it
             pass

@@ -1,6 +1,9 @@
-"""The uploaded bytes, kept as they came, and the thumbnails made of them."""
+"""The uploaded bytes, kept as they came, and the files made of them: thumbnails, and pictures without metadata."""
 
-from collections.abc import Iterable
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,11 +27,22 @@ class StagedFile(NamedTuple):
 class Originals:
     """Files under DATA named by image id alone, so that no uploaded name ever becomes a path."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, write: bool = True, incoming: Path | None = None) -> None:
+        """Folders are made when `write`; uploads are received in `incoming` where it is given."""
         folders = DataDir(data_dir)
-        self.incoming, self._originals, self._thumbnails = folders.incoming, folders.originals, folders.thumbnails
-        for folder in (self.incoming, self._originals, self._thumbnails):
+        self.incoming, self._originals, self._thumbnails = (
+            incoming or folders.incoming,
+            folders.originals,
+            folders.thumbnails,
+        )
+        self._stripped = folders.stripped
+        for folder in (self.incoming, self._originals, self._thumbnails, self._stripped) if write else ():
             make_folder(folder)
+
+    @property
+    def picture_folders(self) -> list[Path]:
+        """The folders that decoding reads from."""
+        return [self.incoming, self._originals]
 
     def path(self, image_id: str, extension: str) -> Path:
         """The path of a picture's original, which need not be there."""
@@ -37,6 +51,48 @@ class Originals:
     def thumbnail(self, image_id: str) -> Path:
         """The path of a picture's thumbnail, which need not be there."""
         return _spread(self._thumbnails, image_id, "jpg")
+
+    def stripped(self, image_id: str, extension: str) -> Path:
+        """The path of a picture's file without metadata, which need not be there.
+
+        `extension` is the original's; a file that was encoded again ends with `jpg` instead.
+        """
+        return _spread(self._stripped, image_id, extension)
+
+    def find_stripped(self, image_id: str, extension: str) -> Path | None:
+        """The picture's file without metadata where it has been made."""
+        for ending in dict.fromkeys((extension, "jpg")):
+            path = self.stripped(image_id, ending)
+            if path.is_file():
+                return path
+        return None
+
+    def derived_files(self, image_id: str, extension: str) -> list[Path]:
+        """The paths of everything that is made of an original, whether it is there or not."""
+        return [self.thumbnail(image_id), *(self.stripped(image_id, one) for one in dict.fromkeys((extension, "jpg")))]
+
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """Files that are stored inside the block stay until its end, by when the catalog is to know them."""
+        with opened_folder(self._originals) as folder:
+            fcntl.flock(folder, fcntl.LOCK_SH)
+            yield
+
+    @contextmanager
+    def removing(self) -> Iterator[bool]:
+        """True where files may be removed inside the block, False while any process is adding some."""
+        with opened_folder(self._originals) as folder:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                free = True
+            except BlockingIOError:
+                free = False
+            yield free
+
+    def remove(self, image_id: str, extension: str) -> None:
+        """Remove the original and everything made of it; what is not there is no error."""
+        for path in (self.path(image_id, extension), *self.derived_files(image_id, extension)):
+            path.unlink(missing_ok=True)
 
     def store(self, files: Iterable[StagedFile]) -> None:
         """Move files to their places; on return they survive a power cut. Repeating it does no harm."""
@@ -49,6 +105,16 @@ class Originals:
             folders.add(place.parent)
         for folder in sorted(folders):
             sync_folder(folder)
+
+
+@contextmanager
+def opened_folder(folder: Path) -> Iterator[int]:
+    """A handle on the folder, such as a lock is held by."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _spread(root: Path, image_id: str, extension: str) -> Path:

@@ -219,7 +219,7 @@ def migration_progress(catalog: Catalog, digest: str) -> MigrationProgress | Non
     left = None
     if current.timed_from is not None and current.timed_to is not None and current.timed_records is not None:
         records, seconds = done - current.timed_records, current.timed_to - current.timed_from
-        left = (total - done) * seconds / records if records > 0 and done < total else None
+        left = (total - done) * seconds / records if records > 0 and seconds > 0 and done < total else None
     return MigrationProgress(digest, former, done, total, left)
 
 

@@ -66,13 +66,14 @@ class Migration:
         pool: DecodePool,
         batch: int,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         """`slab` is the store that `put_in_service` named."""
         self._data, self._catalog, self._originals, self._slab = data, catalog, originals, slab
         self._extractor, self._views, self._pool = extractor, views, pool
-        self._batch, self._clock = batch, clock
+        self._batch, self._clock, self._timer = batch, clock, timer
         self._ahead: dict[int, Future[DecodedPicture]] = {}
-        self._logged = clock()
+        self._logged = timer()
         self._unread: list[int] | None = None  # slots to try again, once in the life of a worker
         current, *self._others = region_store_entries(catalog, extractor.digest)
         remove_given_up(data, self._others)  # what a kill left of them
@@ -107,7 +108,7 @@ class Migration:
         decoded: list[DecodedPicture | None] = []
         blanks: dict[int, str | None] = {}
         for slot, image in zip(slots, images, strict=False):
-            found = self._decoded(image) if image.pictured else None
+            found = self._decoded(image) if _can_be_read(image) else None
             decoded.append(found if isinstance(found, DecodedPicture) else None)
             if not isinstance(found, DecodedPicture):
                 blanks[slot] = found
@@ -122,8 +123,14 @@ class Migration:
     def _decode_ahead(self, images: Sequence[Image]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
         for image in images:
-            if image.pictured and image.slot is not None and image.slot not in self._ahead:
+            if _can_be_read(image) and image.slot is not None and image.slot not in self._ahead:
                 self._ahead[image.slot] = self._pool.submit(*self._files(image))
+
+    def forget_ahead(self) -> None:
+        """Drop what was decoded ahead, to be decoded again in its turn."""
+        for future in self._ahead.values():
+            future.cancel()
+        self._ahead.clear()
 
     def _files(self, image: Image) -> tuple[Path, Path | None]:
         """The original, and the thumbnail if it has to be made."""
@@ -186,7 +193,11 @@ class Migration:
         return True
 
     def _log_progress(self) -> None:
-        now = self._clock()
+        now = self._timer()
         if now - self._logged >= LOGGED_EVERY_S:
             self._logged = now
             log.info("%s", migration_progress(self._catalog, self._extractor.digest))
+
+
+def _can_be_read(image: Image) -> bool:
+    return image.pictured and not image.is_erased

@@ -18,11 +18,15 @@ from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import check_extractor
+from service.storage.free_space import FreeSpace
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_stores import describe_store, open_slab
+from service.storage.writing import lock_data_dir
+from service.worker.erasure import Erasure
 from service.worker.migration import Migration, put_in_service
-from service.worker.repair import repair_regions
+from service.worker.repair import RecordRepair, repair_regions
+from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups
 from service.worker.worker import Worker
@@ -53,8 +57,9 @@ def open_worker(
         describe_store(folder, extractor)
         originals = Originals(data.root)
         remove_abandoned_uploads(originals.incoming)
-        pool = stack.enter_context(DecodePool.from_settings(settings))
+        pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
         repair_regions(slab, catalog, originals, pool, extractor, settings.detect_batch)
+        repair = RecordRepair(slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor)
         worker = Worker(
             catalog=catalog,
             originals=originals,
@@ -72,6 +77,10 @@ def open_worker(
                 batch=settings.detect_batch,
             ),
             pool=pool,
+            repair=repair,
+            scrub=Scrub(catalog=catalog, originals=originals, slab=slab, repair=repair, rate=settings.scrub_rate),
+            space=FreeSpace(data.root, settings.disk_reserve_bytes),
+            erasure=Erasure(catalog, originals, settings.delete_grace_s),
             batch=settings.detect_batch,
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))
@@ -99,7 +108,7 @@ def _lock(folder: Path) -> WriterLock:
     end = time.monotonic() + LOCK_PATIENCE_S
     while True:
         try:
-            return WriterLock(folder)
+            return lock_data_dir(folder)
         except Locked:
             if time.monotonic() > end:
                 raise

@@ -47,7 +47,7 @@ class ViewBuilder:
         )
 
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
-        """Take in the next rows; False when there were none."""
+        """Take in the next rows; False when there were none. DamagedRow where a record is damaged."""
         counts = self._writer.counts()
         num_records = catalog.num_region_records(self._extractor)
         images = range(counts.images, min(num_records, counts.images + ROWS_AT_ONCE))
@@ -59,6 +59,8 @@ class ViewBuilder:
         return bool(images or captions)
 
     def _add_images(self, slots: range, slab: Slab) -> None:
+        for slot in slots:
+            slab.check(slot)  # a view would go on with damage that the record is mended of
         record = slab.read(slots, fields=["features", "mask"])
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
         rows, embeddings = self._matcher.encode_regions(regions)

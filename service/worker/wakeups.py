@@ -3,6 +3,8 @@
 import logging
 import threading
 import time
+from contextlib import closing
+from pathlib import Path
 from typing import Any, Protocol
 
 import redis
@@ -10,14 +12,20 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from index.catalog import Catalog
+from index.records import Collection
 
-STREAM, GROUP, CONSUMER = "regard:jobs", "worker", "writer"  # one writer, so one consumer
+GROUP, CONSUMER = "worker", "writer"  # one writer, so one consumer
 LONGEST_STREAM = 1000  # a wake-up says no more than "look": old ones are worth nothing
 SWEEP_S = 1.0
 POLL_S = 0.1
 ANSWER_S = 0.5  # more is not spent on a Redis that does not answer: it is a convenience
 
 log = logging.getLogger(__name__)
+
+
+def stream_name(collection: Collection) -> str:
+    """The Redis stream of a collection's wake-ups: several collections may share one Redis."""
+    return f"regard:{collection.id}:jobs"
 
 
 class Notifier:
@@ -33,13 +41,14 @@ class Notifier:
 class RedisNotifier(Notifier):
     """Tells the worker through a Redis stream."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, collection: Collection) -> None:
+        self._stream = stream_name(collection)
         self._redis = _connect(url, ANSWER_S)
 
     def wake(self, job_id: str) -> None:
         """Add the job to the stream; a Redis that does not answer is logged."""
         try:
-            self._redis.xadd(STREAM, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
+            self._redis.xadd(self._stream, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
         except redis.RedisError as error:
             log.warning("no wake-up for job %s, the worker will find it by itself: %s", job_id, error)
 
@@ -87,7 +96,8 @@ class Polling:
 class RedisWakeups:
     """Reads the stream as its group's only consumer; sweeps each second while Redis is away or has forgotten."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, collection: Collection) -> None:
+        self._stream = stream_name(collection)
         self._redis = _connect(url, SWEEP_S + 5.0)  # longer than it blocks
         self._delivered: list[bytes] = []
         self._next = "0"  # first what was delivered before a death and never acknowledged
@@ -109,7 +119,7 @@ class RedisWakeups:
 
     def _read(self) -> None:
         answer: Any = self._redis.xreadgroup(
-            GROUP, CONSUMER, {STREAM: self._next}, count=LONGEST_STREAM, block=round(1000 * SWEEP_S)
+            GROUP, CONSUMER, {self._stream: self._next}, count=LONGEST_STREAM, block=round(1000 * SWEEP_S)
         )
         self._delivered += [entry for _, entries in answer for entry, _ in entries]
         self._next = ">"
@@ -123,7 +133,7 @@ class RedisWakeups:
 
     def _make_group(self) -> None:
         try:
-            self._redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
+            self._redis.xgroup_create(self._stream, GROUP, id="0", mkstream=True)
         except redis.RedisError as error:  # away still, or the group is there after all
             log.debug("no group made: %s", error)
         self._next = "0"
@@ -133,7 +143,7 @@ class RedisWakeups:
         if not self._delivered:
             return
         try:
-            self._redis.xack(STREAM, GROUP, *self._delivered)
+            self._redis.xack(self._stream, GROUP, *self._delivered)
         except redis.RedisError as error:  # they will be delivered again, which does no harm
             log.debug("wake-ups not acknowledged: %s", error)
         self._delivered.clear()
@@ -143,14 +153,17 @@ class RedisWakeups:
         self._redis.close()
 
 
-def open_notifier(redis_url: str | None) -> Notifier:
-    """A notifier for the web side."""
-    return Notifier() if redis_url is None else RedisNotifier(redis_url)
+def open_notifier(redis_url: str | None, catalog_path: Path) -> Notifier:
+    """A notifier for the web side over the catalog at that path, which is made where there is none."""
+    if redis_url is None:
+        return Notifier()
+    with closing(Catalog(catalog_path)) as catalog:
+        return RedisNotifier(redis_url, catalog.collection())
 
 
 def open_wakeups(redis_url: str | None, catalog: Catalog) -> Wakeups:
     """Wake-ups for the worker."""
-    return Polling(catalog) if redis_url is None else RedisWakeups(redis_url)
+    return Polling(catalog) if redis_url is None else RedisWakeups(redis_url, catalog.collection())
 
 
 def _connect(url: str, answer_s: float) -> "redis.Redis":

@@ -1,32 +1,43 @@
 """The worker, the only writer: takes queued pictures, finds their regions, commits them, and keeps the views up.
 
-Order of a batch: thumbnails, region records (fsync), one catalog transaction, views. Whatever a kill leaves
-behind it is either committed or done again; nothing else has to be put right. While the regions of all pictures are
-found anew (`migration.py`), new pictures are committed without theirs, and get them when their turn comes.
+Order of a batch: thumbnails and files to show, region records (fsync), one catalog transaction, views. Whatever a kill
+leaves behind it is either committed or done again; nothing else has to be put right. While the regions of all pictures
+are found anew (`migration.py`), new pictures are committed without theirs, and get them when their turn comes.
 """
 
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 import torch
 
 from index.catalog import Catalog
 from index.records import DetectedPicture, QueuedPicture
-from index.slab import Slab
+from index.slab import DamagedRow, Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.storage.free_space import FreeSpace, is_disk_full
 from service.storage.originals import Originals
 from service.storage.region_records import Records
 from service.worker.detection import packed_records
+from service.worker.erasure import Erasure
 from service.worker.migration import Migration
+from service.worker.orphans import Orphans
+from service.worker.repair import RecordRepair
+from service.worker.scrub import Scrub
+from service.worker.stripped_files import StrippedFiles
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
 ATTEMPTS_PER_PICTURE = 3
+MOST_STARTS = 5  # detections that the worker did not outlive; also a kill by somebody else counts
+ATTEMPTS_TIMED_OUT = 2  # each takes the whole time that decoding may take, and the queue waits
 BEAT_S = 5.0
+PAUSE_S = 5.0  # between two looks at a full disk
 ROLE = "worker"
 
 log = logging.getLogger(__name__)
@@ -45,37 +56,90 @@ class Worker:
         views: ViewBuilders,
         migration: Migration,
         pool: DecodePool,
+        erasure: Erasure,
+        space: FreeSpace,
+        repair: RecordRepair,
+        scrub: Scrub,
         batch: int,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` tells the time of day, which may be set, `timer` how much of it has passed."""
         self._catalog, self._originals, self._slab = catalog, originals, slab
         self._extractor, self._views, self._migration, self._pool = extractor, views, migration, pool
-        self._batch, self._clock = batch, clock
+        self._space, self._paused = space, False
+        self._repair, self._scrub = repair, scrub
+        self._erasure, self._batch, self._clock, self._timer = erasure, batch, clock, timer
+        self._stripping = StrippedFiles(catalog, originals, pool)
+        self._orphans = Orphans(catalog, originals, timer)
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         """Work until `stop` is set and the batch in hand is done."""
         while not stop.is_set():
-            if not self.run_once():
+            if not self.run_within_space(stop):
                 wakeups.acknowledge()
                 wakeups.wait(stop)
 
+    def run_within_space(self, stop: threading.Event) -> bool:
+        """`run_once` where the disk has room; otherwise a pause, after which it is worth another look."""
+        try:
+            if self._space.enough_to_work():
+                worked = self.run_once()
+                self._paused = False
+                return worked
+            self._pause(stop, "little room is left")
+        except (OSError, sqlite3.OperationalError) as fault:
+            if not is_disk_full(fault):
+                raise
+            self._pause(stop, str(fault))
+        return True
+
+    def _pause(self, stop: threading.Event, why: str) -> None:
+        if not self._paused:
+            log.error("the disk is full (%s): the worker waits until there is room, and goes on by itself", why)
+        self._paused = True
+        self._forget_ahead()
+        self._migration.forget_ahead()
+        stop.wait(PAUSE_S)
+
+    def _forget_ahead(self) -> None:
+        for future in self._ahead.values():
+            future.cancel()
+        self._ahead.clear()
+
     def run_once(self) -> bool:
-        """One batch of the queue and of the migration, and the views' next rows; False when there was nothing to do."""
+        """One batch of each kind of work, and the views' next rows; False when there was nothing to do."""
         self._beat()
         pictures = self._catalog.queued(2 * self._batch)
         self._decode_ahead(pictures)
-        self._ingest(pictures[: self._batch])
+        self._ingest(self._next_batch(pictures))
         migrated = self._migration.advance()
-        advanced = self._views.catch_up(self._catalog, self._slab)
-        return bool(pictures) or migrated or advanced
+        advanced = self._extend_views()
+        erased = self._erasure.advance()
+        self._orphans.advance()
+        self._scrub.advance()
+        return bool(pictures) or migrated or advanced or erased or self._stripping.advance()
+
+    def _extend_views(self) -> bool:
+        try:
+            return self._views.catch_up(self._catalog, self._slab)
+        except DamagedRow as fault:
+            log.error("%s", fault)
+            self._repair.make_again(fault.row)
+            return True
 
     def _beat(self) -> None:
-        now = self._clock()
+        now = self._timer()
         if now - self._beaten >= BEAT_S:
-            self._catalog.heartbeat(ROLE, now)
+            self._catalog.heartbeat(ROLE, self._clock())
             self._beaten = now
+
+    def _next_batch(self, pictures: Sequence[QueuedPicture]) -> Sequence[QueuedPicture]:
+        """The next pictures; one that a worker did not outlive comes alone, so that no other is suspected with it."""
+        fresh = [picture for picture in pictures if not picture.starts]
+        return fresh[: self._batch] or pictures[:1]
 
     def _decode_ahead(self, pictures: Sequence[QueuedPicture]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
@@ -86,22 +150,46 @@ class Worker:
             if picture.image_id not in self._ahead:
                 path = self._originals.path(picture.image_id, picture.extension)
                 thumbnail = self._originals.thumbnail(picture.image_id)
-                self._ahead[picture.image_id] = self._pool.submit(path, thumbnail)
+                stripped = self._originals.stripped(picture.image_id, picture.extension)
+                self._ahead[picture.image_id] = self._pool.submit(path, thumbnail, stripped)
 
     def _ingest(self, batch: Sequence[QueuedPicture]) -> None:
         decoded: list[tuple[QueuedPicture, DecodedPicture]] = []
         for picture in batch:
             try:
-                decoded.append((picture, self._ahead.pop(picture.image_id).result()))
+                found = self._ahead.pop(picture.image_id).result()
             except DecodeFailed as failed:
-                self._failed(picture, failed.reason, failed.final)
+                attempts = ATTEMPTS_TIMED_OUT if failed.timed_out else ATTEMPTS_PER_PICTURE
+                self._failed(picture, failed.reason, 1 if failed.final else attempts)
+                continue
+            if picture.starts >= MOST_STARTS:
+                self._set_aside_killer(picture)
+            else:
+                decoded.append((picture, found))
         if self._migration.filling:
             if decoded:
                 self._commit(decoded, None)
             return
-        for part, records in self._detected(decoded):
-            self._slab.append(self._catalog.num_slots(), records)
-            self._commit(part, self._extractor.digest)
+        with self._started([picture.image_id for picture, _ in decoded]):
+            for part, records in self._detected(decoded):
+                self._slab.append(self._catalog.num_slots(), records)
+                self._commit(part, self._extractor.digest)
+
+    @contextmanager
+    def _started(self, image_ids: Sequence[str]) -> Iterator[None]:
+        """Counts a start of the pictures, and takes it back where the block ends with an exception and not a kill."""
+        if image_ids:
+            self._catalog.starts.begin(image_ids)
+        try:
+            yield
+        except BaseException:
+            self._catalog.starts.end(image_ids)
+            raise
+
+    def _set_aside_killer(self, picture: QueuedPicture) -> None:
+        log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
+        reason = f"Finding regions ended the worker {MOST_STARTS} times, perhaps for want of memory."
+        self._catalog.set_aside(picture.image_id, reason, self._clock())
 
     def _detected(
         self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]
@@ -116,7 +204,7 @@ class Worker:
         except Exception as error:  # whatever it is, one picture never stops the queue
             log.exception("detection failed for %s", ", ".join(picture.image_id for picture, _ in decoded))
             if len(decoded) == 1:
-                self._failed(decoded[0][0], f"Finding regions failed: {error}", final=False)
+                self._failed(decoded[0][0], f"Finding regions failed: {error}", ATTEMPTS_PER_PICTURE)
                 return
         else:
             yield decoded, records
@@ -141,8 +229,9 @@ class Worker:
             ]
         )
 
-    def _failed(self, picture: QueuedPicture, reason: str, final: bool) -> None:
+    def _failed(self, picture: QueuedPicture, reason: str, most_attempts: int) -> None:
+        """Count a failed attempt: the picture goes to the back of the queue, or is set aside after the last one."""
         attempts = self._catalog.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
-        if final or attempts >= ATTEMPTS_PER_PICTURE:
+        if attempts >= most_attempts:
             self._catalog.set_aside(picture.image_id, reason, self._clock())

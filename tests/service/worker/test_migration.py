@@ -347,6 +347,7 @@ def test_features_without_pictures_stay_with_the_extractor_that_made_them(
     for image in store.catalog.list_images(None, 10)[1:]:
         assert image.extractor == "fake-extractor"
         store.catalog.delete(image.image_id, NOW)
+    store.catalog.erasures.erase_deleted(NOW + 1, NOW + 1, 10)
     third = WideExtractor("third-extractor")  # nothing depends on what is kept any more
     migrate(store, third, WideMatcher("third", "third-matcher", "third-extractor"))
     assert not (store.folder / "regions" / "records.bin").exists()

@@ -34,11 +34,13 @@ def test_regions_lost_from_the_disk_are_found_again(store: Store, lost: int) -> 
         np.testing.assert_array_equal(after[name], array)
 
 
-def test_all_regions_lost_are_found_again_but_those_of_deleted_pictures(store: Store) -> None:
+def test_all_regions_lost_are_found_again_but_those_of_erased_pictures(store: Store) -> None:
     ids = [store.accept(encoded(noise(seed), "PNG")) for seed in range(4)]
     store.drain()
     before = store.slab().read(range(4))
     store.catalog.delete(ids[1], NOW)
+    store.catalog.erasures.erase_deleted(NOW + 1, NOW + 1, 10)
+    store.catalog.delete(ids[2], NOW + 1)  # which may be undone
     shutil.rmtree(store.folder / "regions")
     store.drain()
     after = store.slab().read(range(4))

@@ -12,7 +12,8 @@ from index.view import View
 from models.batches import Words
 from models.extractors.base import Detections
 from models.matching.calibration import Calibration, LogOddsModel
-from models.matching.hubness import HubnessConfig, SentenceBank
+from models.matching.hubness import HubnessConfig
+from models.matching.hubness_banks import HubnessBanks, VectorBank
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
@@ -54,13 +55,21 @@ def test_a_caption_that_a_model_cannot_read_holds_nothing_up(store: Store) -> No
     view.close()
 
 
-@pytest.mark.parametrize("stage_one_weight", [0.0, 0.7])
-def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store, stage_one_weight: float) -> None:
+@pytest.mark.parametrize(("stage_one_weight", "stage_one_text_weight"), [(0.0, 0.0), (0.7, 0.0), (0.7, 0.4)])
+def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(
+    store: Store, stage_one_weight: float, stage_one_text_weight: float
+) -> None:
     line = LogOddsModel(1.0, 0.0)
-    hubness = HubnessConfig(image_weight=0.5, text_weight=0.5, neighbours=2, stage_one_weight=stage_one_weight)
-    bank = SentenceBank.quantise(torch.randn(3, 8, generator=torch.Generator().manual_seed(1)))
+    hubness = HubnessConfig(
+        image_weight=0.5,
+        text_weight=0.5,
+        neighbours=2,
+        stage_one_weight=stage_one_weight,
+        stage_one_text_weight=stage_one_text_weight,
+    )
+    bank = VectorBank.quantise(torch.randn(3, 8, generator=torch.Generator().manual_seed(1)))
     calibration = Calibration(text=line, image=line, hubness=hubness)
-    matcher = small_matcher("scan-t2i-avg").with_calibration(calibration, bank)
+    matcher = small_matcher("scan-t2i-avg").with_calibration(calibration, HubnessBanks(bank))
     matcher.digest = "calibrated"
     for seed in range(3):
         store.accept(encoded(noise(seed), "PNG"))
@@ -74,9 +83,38 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(store: Store, stage_o
     embeddings = np.stack([view.snapshot().embedding_of(row) for row in range(3)])
     cosines = np.sort(embeddings[:, : typical.shape[1]] @ typical.T)
     np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
-    minus_offsets = embeddings[:, typical.shape[1] :]
-    assert minus_offsets.shape == (3, 1 if stage_one_weight else 0)
-    np.testing.assert_allclose(minus_offsets.sum(1), -stage_one_weight * cosines[:, 1:].mean(1), rtol=2e-3)
+    further = embeddings[:, typical.shape[1] :]
+    assert further.shape == (3, hubness.extra_dim)
+    assert (further[:, 1:] == 1).all()
+    np.testing.assert_allclose(further[:, :1].sum(1), -stage_one_weight * cosines[:, 1:].mean(1), rtol=2e-3)
+    view.close()
+
+
+def test_shortlists_of_both_directions_are_corrected_for_pictures_and_sentences(store: Store) -> None:
+    line = LogOddsModel(1.0, 0.0)
+    hubness = HubnessConfig(
+        image_weight=0.0, text_weight=0.0, neighbours=2, stage_one_weight=0.7, stage_one_text_weight=0.4
+    )
+    generator = torch.Generator().manual_seed(1)
+    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(3, 8, generator=generator)) for _ in range(2)))
+    matcher = small_matcher("scan-t2i-avg").with_calibration(Calibration(text=line, image=line, hubness=hubness), banks)
+    matcher.digest = "calibrated"
+    captions = ["red", "blue", "green black"]
+    for seed, caption in enumerate(captions):
+        store.accept(encoded(noise(seed), "PNG"), captions=[caption])
+    store.drain(matchers=[matcher])
+    view = View(store.folder / "views" / "calibrated")
+    snapshot = view.snapshot()
+    pictures = torch.from_numpy(np.stack([snapshot.embedding_of(row) for row in range(3)]))
+    sentences = matcher.encode_sentences(captions)[1]
+    products = (sentences @ pictures.T).numpy()
+    for direction, queries, expected in (
+        (snapshot.images, sentences, products),
+        (snapshot.captions, pictures, products.T),
+    ):
+        scores, rows = direction.search(queries.numpy(), 3)
+        np.testing.assert_array_equal(rows, np.argsort(-expected, axis=1))
+        np.testing.assert_allclose(scores, -np.sort(-expected, axis=1), atol=1e-6)
     view.close()
 
 

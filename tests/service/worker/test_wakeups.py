@@ -9,20 +9,22 @@ import pytest
 import redis
 
 from index.catalog import Catalog
-from index.records import NewPicture
+from index.records import Collection, NewPicture
 from service.worker.wakeups import (
     GROUP,
-    STREAM,
     Notifier,
     Polling,
     RedisNotifier,
     RedisWakeups,
     open_notifier,
     open_wakeups,
+    stream_name,
 )
 from tests.support.redis_server import RedisServer, free_port
 
 A_LONG_TIME_S = 600.0
+OURS = Collection("aa", b"secret")
+STREAM = stream_name(OURS)
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def new(image_id: str) -> NewPicture:
 
 
 def test_without_redis_the_catalog_is_watched(catalog: Catalog) -> None:
-    assert type(open_notifier(None)) is Notifier
+    assert type(open_notifier(None, Path("unused"))) is Notifier
     wakeups, stop = open_wakeups(None, catalog), threading.Event()
     assert isinstance(wakeups, Polling)
     wakeups.wait(stop)
@@ -57,8 +59,8 @@ def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
 
 def test_a_redis_that_is_not_there_is_no_trouble() -> None:
     url = f"redis://127.0.0.1:{free_port()}/0"
-    RedisNotifier(url).wake("job")
-    wakeups, stop = RedisWakeups(url), threading.Event()
+    RedisNotifier(url, OURS).wake("job")
+    wakeups, stop = RedisWakeups(url, OURS), threading.Event()
     wakeups.wait(stop)
     wakeups.acknowledge()
     wakeups.close()
@@ -82,7 +84,11 @@ def delivered(server: RedisServer) -> int | None:
 
 @pytest.mark.redis
 def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: RedisServer) -> None:
-    notifier, wakeups, stop = RedisNotifier(redis_server.url), RedisWakeups(redis_server.url), threading.Event()
+    notifier, wakeups, stop = (
+        RedisNotifier(redis_server.url, OURS),
+        RedisWakeups(redis_server.url, OURS),
+        threading.Event(),
+    )
     wakeups.wait(stop)  # makes the group
     notifier.wake("one")
     while delivered(redis_server) != 1:
@@ -94,21 +100,21 @@ def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: Re
 
 @pytest.mark.redis
 def test_a_wake_up_from_before_the_worker_is_not_lost(redis_server: RedisServer) -> None:
-    RedisNotifier(redis_server.url).wake("early")
-    wakeups, stop = RedisWakeups(redis_server.url), threading.Event()
+    RedisNotifier(redis_server.url, OURS).wake("early")
+    wakeups, stop = RedisWakeups(redis_server.url, OURS), threading.Event()
     while delivered(redis_server) != 1:
         wakeups.wait(stop)
 
 
 @pytest.mark.redis
 def test_what_a_dead_worker_had_in_hand_is_acknowledged_by_the_next(redis_server: RedisServer) -> None:
-    notifier, stop = RedisNotifier(redis_server.url), threading.Event()
-    dead = RedisWakeups(redis_server.url)
+    notifier, stop = RedisNotifier(redis_server.url, OURS), threading.Event()
+    dead = RedisWakeups(redis_server.url, OURS)
     dead.wait(stop)
     notifier.wake("one")
     while delivered(redis_server) != 1:
         dead.wait(stop)
-    following = RedisWakeups(redis_server.url)
+    following = RedisWakeups(redis_server.url, OURS)
     following.wait(stop)
     following.acknowledge()
     assert pending(redis_server) == 0
@@ -116,7 +122,11 @@ def test_what_a_dead_worker_had_in_hand_is_acknowledged_by_the_next(redis_server
 
 @pytest.mark.redis
 def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServer) -> None:
-    notifier, wakeups, stop = RedisNotifier(redis_server.url), RedisWakeups(redis_server.url), threading.Event()
+    notifier, wakeups, stop = (
+        RedisNotifier(redis_server.url, OURS),
+        RedisWakeups(redis_server.url, OURS),
+        threading.Event(),
+    )
     wakeups.wait(stop)
     notifier.wake("before")
     wakeups.wait(stop)
@@ -136,7 +146,7 @@ def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServe
 
 @pytest.mark.redis
 def test_the_stream_does_not_grow_for_ever(redis_server: RedisServer) -> None:
-    notifier = RedisNotifier(redis_server.url)
+    notifier = RedisNotifier(redis_server.url, OURS)
     for number in range(3000):
         notifier.wake(str(number))
     with redis.Redis(port=redis_server.port) as client:

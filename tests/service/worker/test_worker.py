@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import PIL.Image
@@ -9,7 +10,10 @@ import pytest
 import torch
 
 from models.extractors.base import Detections
+from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.worker import process
 from tests.support.fakes import FakeExtractor
+from tests.support.kill_points import DecodeHere
 from tests.support.pictures import corners, encoded
 from tests.support.worker_store import COLOURS, NOW, Store, noise
 
@@ -154,3 +158,60 @@ def test_a_disk_without_room_ends_the_worker_and_blames_no_picture(store: Store)
     place.unlink()
     store.drain()
     store.check({image_id: noise(1)})
+
+
+class Hanging(DecodeHere):
+    """Times out on pictures wider than others, and notes the order of all attempts."""
+
+    tried: ClassVar[list[int]] = []
+
+    def decode(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> DecodedPicture:
+        found = super().decode(path, thumbnail, stripped)
+        self.tried.append(found.width)
+        if found.width > 24:
+            raise DecodeFailed("it took longer than 20 s", final=False, timed_out=True)
+        return found
+
+
+def test_a_picture_that_times_out_is_tried_once_more_at_the_back_of_the_queue(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "DecodePool", Hanging)
+    Hanging.tried = []
+    slow = store.accept(encoded(noise(1, width=30), "PNG"))
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(2, 9)}
+    store.drain()
+    assert Hanging.tried == [30, *[24] * 7, 30]
+    (failure,) = store.catalog.failures()
+    assert (failure.image_id, failure.attempts) == (slow, 2)
+    store.check(pictures)
+
+
+def shown_format(store: Store, image_id: str) -> str | None:
+    path = store.originals.find_stripped(image_id, store.image(image_id).extension)
+    assert path is not None
+    with PIL.Image.open(path) as image:
+        image.load()
+        return image.format
+
+
+def test_every_picture_has_a_file_to_show(store: Store) -> None:
+    ids = [store.accept(encoded(noise(1), "PNG")), store.accept(encoded(noise(2), "TIFF"), "tif")]
+    store.drain()
+    assert [shown_format(store, image_id) for image_id in ids] == ["PNG", "JPEG"]
+    for image_id in ids:
+        for path in store.originals.derived_files(image_id, store.image(image_id).extension):
+            path.unlink(missing_ok=True)
+    store.drain()  # as in a data directory from before such files were kept
+    assert [shown_format(store, image_id) for image_id in ids] == ["PNG", "JPEG"]
+
+
+def test_a_file_to_show_that_cannot_be_made_stops_nothing(store: Store) -> None:
+    ids = [store.accept(encoded(noise(seed), "PNG")) for seed in range(3)]
+    store.drain()
+    for image_id in ids:
+        store.originals.stripped(image_id, "png").unlink()
+    store.originals.path(ids[0], "png").write_bytes(b"damaged since")
+    store.originals.path(ids[1], "png").unlink()
+    store.drain()
+    assert [store.originals.find_stripped(image_id, "png") is None for image_id in ids] == [True, True, False]

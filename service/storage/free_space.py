@@ -1,0 +1,65 @@
+"""The room on the disk of a data directory, some of which is kept free."""
+
+import errno
+import shutil
+import sqlite3
+from pathlib import Path
+
+from service.errors import DiskFull
+
+MEGABYTE = 2**20
+FULL_RETRY_S = 60
+WORKER_SHARE = 4  # the worker goes on with what was accepted until so small a part of the reserve is left
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class FreeSpace:
+    """The room on one disk, against a reserve: a disk that is quite full lets nothing be put in order any more."""
+
+    def __init__(self, folder: Path, reserve: int) -> None:
+        """`folder` lies on the disk; `reserve` is in bytes, 0 for none."""
+        self._folder, self._reserve = folder, reserve
+
+    @property
+    def free(self) -> int:
+        """Bytes that may still be written by this user."""
+        return shutil.disk_usage(self._folder).free
+
+    def shortage(self) -> str | None:
+        """What is wrong, in words, where there is no room for more pictures; None where there is."""
+        free = self.free
+        if free >= self._reserve:
+            return None
+        return (
+            f"the disk of the data directory has {free // MEGABYTE} MB free, and {self._reserve // MEGABYTE} MB are"
+            " kept free (REGARD_DISK_RESERVE_BYTES): make room"
+        )
+
+    def require(self, num_bytes: int | None) -> None:
+        """DiskFull where so many bytes more, None if unknown, would use up some of the reserve."""
+        if self.free - (num_bytes or 0) < self._reserve:
+            raise _disk_full()
+
+    def enough_to_work(self) -> bool:
+        """Whether there is room to go on with what was accepted."""
+        return self.free >= self._reserve // WORKER_SHARE
+
+
+def is_disk_full(fault: BaseException) -> bool:
+    """Whether an exception says that there is no room on the disk."""
+    if isinstance(fault, sqlite3.OperationalError):
+        return getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(fault, OSError) and fault.errno in NO_ROOM
+
+
+def disk_problem(fault: Exception) -> Exception:
+    """DiskFull where the exception says that there is no room, otherwise the exception itself."""
+    return _disk_full() if is_disk_full(fault) else fault
+
+
+def _disk_full() -> DiskFull:
+    return DiskFull(
+        "There is no room on the disk of the server, and nothing of this request was kept. Free some there, and send it"
+        " again.",
+        FULL_RETRY_S,
+    )

@@ -1,0 +1,129 @@
+"""A data directory made from a snapshot, which may come from anywhere: no name and no number in it is trusted."""
+
+import hashlib
+import json
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from io import BufferedIOBase
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from index.catalog import Catalog
+from index.catalog_copy import check_foreign_catalog
+from index.files import make_folder
+from index.schema import DamagedCatalog, UnknownSchema
+from service.errors import UserError
+from service.storage.data_dir import DataDir
+from service.storage.originals import image_id_of
+from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT
+
+COPIED_AT_ONCE = 1 << 20
+UNCHECKED = "catalog.unchecked"  # the catalog's name until everything is there
+
+
+class Member(NamedTuple):
+    """A file of a snapshot."""
+
+    name: str
+    content: IO[bytes] | BufferedIOBase
+
+
+def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = lambda: None) -> int:
+    """Make a data directory of the snapshot, with a collection id of its own; the number of its pictures.
+
+    `each` is called for each file. UserError where the folder is not empty, or the snapshot is not whole, was damaged,
+    or holds what no snapshot does; what was written by then is to be removed.
+    """
+    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+        raise UserError(f"{data_dir} is not empty: name a new folder")
+    make_folder(data_dir)
+    names: set[str] = set()
+    about: object = None
+    with _members(source) as members:
+        for name, content in members:
+            if SNAPSHOT_FILE.fullmatch(name) is None:
+                raise UserError(f"{source} holds {name!r}, which no snapshot does: nothing of it is used")
+            if name in names:
+                raise UserError(f"{source} holds {name!r} twice: nothing of it is used")
+            names.add(name)
+            if name == ABOUT:
+                about = _read_about(source, content.read(COPIED_AT_ONCE))
+            else:
+                _write(source, name, content, data_dir)
+            each()
+    if about is None or CATALOG not in names:
+        raise UserError(f"{source} is not a whole snapshot: `regard snapshot` did not come to its end")
+    unchecked = data_dir / UNCHECKED
+    try:
+        check_foreign_catalog(unchecked)
+    except (DamagedCatalog, UnknownSchema) as fault:
+        raise UserError(f"the catalog of {source} cannot be used: {fault}") from fault
+    with closing(Catalog(unchecked)) as catalog:
+        catalog.renew_collection()
+        pictures = sum(catalog.counts().values())
+    os.sync()
+    unchecked.replace(DataDir(data_dir).catalog)
+    os.sync()
+    return pictures
+
+
+def _read_about(source: Path, content: bytes) -> object:
+    try:
+        about = json.loads(content)
+        if about["format"] == SNAPSHOT_FORMAT:
+            return about
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise UserError(f"{source} is a snapshot of a form that this version of Regard does not read")
+
+
+def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> None:
+    """Write one file below the data directory; an original only if it is the picture that its name says."""
+    path = data_dir / (UNCHECKED if name == CATALOG else name)
+    make_folder(path.parent)
+    digest = hashlib.sha256()
+    with path.open("xb") as file:
+        while chunk := content.read(COPIED_AT_ONCE):
+            digest.update(chunk)
+            file.write(chunk)
+    if name.startswith("originals/") and image_id_of(digest.hexdigest()) != path.stem:
+        raise UserError(f"{name} in {source} is damaged: it is not the picture that was taken in")
+
+
+@contextmanager
+def _members(source: Path) -> Iterator[Iterator[Member]]:
+    """The files of a snapshot, one open at a time; UserError for anything but plain files."""
+    if source.is_dir():
+        yield _files_below(source)
+        return
+    try:
+        with tarfile.open(source, "r:") as archive:
+            yield _files_of(source, archive)
+    except tarfile.TarError as fault:
+        raise UserError(f"{source} is no snapshot, or was cut: {fault}") from fault
+
+
+def _files_below(source: Path) -> Iterator[Member]:
+    for folder, folders, names in os.walk(source):
+        for name in [*folders, *names]:
+            path = Path(folder) / name
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                continue
+            if not stat.S_ISREG(mode):
+                raise UserError(f"{path} is no plain file: nothing of {source} is used")
+            with path.open("rb") as file:
+                yield Member(path.relative_to(source).as_posix(), file)
+
+
+def _files_of(source: Path, archive: tarfile.TarFile) -> Iterator[Member]:
+    for member in archive:
+        if not member.isreg():
+            raise UserError(f"{member.name!r} in {source} is no plain file: nothing of it is used")
+        file = archive.extractfile(member)
+        assert file is not None  # it is a file
+        with file:
+            yield Member(member.name, file)

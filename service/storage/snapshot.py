@@ -1,0 +1,121 @@
+"""Snapshots: a copy of a data directory as it is at one moment, taken while the service runs.
+
+The catalog comes first, by SQLite's own backup. What it then counts is on disk already and stays: region records are
+only appended to, originals never change, and nothing is erased while a snapshot holds the originals' lock. Views, files
+to show and API keys are left out: the first two are made again, keys should not travel with pictures.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from index.catalog import Catalog
+from index.catalog_copy import copy_catalog
+from index.records import Image
+from index.slab import HEADER, RECORDS, record_dtype, stored_layout
+from models.extractors.config import CONFIG_FILE
+from service.errors import UserError
+from service.storage.data_dir import DataDir
+from service.storage.kept_images import kept_images
+from service.storage.originals import Originals
+from service.storage.region_stores import ANSWERING, FIRST_FOLDER
+from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FORMAT, FolderSink, SnapshotSink, TarSink
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SnapshotContent:
+    """What a snapshot holds."""
+
+    pictures: int
+    records: int
+    missing: int
+    """Pictures whose original was missing, as it is in the data directory."""
+
+
+def take_snapshot(
+    data_dir: Path, out: Path, clock: Callable[[], float] = time.time, each: Callable[[], None] = lambda: None
+) -> SnapshotContent:
+    """Write a snapshot to a new folder, or to a tar archive where the name ends so; `each` is called for each picture.
+
+    UserError where there is nothing to copy, `out` is there already, or the data directory changed too much meanwhile.
+    """
+    data = DataDir(data_dir)
+    if not data.catalog.is_file():
+        raise UserError(f"there is no catalog in {data_dir}: name the data directory with --data-dir")
+    if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
+        raise UserError(f"{out} is there already: name another place")
+    if data_dir.resolve() in [out.resolve(), *out.resolve().parents]:
+        raise UserError(f"{out} lies in the data directory: name another place")
+    sink: SnapshotSink = TarSink(out) if out.suffix == ".tar" else FolderSink(out)
+    try:
+        content = _copy(data, sink, clock(), each)
+        sink.close()
+    except FileNotFoundError as fault:
+        sink.discard()
+        raise UserError(f"{fault.filename} went away meanwhile, as at the end of a migration: try again") from None
+    except BaseException:
+        sink.discard()
+        raise
+    return content
+
+
+def _copy(data: DataDir, sink: SnapshotSink, now: float, each: Callable[[], None]) -> SnapshotContent:
+    originals = Originals(data.root, write=False)
+    with TemporaryDirectory(prefix="regard-") as folder, originals.adding():
+        copied = Path(folder) / CATALOG
+        copy_catalog(data.catalog, copied)
+        sink.add_part(CATALOG, copied, copied.stat().st_size)
+        with closing(Catalog(copied)) as catalog:
+            records = _copy_regions(data, catalog, sink)
+            pictures = missing = 0
+            for image in kept_images(catalog):
+                pictures += 1
+                missing += not _copy_files(data, originals, image, sink)
+                each()
+    about = {"format": SNAPSHOT_FORMAT, "taken_at": now, "pictures": pictures, "records": records, "missing": missing}
+    sink.add_bytes(ABOUT, json.dumps(about, indent=1).encode())  # last: without it, a snapshot is not whole
+    return SnapshotContent(pictures, records, missing)
+
+
+def _copy_regions(data: DataDir, catalog: Catalog, sink: SnapshotSink) -> int:
+    """Copy the records that the catalog counts; how many."""
+    num_slots, total = catalog.num_slots(), 0
+    entries = [(entry.folder, entry.records) for entry in catalog.region_stores() if entry.state in ANSWERING]
+    for name, records in entries or [(FIRST_FOLDER, None)]:
+        folder = data.root / name
+        count = num_slots if records is None else records
+        if not (folder / HEADER).is_file():
+            if count:
+                log.warning("the regions in %s are missing: a worker makes them again", folder)
+            continue
+        size = record_dtype(stored_layout(folder)).itemsize
+        there = min(count, (folder / RECORDS).stat().st_size // size)
+        sink.add_bytes(f"{name}/{HEADER}", (folder / HEADER).read_bytes())
+        sink.add_part(f"{name}/{RECORDS}", folder / RECORDS, there * size)
+        if (folder / CONFIG_FILE).is_file():
+            sink.add_bytes(f"{name}/{CONFIG_FILE}", (folder / CONFIG_FILE).read_bytes())
+        total += there
+    if (data.extractor / CONFIG_FILE).is_file():
+        sink.add_bytes(f"extractor/{CONFIG_FILE}", (data.extractor / CONFIG_FILE).read_bytes())
+    return total
+
+
+def _copy_files(data: DataDir, originals: Originals, image: Image, sink: SnapshotSink) -> bool:
+    """Copy the picture's original and thumbnail; False where the original is missing."""
+    if not image.pictured:
+        return True
+    original, thumbnail = originals.path(image.image_id, image.extension), originals.thumbnail(image.image_id)
+    for path in (original, thumbnail):
+        if path.is_file():
+            sink.add_file(path.relative_to(data.root).as_posix(), path)
+    if not original.is_file():
+        log.error("the original of picture %s is missing", image.image_id)
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""Where a snapshot is written: a folder, or a tar archive. Which names its files may have."""
+
+import io
+import os
+import re
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Protocol
+
+from index.files import make_folder
+
+SNAPSHOT_FORMAT = 1
+ABOUT, CATALOG = "snapshot.json", "catalog.sqlite"
+SNAPSHOT_FILE = re.compile(
+    rf"{re.escape(ABOUT)}|{re.escape(CATALOG)}|extractor/config\.json"
+    r"|regions/([0-9a-zA-Z][0-9a-zA-Z_.-]*/)?(header\.json|records\.bin|config\.json)"
+    r"|(originals|thumbnails)/(?P<one>[0-9a-f]{2})/(?P<two>[0-9a-f]{2})/(?P<id>(?P=one)(?P=two)[0-9a-f]{28})\.[a-z0-9]{1,8}"
+)
+
+
+class SnapshotSink(Protocol):
+    """Takes files by their names in a snapshot."""
+
+    def add_file(self, name: str, path: Path) -> None:
+        """Take a file that never changes any more."""
+
+    def add_part(self, name: str, path: Path, size: int) -> None:
+        """Take the first `size` bytes of a file that grows."""
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """Take a small file."""
+
+    def close(self) -> None:
+        """End what is complete."""
+
+    def discard(self) -> None:
+        """Leave nothing of what is not."""
+
+
+class FolderSink:
+    """A new folder. Files that never change are linked where the file system can, and take no room then."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        make_folder(folder)
+
+    def _place(self, name: str) -> Path:
+        place = self._folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def add_file(self, name: str, path: Path) -> None:
+        """Link the file, or copy it."""
+        place = self._place(name)
+        try:
+            os.link(path, place)
+        except FileNotFoundError:
+            raise
+        except OSError:  # on another disk, or where there are no links
+            shutil.copyfile(path, place)
+
+    def add_part(self, name: str, path: Path, size: int) -> None:
+        """Copy the beginning of the file."""
+        with path.open("rb") as source, self._place(name).open("xb") as target:
+            copy_bytes(source, target, size)
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """Write the file."""
+        self._place(name).write_bytes(content)
+
+    def close(self) -> None:
+        """Wait until all of it is on disk."""
+        os.sync()
+
+    def discard(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class TarSink:
+    """A tar archive, uncompressed: pictures are. It has its name once it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._temporary = path, path.with_name(f"{path.name}.partial")
+        self._tar = tarfile.TarFile(self._temporary, "w", format=tarfile.PAX_FORMAT)
+
+    def add_file(self, name: str, path: Path) -> None:
+        """Copy the whole file."""
+        self.add_part(name, path, path.stat().st_size)
+
+    def add_part(self, name: str, path: Path, size: int) -> None:
+        """Copy the beginning of the file."""
+        with path.open("rb") as source:
+            self._tar.addfile(self._member(name, size), source)
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """Write the file."""
+        self._tar.addfile(self._member(name, len(content)), io.BytesIO(content))
+
+    def _member(self, name: str, size: int) -> tarfile.TarInfo:
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = size, 0o600
+        return member
+
+    def close(self) -> None:
+        """End the archive, and give it its name once it is on disk."""
+        self._tar.close()
+        os.sync()
+        self._temporary.replace(self._path)
+
+    def discard(self) -> None:
+        """Remove the archive."""
+        self._tar.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def copy_bytes(source: io.BufferedIOBase, target: io.BufferedIOBase, size: int) -> None:
+    """Copy so many bytes; OSError where there are fewer."""
+    left = size
+    while left:
+        chunk = source.read(min(left, 1 << 20))
+        if not chunk:
+            raise OSError(f"a file ends {left} bytes before its end")
+        target.write(chunk)
+        left -= len(chunk)

@@ -1,0 +1,89 @@
+"""Verification: every byte that is stored is read once and compared with its checksum. Nothing is changed."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from index.catalog import Catalog
+from index.catalog_check import check_catalog
+from index.records import Image
+from index.slab import HEADER, Corrupt, Slab, stored_layout
+from index.view import opened_stores
+from index.view_manifest import NAME as VIEW_MANIFEST
+from service.storage.data_dir import DataDir
+from service.storage.kept_images import kept_images
+from service.storage.originals import Originals, image_id_of
+from service.storage.region_stores import ANSWERING, FIRST_FOLDER
+
+READ_AT_A_TIME = 1 << 20
+
+
+def find_damage(data_dir: Path, each: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """What is damaged or missing, in words, as it is found; `each` is called for whatever was looked at.
+
+    DamagedCatalog where not even the catalog can be read.
+    """
+    data = DataDir(data_dir)
+    check_catalog(data.catalog)
+    with closing(Catalog(data.catalog)) as catalog:
+        yield from _damaged_originals(data, catalog, each)
+        entries = [(entry.folder, entry.records) for entry in catalog.region_stores() if entry.state in ANSWERING]
+        for folder, records in entries or [(FIRST_FOLDER, None)]:
+            count = catalog.num_slots() if records is None else records
+            yield from _damaged_records(data.root / folder, count, each)
+    for manifest in sorted(data.views.glob(f"*/{VIEW_MANIFEST}")):
+        yield from _damaged_view(manifest.parent, each)
+
+
+def _damaged_originals(data: DataDir, catalog: Catalog, each: Callable[[], None]) -> Iterator[str]:
+    originals = Originals(data.root, write=False)
+    for image in kept_images(catalog):
+        each()
+        fault = original_fault(originals, image)
+        if fault is not None:
+            yield fault
+
+
+def original_fault(originals: Originals, image: Image) -> str | None:
+    """What is wrong with the original of a picture; None where nothing is, or features alone are known."""
+    if not image.pictured:
+        return None
+    path = originals.path(image.image_id, image.extension)
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(READ_AT_A_TIME):
+                digest.update(chunk)
+    except OSError as fault:
+        return f"{path}: {fault.strerror}; send the file again, or restore it from a copy"
+    if image_id_of(digest.hexdigest()) != image.image_id:
+        return f"{path}: not the bytes that were taken in; restore the file from a copy"
+    return None
+
+
+def _damaged_records(folder: Path, count: int, each: Callable[[], None]) -> Iterator[str]:
+    if not (folder / HEADER).is_file():
+        if count:
+            yield f"{folder}: {count} region records are missing; a worker makes them again"
+        return
+    with closing(Slab.open(folder, stored_layout(folder), write=False)) as slab:
+        for row in range(count):
+            each()
+            yield from _fault_of(lambda row=row: slab.check(row), "a worker makes it again")  # type: ignore[misc]
+
+
+def _damaged_view(folder: Path, each: Callable[[], None]) -> Iterator[str]:
+    advice = "stop the worker, remove the folder of the view, start it: the view is built anew"
+    with opened_stores(folder, write=False) as (stores, counts):
+        for check, count in ((stores.check_image, counts.images), (stores.check_caption, counts.captions)):
+            for row in range(count):
+                each()
+                yield from _fault_of(lambda row=row, check=check: check(row), advice)  # type: ignore[misc]
+
+
+def _fault_of(check: Callable[[], None], advice: str) -> Iterator[str]:
+    try:
+        check()
+    except Corrupt as fault:
+        yield f"{fault}; {advice}"

@@ -1,0 +1,69 @@
+"""Compaction: what slabs and views still hold of erased pictures and captions is overwritten, and takes no room.
+
+Slots keep their numbers: a row becomes zeros with a checksum, of which the file system keeps nothing where it can.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from index.catalog import Catalog
+from index.slab import HEADER, Slab, stored_layout
+from index.view import opened_stores, remove_shortlists
+from index.view_manifest import NAME as VIEW_MANIFEST
+from service.storage.data_dir import DataDir
+from service.storage.originals import Originals
+from service.storage.region_stores import ANSWERING, FIRST_FOLDER
+from service.storage.writing import lock_data_dir
+from service.worker.erasure import Erasure
+
+
+@dataclass(frozen=True)
+class CompactionResult:
+    """What was overwritten, and the bytes of disk that it gave back."""
+
+    records: int
+    view_rows: int
+    num_bytes: int
+
+
+def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] = time.time) -> CompactionResult:
+    """Erase what is due, then overwrite what is left of all that was erased. Locked while a worker runs."""
+    data = DataDir(data_dir)
+    with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
+        before = _room(data)
+        erasure = Erasure(catalog, Originals(data_dir), grace_s, clock)
+        while erasure.advance():
+            pass
+        images, captions = catalog.erasures.slots()
+        folders = [entry.folder for entry in catalog.region_stores() if entry.state in ANSWERING] or [FIRST_FOLDER]
+        records = sum(_blank_records(data.root / folder, images) for folder in folders)
+        views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
+        rows = sum(_blank_rows(folder, images, captions) for folder in views)
+        catalog.erasures.fold_log()
+        return CompactionResult(records, rows, max(0, before - _room(data)))
+
+
+def _blank_records(folder: Path, slots: list[int]) -> int:
+    if not (folder / HEADER).is_file():
+        return 0
+    with closing(Slab.open(folder, stored_layout(folder), write=True)) as slab:
+        return slab.blank(slot for slot in slots if slot < len(slab))
+
+
+def _blank_rows(folder: Path, images: list[int], captions: list[int]) -> int:
+    with opened_stores(folder, write=True) as (stores, counts):
+        changed = stores.blank(
+            [slot for slot in images if slot < counts.images], [slot for slot in captions if slot < counts.captions]
+        )
+    if changed:
+        remove_shortlists(folder)
+    return changed
+
+
+def _room(data: DataDir) -> int:
+    """Bytes of disk that regions and views take."""
+    files = (path for root in (data.regions, data.views) for path in root.rglob("*") if path.is_file())
+    return sum(512 * path.stat().st_blocks for path in files)

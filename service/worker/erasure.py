@@ -1,0 +1,54 @@
+"""Erasure: what was deleted is gone for good, files and descriptions, once its deletion can be undone no longer."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from index.catalog import Catalog
+from service.storage.originals import Originals
+
+LOOK_EVERY_S = 1.0
+ERASED_AT_ONCE = 100
+
+log = logging.getLogger(__name__)
+
+
+class Erasure:
+    """Erases deleted pictures after a grace. A kill at any point leaves what the next turn ends."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        originals: Originals,
+        grace_s: float,
+        clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._erasures, self._originals, self._grace_s = catalog.erasures, originals, grace_s
+        self._clock, self._timer = clock, timer
+        self._next = timer()
+
+    def advance(self) -> bool:
+        """Erase the next pictures; False when there were none, or it was looked for them just now."""
+        if self._timer() < self._next:
+            return False
+        now = self._clock()
+        erased = self._erasures.erase_deleted(now - self._grace_s, now, ERASED_AT_ONCE)
+        removed = self._remove_files()
+        if removed:
+            log.info("%d pictures were deleted for good", removed)
+        if erased or removed:
+            return True
+        self._next = self._timer() + LOOK_EVERY_S
+        return False
+
+    def _remove_files(self) -> int:
+        """Remove the files of erased pictures, while nobody stores the same pictures anew; the number of pictures."""
+        if not self._erasures.being_erased(1):
+            return 0
+        with self._originals.removing() as may_remove:
+            pictures = self._erasures.being_erased(ERASED_AT_ONCE) if may_remove else []
+            for picture in pictures:
+                self._originals.remove(picture.image_id, picture.extension)
+            self._erasures.forget(pictures)
+        return len(pictures)

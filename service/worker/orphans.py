@@ -1,0 +1,35 @@
+"""Orphans: originals that an upload stored and then did not make known, since it failed or was killed."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from index.catalog import Catalog
+from service.storage.originals import Originals
+
+ORPHANS_EVERY_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Orphans:
+    """Removes them, now and then. Files that were never announced are left alone, whoever put them there."""
+
+    def __init__(self, catalog: Catalog, originals: Originals, timer: Callable[[], float] = time.monotonic) -> None:
+        self._arrivals, self._originals, self._timer = catalog.arrivals, originals, timer
+        self._next = timer()
+
+    def advance(self) -> None:
+        """Remove what there is, unless it was looked for just now, or somebody is storing files."""
+        if self._timer() < self._next:
+            return
+        self._next = self._timer() + ORPHANS_EVERY_S
+        if not self._arrivals.open():
+            return
+        with self._originals.removing() as may_remove:
+            files = self._arrivals.open() if may_remove else []
+            for file, is_known in files:
+                if not is_known:
+                    log.warning("the upload of %s did not end: its file is removed", file.image_id)
+                    self._originals.path(file.image_id, file.extension).unlink(missing_ok=True)
+            self._arrivals.settle([file for file, _ in files])

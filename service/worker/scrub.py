@@ -1,0 +1,73 @@
+"""The scrub: all records and originals are read again and again, slowly, since disks forget without saying so."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from index.catalog import Catalog
+from index.slab import DamagedRow, Slab
+from service.storage.kept_images import kept_images
+from service.storage.originals import Originals
+from service.storage.verification import original_fault
+from service.worker.repair import RecordRepair
+
+MOST_SAVED_S = 5.0  # of reading that was not done: a worker that was busy does not catch up
+
+log = logging.getLogger(__name__)
+
+
+class Scrub:
+    """Reads so many bytes a second, and makes damaged records again. A damaged original is told in the log."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        originals: Originals,
+        slab: Slab,
+        repair: RecordRepair,
+        rate: float,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`rate` in bytes a second; 0 for no scrub."""
+        self._catalog, self._originals, self._slab, self._repair = catalog, originals, slab, repair
+        self._rate, self._timer = rate, timer
+        self._allowed, self._counted_at = 0.0, timer()
+        self._round = self._read_all()
+
+    def advance(self) -> None:
+        """Read as much as the rate allows by now."""
+        if not self._rate:
+            return
+        now = self._timer()
+        self._allowed = min(self._allowed + self._rate * (now - self._counted_at), self._rate * MOST_SAVED_S)
+        self._counted_at = now
+        while self._allowed > 0:
+            num_bytes = next(self._round, None)
+            if num_bytes is None:  # a new round begins at another turn, also where there is nothing to read
+                self._round = self._read_all()
+                return
+            self._allowed -= num_bytes
+
+    def _read_all(self) -> Iterator[int]:
+        """Reads one thing after the other, and yields its bytes."""
+        yield from self._read_records()
+        yield from self._read_originals()
+
+    def _read_records(self) -> Iterator[int]:
+        slot = 0
+        while slot < self._repair.num_records():
+            try:
+                self._slab.check(slot)
+            except DamagedRow as fault:
+                log.error("%s", fault)
+                self._repair.make_again(slot)
+            yield self._slab.dtype.itemsize
+            slot += 1
+
+    def _read_originals(self) -> Iterator[int]:
+        for image in kept_images(self._catalog):
+            fault = original_fault(self._originals, image)
+            if fault is not None and self._catalog.image(image.image_id) is not None:  # not erased meanwhile
+                log.error("%s", fault)
+            yield image.num_bytes

@@ -1,0 +1,306 @@
+"""A snapshot of a store that is written to meanwhile makes another store, equal record by record."""
+
+import io
+import json
+import shutil
+import sqlite3
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.catalog import Catalog
+from index.records import Image, PictureChange
+from service.errors import UserError
+from service.storage.restoration import restore_snapshot
+from service.storage.snapshot import take_snapshot
+from service.worker.erasure import Erasure
+from tests.support.fakes import FakeExtractor
+from tests.support.pictures import encoded
+from tests.support.worker_store import COLOURS, NOW, Store, noise
+
+NUM = 8
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Eight pictures: one deleted, one that waits, one erased."""
+    made = Store(tmp_path / "data")
+    ids = [made.accept(encoded(noise(seed), "PNG"), captions=[COLOURS[seed]]) for seed in range(NUM - 1)]
+    made.drain()
+    made.catalog.delete(ids[1], NOW)
+    made.catalog.delete(ids[2], NOW - 100)
+    Erasure(made.catalog, made.originals, 50.0, clock=lambda: NOW).advance()
+    made.accept(encoded(noise(NUM - 1), "PNG"), captions=["waits"])
+    yield made
+    made.catalog.close()
+
+
+def pictures(catalog: Catalog) -> dict[str, Image]:
+    return {image.image_id: image for _, image in catalog.erasures.kept(0, 1000)}
+
+
+def compare(copy: Store, original: Store) -> None:
+    """Everything that the copy knows is as it is in the original: rows, records, bytes."""
+    there = pictures(original.catalog)
+    for image_id, image in pictures(copy.catalog).items():
+        assert there[image_id] == image
+        path = copy.originals.path(image_id, image.extension)
+        assert path.read_bytes() == original.originals.path(image_id, image.extension).read_bytes()
+        if image.slot is not None:
+            assert (
+                copy.originals.thumbnail(image_id).read_bytes() == original.originals.thumbnail(image_id).read_bytes()
+            )
+    slots = range(copy.catalog.num_slots())
+    captions = range(copy.catalog.num_caption_slots())
+    assert copy.catalog.captions_at(captions) == original.catalog.captions_at(captions)
+    with closing(copy.slab()) as mine, closing(original.slab()) as theirs:
+        for slot in slots:
+            mine.check(slot)
+        found, expected = mine.read(slots), theirs.read(slots)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
+    assert copy.catalog.collection().id != original.catalog.collection().id
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+def test_a_restored_snapshot_is_the_store_again(store: Store, tmp_path: Path, name: str) -> None:
+    content = take_snapshot(store.folder, tmp_path / name)
+    assert (content.pictures, content.records, content.missing) == (NUM - 1, NUM - 1, 0)
+    assert restore_snapshot(tmp_path / name, tmp_path / "restored") == NUM - 1
+    copy = Store(tmp_path / "restored")
+    assert pictures(copy.catalog) == pictures(store.catalog)
+    compare(copy, store)
+    assert [image.is_erased for image in copy.catalog.pictures_at(range(NUM - 1))].count(True) == 1
+    copy.drain()
+    assert copy.catalog.counts() == {"ready": NUM - 2, "queued": 0, "failed": 0, "deleted": 1}
+    assert copy.catalog.restore(next(iter(pictures(copy.catalog).values())).image_id, 0.0) is False
+    copy.catalog.close()
+
+
+def test_a_snapshot_taken_while_pictures_come_go_and_change_holds_one_moment(store: Store, tmp_path: Path) -> None:
+    over = threading.Event()
+    seen: list[str] = []
+
+    def write() -> None:
+        other = Store(store.folder)
+        with other.worker() as (worker, _):
+            for seed in range(100, 10_000):
+                image_id = other.accept(encoded(noise(seed), "PNG"), captions=[COLOURS[seed % 8]])
+                worker.run_once()
+                seen.append(image_id)
+                if seed % 3 == 0:
+                    other.catalog.delete(seen[-3], NOW)
+                if seed % 5 == 0:
+                    other.catalog.change(seen[-1], PictureChange(captions=["changed", "twice"]))
+                if over.is_set():
+                    break
+        other.catalog.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(4):
+            name = tmp_path / (f"copy-{number}" if number % 2 else f"copy-{number}.tar")
+            before = len(seen)
+            while len(seen) < before + 2:  # the writer is at it
+                assert writer.is_alive()
+                over.wait(0.01)
+            content = take_snapshot(store.folder, name)
+            assert content.missing == 0
+            assert content.pictures >= NUM - 1 + before
+    finally:
+        over.set()
+        writer.join()
+    for number in range(4):
+        name = tmp_path / (f"copy-{number}" if number % 2 else f"copy-{number}.tar")
+        restore_snapshot(name, tmp_path / f"restored-{number}")
+        copy = Store(tmp_path / f"restored-{number}")
+        with closing(copy.slab()) as mine, closing(store.slab()) as theirs:
+            for image in pictures(copy.catalog).values():
+                path = copy.originals.path(image.image_id, image.extension)
+                assert path.read_bytes() == store.originals.path(image.image_id, image.extension).read_bytes()
+                if image.slot is not None:
+                    mine.check(image.slot)
+                    record = mine.read([image.slot])
+                    for field, array in theirs.read([image.slot]).items():
+                        np.testing.assert_array_equal(record[field], array)
+        copy.drain()
+        assert copy.catalog.counts()["queued"] == 0
+        assert copy.catalog.failures() == []
+        copy.catalog.close()
+
+
+def test_nothing_is_erased_under_a_snapshot(store: Store, tmp_path: Path) -> None:
+    young = store.accept(encoded(noise(50), "PNG"))
+    store.catalog.delete(young, NOW - 100)
+
+    def erase() -> None:
+        Erasure(store.catalog, store.originals, 50.0, clock=lambda: NOW).advance()
+
+    take_snapshot(store.folder, tmp_path / "copy", each=erase)
+    assert store.originals.path(young, "png").is_file()
+    assert (tmp_path / "copy" / store.originals.path(young, "png").relative_to(store.folder)).is_file()
+    erase()
+    assert not store.originals.path(young, "png").exists()
+
+
+def test_a_snapshot_takes_no_room_for_pictures_where_it_can_link(store: Store, tmp_path: Path) -> None:
+    take_snapshot(store.folder, tmp_path / "copy")
+    (image, *_) = pictures(store.catalog).values()
+    original = store.originals.path(image.image_id, image.extension)
+    assert original.samefile(tmp_path / "copy" / original.relative_to(store.folder))
+
+
+@pytest.mark.parametrize("place", ["taken", "data/inside"])
+def test_a_place_that_cannot_take_a_snapshot_is_refused(store: Store, tmp_path: Path, place: str) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("mine")
+    with pytest.raises(UserError, match="name another place"):
+        take_snapshot(store.folder, tmp_path / place)
+    assert (tmp_path / "taken" / "file").read_text() == "mine"
+    with pytest.raises(UserError, match="no catalog"):
+        take_snapshot(tmp_path / "taken", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+def test_a_snapshot_that_fails_leaves_nothing(store: Store, tmp_path: Path, name: str) -> None:
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take_snapshot(store.folder, tmp_path / name, each=fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_restore_into_a_folder_with_files_is_refused(store: Store, tmp_path: Path) -> None:
+    take_snapshot(store.folder, tmp_path / "copy")
+    with pytest.raises(UserError, match="is not empty"):
+        restore_snapshot(tmp_path / "copy", store.folder)
+
+
+def broken(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A change of the catalog of a snapshot."""
+    return lambda folder: change(folder / "catalog.sqlite")
+
+
+def run_sql(sql: str) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(sql)
+
+    return broken(run)
+
+
+def original_of(folder: Path) -> Path:
+    return next(path for path in (folder / "originals").rglob("*") if path.is_file())
+
+
+def replace_original(folder: Path) -> None:
+    path = original_of(folder)
+    path.unlink()  # it is a link to the store's own
+    path.write_bytes(b"another picture")
+
+
+HARMS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut": (lambda folder: (folder / "snapshot.json").unlink(), "not a whole snapshot"),
+    "other form": (lambda folder: (folder / "snapshot.json").write_text('{"format": 9}'), "of a form"),
+    "no catalog": (lambda folder: (folder / "catalog.sqlite").unlink(), "not a whole snapshot"),
+    "damaged catalog": (broken(lambda path: path.write_bytes(b"x" * 5000) and None), "is damaged"),
+    "stranger": (lambda folder: (folder / "run.sh").write_text("rm") and None, "which no snapshot does"),
+    "other picture": (replace_original, "not the picture that was taken in"),
+    "link": (lambda folder: (folder / "keys.json").symlink_to("/etc/passwd"), "no plain file"),
+    "linked folder": (lambda folder: (folder / "extractor").symlink_to("/etc"), "no plain file"),
+    "trigger": (
+        run_sql("CREATE TRIGGER bad AFTER UPDATE ON images BEGIN DELETE FROM images; END"),
+        "it holds bad, which no catalog does",
+    ),
+    "table": (run_sql("CREATE TABLE more (x)"), "not those of a catalog"),
+    "id": (run_sql("UPDATE images SET image_id = '../../../../etc/x' WHERE number = 1"), "cannot be the id"),
+    "extension": (run_sql("UPDATE images SET extension = 'png/../x' WHERE number = 1"), "cannot be the extension"),
+    "folder": (
+        run_sql("INSERT INTO region_stores (extractor, folder, state) VALUES ('x', 'regions/../..', 'current')"),
+        "cannot be the folder of a region store",
+    ),
+    "slots": (run_sql("UPDATE images SET slot = 1000000000000 WHERE slot = 0"), "slots of regions are missing"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_nothing_in_a_snapshot_is_trusted(store: Store, tmp_path: Path, harm: str) -> None:
+    do, words = HARMS[harm]
+    take_snapshot(store.folder, tmp_path / "copy")
+    do(tmp_path / "copy")
+    with pytest.raises(UserError, match=words):
+        restore_snapshot(tmp_path / "copy", tmp_path / "restored")
+    assert not (tmp_path / "restored" / "catalog.sqlite").exists()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname, made.size = kind, link, 1 if kind == tarfile.REGTYPE else 0
+    return made
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("../escaped"),
+        member("/tmp/escaped"),
+        member("originals/aa/bb/../../../../escaped"),
+        member("originals/aa/bb/" + "a" * 32 + ".png"),
+        member("regions/../escaped/records.bin"),
+        member("regions/..hidden/records.bin"),
+        member("catalog.sqlite-wal"),
+        member("originals", tarfile.SYMTYPE, "/etc"),
+        member("catalog.sqlite", tarfile.LNKTYPE, "/etc/passwd"),
+        member("regions", tarfile.DIRTYPE),
+        member("regions/records.bin", tarfile.FIFOTYPE),
+    ],
+    ids=lambda one: one.name.replace("/", "-"),
+)
+def test_no_name_in_an_archive_is_trusted(tmp_path: Path, bad: tarfile.TarInfo) -> None:
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.addfile(bad, io.BytesIO(b"x"))
+    with pytest.raises(UserError, match="nothing of it is used"):
+        restore_snapshot(tmp_path / "bad.tar", tmp_path / "deep" / "restored")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "deep", "restored"]
+
+
+def test_the_same_name_twice_and_no_archive_are_refused(tmp_path: Path) -> None:
+    about = json.dumps({"format": 1}).encode()
+    with tarfile.open(tmp_path / "twice.tar", "w") as archive:
+        for _ in range(2):
+            one = tarfile.TarInfo("snapshot.json")
+            one.size = len(about)
+            archive.addfile(one, io.BytesIO(about))
+    with pytest.raises(UserError, match="twice"):
+        restore_snapshot(tmp_path / "twice.tar", tmp_path / "a")
+    (tmp_path / "no.tar").write_bytes(b"x" * 2000)
+    with pytest.raises(UserError, match="is no snapshot"):
+        restore_snapshot(tmp_path / "no.tar", tmp_path / "b")
+
+
+def test_an_original_that_is_missing_is_counted_and_the_rest_copied(store: Store, tmp_path: Path) -> None:
+    waiting = store.catalog.queued(1)[0]
+    store.originals.path(waiting.image_id, "png").unlink()
+    assert take_snapshot(store.folder, tmp_path / "copy").missing == 1
+    assert restore_snapshot(tmp_path / "copy", tmp_path / "restored") == NUM - 1
+
+
+def test_a_snapshot_of_a_store_without_regions_is_one(tmp_path: Path) -> None:
+    empty = Store(tmp_path / "data")
+    empty.accept(encoded(noise(1), "PNG"))
+    take_snapshot(empty.folder, tmp_path / "copy.tar")
+    empty.catalog.close()
+    assert restore_snapshot(tmp_path / "copy.tar", tmp_path / "restored") == 1
+    copy = Store(tmp_path / "restored")
+    copy.drain(FakeExtractor())
+    assert copy.catalog.counts()["ready"] == 1
+    copy.catalog.close()
+    shutil.rmtree(tmp_path / "restored")

@@ -1,0 +1,129 @@
+"""Compaction overwrites what is left of erased pictures, and nothing of the others."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index import files
+from index.lock import Locked
+from index.ragged import RaggedSlab
+from index.records import PictureChange
+from index.slab import Slab
+from index.view import View
+from service.storage.verification import find_damage
+from service.worker.compaction import compact_data_dir
+from tests.support.fakes import COLOURS
+from tests.support.pictures import encoded
+from tests.support.slab_records import LAYOUT, records
+from tests.support.worker_store import NOW, Store, noise
+
+NUM = 6
+GRACE_S = 50.0
+NAMES = [name for name in COLOURS if any(COLOURS[name])]  # words that a model finds something in
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Six pictures in a view; the second and the last deleted long ago, the fifth a moment ago."""
+    made = Store(tmp_path)
+    ids = [
+        made.accept(encoded(noise(seed), "PNG"), captions=[NAMES[seed], f"{NAMES[seed]} white"]) for seed in range(NUM)
+    ]
+    made.drain()
+    for number, when in ((1, 100), (NUM - 1, 100), (4, 10)):
+        made.catalog.delete(ids[number], NOW - when)
+    made.catalog.change(ids[0], PictureChange(captions=["blue cyan"]))
+    made.drain()
+    yield made
+    made.catalog.close()
+
+
+def compact(store: Store) -> tuple[int, int]:
+    result = compact_data_dir(store.folder, GRACE_S, clock=lambda: NOW)
+    return result.records, result.view_rows
+
+
+@pytest.mark.parametrize("punching", [True, False])
+def test_what_is_erased_is_zeros_and_the_rest_as_it_was(
+    store: Store, monkeypatch: pytest.MonkeyPatch, punching: bool
+) -> None:
+    if not punching:
+        monkeypatch.setattr(files, "punch_hole", lambda *_: False)
+    kept, view_folder = [0, 2, 3, 4], store.folder / "views" / "fake-matcher"
+    with closing(store.slab()) as slab, closing(View(view_folder)) as view:
+        before = slab.read(kept)
+        seen = view.snapshot().read_images(kept)
+        words = {slot: view.snapshot().read_captions([slot])[0] for slot in (4, 5, 12)}
+    size = (store.folder / "regions" / "records.bin").stat().st_size
+    assert compact(store) == (2, 2 + 6)  # two pictures; their four captions, and the two taken from the first one
+    assert (store.folder / "regions" / "records.bin").stat().st_size == size
+    with closing(store.slab()) as slab, closing(View(view_folder)) as view:
+        for row in range(NUM):
+            slab.check(row)
+        gone = slab.read([1, NUM - 1])
+        assert not any(array.any() for array in gone.values())
+        for name, array in slab.read(kept).items():
+            np.testing.assert_array_equal(array, before[name])
+        snapshot = view.snapshot()
+        assert snapshot.counts == (NUM, 13)
+        for name, array in snapshot.read_images(kept).items():
+            np.testing.assert_array_equal(array, seen[name])
+        assert not snapshot.read_images([1])["vectors"].any()
+        assert not snapshot.embedding_of(1).any()
+        assert not snapshot.read_captions([0])[0].any()
+        for slot, vectors in words.items():
+            np.testing.assert_array_equal(snapshot.read_captions([slot])[0], vectors)
+    assert list(find_damage(store.folder)) == []
+    assert compact(store) == (0, 0)
+
+
+def test_the_worker_goes_on_after_it(store: Store) -> None:
+    compact(store)
+    added = store.accept(encoded(noise(50), "PNG"), captions=["new"])
+    store.drain()
+    assert store.image(added).slot == NUM
+    assert store.catalog.visible().tolist() == [True, False, True, True, False, False, True]
+    assert list(find_damage(store.folder)) == []
+
+
+def test_no_text_of_what_was_erased_is_left_in_the_catalogs_files(store: Store) -> None:
+    secret = store.accept(encoded(noise(60), "PNG"), captions=["a very private sentence"])
+    store.drain()
+    store.catalog.delete(secret, NOW - 100)
+    compact(store)
+    for path in store.folder.glob("catalog.sqlite*"):
+        assert b"very private" not in path.read_bytes()
+
+
+def test_it_does_not_run_beside_a_worker(store: Store) -> None:
+    with store.worker(), pytest.raises(Locked, match="already written by"):
+        compact(store)
+
+
+def test_a_hole_takes_no_room_where_the_file_system_can(tmp_path: Path) -> None:
+    layout = {"features": ((64, 1024), "f2")}
+    with closing(Slab.open(tmp_path / "slab", layout, write=True)) as slab:
+        slab.append(0, {"features": np.ones((4, 64, 1024), np.float16)})
+        path = tmp_path / "slab" / "records.bin"
+        before = path.stat().st_blocks
+        assert slab.blank([1, 2]) == 2
+        with path.open("r+b") as file:
+            if not files.punch_hole(file.fileno(), 0, 0) and path.stat().st_blocks == before:
+                pytest.skip("this file system has no holes")
+        assert path.stat().st_blocks < before * 0.6
+        assert slab.blank([0, 1, 2]) == 1
+
+
+def test_rows_of_both_kinds_of_slab_are_blanked_once(tmp_path: Path) -> None:
+    with closing(Slab.open(tmp_path / "slab", LAYOUT, write=True)) as slab:
+        slab.append(0, records(5))
+        assert (slab.blank([4, 0]), slab.blank([0, 4]), slab.blank([])) == (2, 0, 0)
+        assert slab.valid_prefix(5) == 5
+    with closing(RaggedSlab.open(tmp_path / "ragged", 3, write=True)) as ragged:
+        ragged.append(0, [np.full((length, 3), 1 + length) for length in (0, 2, 5)])
+        assert (ragged.blank([0, 1]), ragged.blank([1])) == (1, 0)
+        assert [array.tolist() for array in ragged.read([1, 2])] == [[[0.0] * 3] * 2, [[6.0] * 3] * 5]
+        assert ragged.valid_prefix(3) == 3

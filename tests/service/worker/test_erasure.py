@@ -1,0 +1,144 @@
+"""Deleted pictures are erased after their grace: files, captions and tags, whenever the worker is killed."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from index.catalog import Catalog
+from service.storage.originals import Originals
+from service.worker.erasure import LOOK_EVERY_S, Erasure
+from tests.support.pictures import encoded
+from tests.support.worker_store import NOW, Store, noise
+
+GRACE_S = 60.0
+
+
+class Clock:
+    """Shows what it is set to."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+def erasure(store: Store, now: float, timer: Clock | None = None) -> Erasure:
+    return Erasure(store.catalog, store.originals, GRACE_S, Clock(now), timer or Clock(0.0))
+
+
+def files_of(store: Store, image_id: str) -> list[Path]:
+    return [path for path in store.folder.rglob(f"{image_id}*") if path.is_file()]
+
+
+def test_nothing_is_left_of_a_picture_after_the_grace(store: Store) -> None:
+    content = encoded(noise(1), "PNG")
+    image_id = store.accept(content, captions=["red"])
+    other = store.accept(encoded(noise(2), "PNG"), captions=["blue"])
+    store.drain()
+    assert len(files_of(store, image_id)) == 3
+    store.catalog.delete(image_id, NOW)
+    assert not erasure(store, NOW + GRACE_S).advance()
+    assert len(files_of(store, image_id)) == 3
+    assert erasure(store, NOW + GRACE_S + 1).advance()
+    assert files_of(store, image_id) == []
+    assert len(files_of(store, other)) == 3
+    assert store.catalog.image(image_id) is None
+    assert store.accept(content) == image_id
+    store.drain()
+    assert (store.image(image_id).captions, store.image(image_id).slot) == ((), 2)
+    assert len(files_of(store, image_id)) == 3
+    assert [image.image_id for image in store.catalog.list_images(None, 9)] == [other, image_id]
+
+
+def test_a_worker_erases_what_is_due_and_goes_on(store: Store) -> None:
+    ids = [store.accept(encoded(noise(seed), "PNG"), captions=["red"]) for seed in range(3)]
+    store.drain()
+    store.catalog.delete(ids[1], NOW)
+    settings = store.settings().model_copy(update={"delete_grace_s": GRACE_S})
+    store.settings = lambda batch=3: settings  # type: ignore[method-assign, assignment]
+    store.drain()
+    assert files_of(store, ids[1]) == []
+    assert store.catalog.visible().tolist() == [True, False, True]
+
+
+def test_it_does_not_look_again_at_once_when_there_was_nothing(store: Store) -> None:
+    timer = Clock(0.0)
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    looking = erasure(store, NOW + GRACE_S + 1, timer)
+    assert not looking.advance()
+    store.catalog.delete(image_id, NOW)
+    assert not looking.advance()
+    timer.now = LOOK_EVERY_S
+    assert looking.advance()
+
+
+@pytest.mark.parametrize("step", ["remove", "forget"])
+def test_a_kill_between_the_steps_leaves_what_the_next_worker_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"), captions=["red"])
+    store.drain()
+    store.catalog.delete(image_id, NOW)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    owner = Originals if step == "remove" else type(store.catalog.erasures)
+    monkeypatch.setattr(owner, step, killed)
+    with pytest.raises(KeyboardInterrupt):
+        erasure(store, NOW + GRACE_S + 1).advance()
+    monkeypatch.undo()
+    assert store.catalog.image(image_id) is None
+    assert not store.catalog.restore(image_id, kept_since=0.0)
+    assert erasure(store, NOW + GRACE_S + 1).advance()
+    assert files_of(store, image_id) == []
+    assert store.catalog.erasures.being_erased(9) == []
+
+
+def test_files_stored_for_the_same_picture_meanwhile_stay(store: Store) -> None:
+    content = encoded(noise(1), "PNG")
+    image_id = store.accept(content)
+    store.drain()
+    store.catalog.delete(image_id, NOW)
+    stored, erased = threading.Event(), threading.Event()
+    clerk = Catalog(store.folder / "catalog.sqlite")
+
+    def upload() -> None:
+        with Originals(store.folder).adding():
+            stored.set()
+            assert erased.wait(30)
+            store.accept(content)
+
+    uploading = threading.Thread(target=upload)
+    uploading.start()
+    assert stored.wait(30)
+    assert erasure(store, NOW + GRACE_S + 1).advance()  # in the catalog alone
+    assert len(files_of(store, image_id)) == 3
+    erased.set()
+    uploading.join()
+    assert not erasure(store, NOW + GRACE_S + 1).advance()
+    assert [image.image_id for image in clerk.list_images(None, 9)] == [image_id]
+    assert store.originals.path(image_id, "png").read_bytes() == content
+    clerk.close()
+
+
+def test_the_regions_of_what_may_come_back_are_made_again_with_the_others(store: Store) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(3)}
+    store.drain()
+    deleted = list(pictures)[2]
+    store.catalog.delete(deleted, NOW)
+    with (store.folder / "regions" / "records.bin").open("r+b") as file:
+        file.truncate(file.seek(0, 2) - 1)
+    store.drain()
+    assert store.catalog.restore(deleted, kept_since=NOW)
+    store.check(pictures)

@@ -1,0 +1,150 @@
+"""Damage on the disk is seen while the service runs: records are made again, originals are told."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service.storage.verification import find_damage
+from service.worker.worker import Worker
+from tests.support.fakes import FakeMatcher
+from tests.support.pictures import encoded
+from tests.support.worker_store import NOW, Store, noise
+
+NUM = 5
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+@pytest.fixture
+def pictures(store: Store) -> dict[str, object]:
+    made = {store.accept(encoded(noise(seed), "PNG"), captions=["red"]): noise(seed) for seed in range(NUM)}
+    store.drain()
+    return dict(made)
+
+
+def zero_record(store: Store, slot: int) -> None:
+    """What a disk does that forgets a sector."""
+    with closing(store.slab()) as slab, (store.folder / "regions" / "records.bin").open("r+b") as file:
+        file.seek(slot * slab.dtype.itemsize)
+        file.write(bytes(slab.dtype.itemsize))
+
+
+def scrub(worker: Worker, seconds: float) -> None:
+    """Let so much time go by for the scrub alone, at a rate of 1 byte a second."""
+    passed = worker._scrub._counted_at + seconds
+    worker._scrub._rate, worker._scrub._timer = 1.0, lambda: passed
+    worker._scrub.advance()
+
+
+def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_runs(
+    store: Store, pictures: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    before = store.slab().read(range(NUM))
+    with store.worker() as (worker, _):
+        zero_record(store, 1)
+        assert "row 1 does not match its checksum; a worker makes it again" in next(find_damage(store.folder))
+        scrub(worker, 1e8)
+    after = store.slab().read(range(NUM))
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+    assert list(find_damage(store.folder)) == []
+    assert store.catalog.failures() == []
+
+
+def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
+    store: Store, pictures: dict[str, object]
+) -> None:
+    image_id = list(pictures)[1]
+    store.originals.path(image_id, "png").unlink()
+    with store.worker() as (worker, _):
+        zero_record(store, 1)
+        worker._repair.make_again(1)
+    (failure,) = store.catalog.failures()
+    assert (failure.image_id, "damaged on the disk" in failure.reason) == (image_id, True)
+    assert store.catalog.blank_slots("fake-extractor") == [1]
+
+
+def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[str, object]) -> None:
+    other = FakeMatcher("other", "other-digest")
+    with store.worker(matchers=[FakeMatcher(), other]) as (worker, _):
+        zero_record(store, 2)
+        while worker.run_once():
+            pass
+    store.check({image_id: noise(seed) for seed, image_id in enumerate(pictures)}, other)
+
+
+def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: dict[str, object]) -> None:
+    with store.worker() as (worker, _):
+        size = store.slab().dtype.itemsize
+        read: list[int] = []
+        check = worker._slab.check
+        worker._slab.check = lambda row: (read.append(row), check(row))[1]  # type: ignore[method-assign, func-returns-value]
+        scrub(worker, 0.0)
+        assert read == []
+        scrub(worker, 1.0)
+        assert read == [0]
+        scrub(worker, size - 2)  # still owed
+        assert read == [0]
+        for _ in range(NUM + 60):
+            scrub(worker, 5.0)
+        assert len(read) <= 2
+        worker._scrub._rate = 0.0
+        worker._scrub.advance()
+        assert len(read) <= 2
+
+
+@pytest.mark.parametrize("harm", ["changed", "gone"])
+def test_a_damaged_original_is_told_once_a_round(
+    store: Store,
+    pictures: dict[str, object],
+    harm: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    path = store.originals.path(list(pictures)[3], "png")
+    if harm == "gone":
+        path.unlink()
+    else:
+        content = bytearray(path.read_bytes())
+        content[20] ^= 1
+        path.write_bytes(content)
+    words = "No such file" if harm == "gone" else "not the bytes that were taken in"
+    (damage,) = find_damage(store.folder)
+    assert words in damage
+    assert str(path) in damage
+    with store.worker() as (worker, _):
+        scrub(worker, 1e8)
+        assert caplog.text.count(words) == 1
+
+
+def test_damage_of_a_view_is_found(store: Store, pictures: dict[str, object]) -> None:
+    path = store.folder / "views" / "fake-matcher" / "captions" / "words.bin"
+    content = bytearray(path.read_bytes())
+    content[0] ^= 255
+    path.write_bytes(content)
+    (damage,) = find_damage(store.folder)
+    assert "the words of row 0 do not match" in damage
+    assert "the view is built anew" in damage
+
+
+def test_missing_records_are_one_line(store: Store, pictures: dict[str, object]) -> None:
+    (store.folder / "regions" / "header.json").unlink()
+    (damage,) = find_damage(store.folder)
+    assert f"{NUM} region records are missing" in damage
+
+
+def test_a_deleted_picture_is_verified_too(store: Store, pictures: dict[str, object]) -> None:
+    image_id = next(iter(pictures))
+    store.catalog.delete(image_id, NOW)
+    store.originals.path(image_id, "png").unlink()
+    assert len(list(find_damage(store.folder))) == 1
