@@ -23,7 +23,7 @@ SHUT_DOWN = {"Retry-After": "5"}
 class Entry:
     """Work waiting for the accelerator; its future is cancelled when the caller hangs up."""
 
-    admission: "Admission"
+    admission: "Admission | None"  # None: a probe
     work: Callable[[], Any]
     future: "Future[Any]"
     last: bool  # the admission ends with it
@@ -49,11 +49,12 @@ class Admission:
         return future.result()
 
     def close(self) -> None:
-        """Give the place up; work that has not begun never will."""
+        """Give the place up; work that has not begun never will, and what runs counts until it ends."""
         self._closed = True
-        if self._future is not None:
-            self._future.cancel()
-        self._queue.release(self)
+        if self._future is None or self._future.cancel() or self._future.done():
+            self._queue.release(self)
+        else:
+            self._future.add_done_callback(lambda _: self._queue.release(self))
 
     def __enter__(self) -> Self:
         """Return the admission, which the block then holds."""
@@ -69,8 +70,8 @@ class Admission:
 class AcceleratorQueue:
     """A bounded queue in front of one thread, which runs work in the order it comes.
 
-    Cost is candidates x regions x words, padding included, so that one heavy query counts as many light ones. It
-    counts from admission to the end, so what runs is bounded with what waits.
+    Cost is candidates x regions x words x a factor of the model, so that one heavy query counts as many light ones. It
+    counts from admission to the end, so what runs is bounded with what waits, also when its caller has hung up.
     """
 
     def __init__(self, max_cost: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,6 +83,8 @@ class AcceleratorQueue:
         self._changed = threading.Condition()
         self._closed = False
         self._seconds_per_cost = 0.0
+        self._probe: Future[Any] | None = None
+        self._begun: float | None = None  # when the work that runs now began
         self._thread = threading.Thread(target=self._run, name="accelerator", daemon=True)
 
     def start(self) -> None:
@@ -136,6 +139,23 @@ class AcceleratorQueue:
             self._changed.notify()
         return future
 
+    def probe(self, work: Callable[[], T]) -> "Future[T]":
+        """Run `work` before everything that waits, at no cost; a probe that waits already is shared."""
+        with self._changed:
+            if self._closed:
+                raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+            if self._probe is None or self._probe.done():
+                self._probe = Future()
+                self._waiting.appendleft(Entry(None, work, self._probe, last=False))
+                self._changed.notify()
+            return self._probe
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds that the work that runs now has been running; 0 where none does."""
+        begun = self._begun
+        return 0.0 if begun is None else self._clock() - begun
+
     def release(self, admission: Admission) -> None:
         """End an admission; nothing happens when it has ended."""
         with self._changed:
@@ -177,15 +197,17 @@ class AcceleratorQueue:
 
     def _run(self) -> None:
         while (entry := self._next()) is not None:
-            started = self._clock()
+            self._begun = started = self._clock()
             result, fault = None, None
             try:
                 result = entry.work()
             except BaseException as raised:  # whatever it is belongs to the caller who asked, and to nobody else
                 fault = raised
-            entry.admission.seconds += self._clock() - started
-            if entry.last:
-                self.release(entry.admission)
+            self._begun = None
+            if entry.admission is not None:
+                entry.admission.seconds += self._clock() - started
+                if entry.last:
+                    self.release(entry.admission)
             if fault is None:
                 entry.future.set_result(result)
             else:

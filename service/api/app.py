@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import sqlite3
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -16,12 +17,40 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from index.schema import DamagedCatalog, ReadOnlyCatalog
+from service.api.access import AccessMiddleware
+from service.api.content_policy import protective_headers
 from service.api.dependencies import ClientDisconnected
+from service.api.failure_log import log_failure
 from service.api.openapi import complete_document
-from service.api.problems import invalid_request, problem_response
-from service.api.routes import health, images, ingest, models, search
+from service.api.problems import invalid_request, problem_instance, problem_response
+from service.api.request_guard import RequestGuard
+from service.api.request_origin import RequestOrigin
+from service.api.routes import (
+    docs,
+    explanations,
+    health,
+    images,
+    ingest,
+    library,
+    models,
+    page,
+    picture_changes,
+    search,
+    session,
+)
 from service.api.services import Services
-from service.errors import BadRequest, MethodNotAllowed, NotFound, Problem, TooLarge
+from service.api.tracing import Tracing
+from service.errors import (
+    BadRequest,
+    MethodNotAllowed,
+    NotFound,
+    NotReady,
+    Problem,
+    ReadOnlyCollection,
+    TooLarge,
+)
+from service.storage.free_space import disk_problem
 
 log = logging.getLogger(__name__)
 
@@ -41,46 +70,83 @@ def create_app(services: Services) -> FastAPI:
         yield
         await services.close()
 
-    app = create_routes(lifespan)
+    app = create_routes(lifespan, services.tracing)
     app.state.services = services
-    app.add_middleware(RequestMiddleware, services=services)
+    app.add_middleware(AccessMiddleware, services=services, routes=app.routes)
+    app.add_middleware(RequestGuard, origin=RequestOrigin(services.settings.allowed_hosts))
+    app.add_middleware(RequestMiddleware, services=services)  # the outermost
     return app
 
 
-def create_routes(lifespan: Any = None) -> FastAPI:
+def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastAPI:
     """The application without services: enough to write its OpenAPI document."""
     app = FastAPI(
         title="Regard",
         version="0.1.0",
         summary="Search your own pictures by what is in them, and see which region answered which word.",
         lifespan=lifespan,
+        telemetry=(tracing or Tracing()).config,
+        docs_url=None,  # FastAPI's own loads its script from elsewhere
+        redoc_url=None,
         exception_handlers={
             Problem: handle_problem,
             RequestValidationError: handle_validation_error,
             HTTPException: handle_http_exception,
             ClientDisconnect: handle_disconnect,
+            ReadOnlyCatalog: handle_read_only,
+            DamagedCatalog: handle_damage,
+            sqlite3.OperationalError: handle_disk,
         },
     )
-    for routes in (search, ingest, images, models, health):
+    for routes in (
+        page,
+        docs,
+        search,
+        explanations,
+        ingest,
+        library,
+        images,
+        picture_changes,
+        models,
+        health,
+        session,
+    ):
         app.include_router(routes.router)
-    make_document = app.openapi
+    make_document, made = app.openapi, dict[str, Any]()
 
     def openapi() -> dict[str, Any]:
-        document = make_document()
-        complete_document(document)
-        return document
+        if not made:  # FastAPI keeps its document, which is to be completed once
+            made.update(make_document())
+            complete_document(made)
+        return made
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
 
 
-def problem_instance(request: Request) -> str:
-    """The `instance` of a problem document: the request, by its id in the log and in X-Request-ID."""
-    return f"urn:regard:request:{request.scope.get('request_id', 'unknown')}"
-
-
 async def handle_problem(request: Request, problem: Problem) -> Response:
     """The response to a Problem that a route raised."""
+    return problem_response(problem, problem_instance(request))
+
+
+async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response:
+    """The response to a change where nothing can be changed."""
+    problem = ReadOnlyCollection("The data directory of this service may not be written: it can be searched alone.")
+    return problem_response(problem, problem_instance(request))
+
+
+async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
+    """The response to a change that the disk has no room for; any other fault goes on."""
+    problem = disk_problem(fault)
+    if not isinstance(problem, Problem):
+        raise problem
+    return problem_response(problem, problem_instance(request))
+
+
+async def handle_damage(request: Request, fault: DamagedCatalog) -> Response:
+    """The response where the catalog cannot be read any more; the log has the path."""
+    log.error("%s", fault)
+    problem = NotReady("The catalog of this service is damaged; its log says what to do.")
     return problem_response(problem, problem_instance(request))
 
 
@@ -104,9 +170,9 @@ async def handle_http_exception(request: Request, fault: HTTPException) -> Respo
         case 404:
             problem = NotFound(f"There is no route {path}; /docs lists all of them.")
         case 405:
-            allowed = dict(fault.headers or {}).get("Allow", "")
+            allowed = dict(fault.headers or {}).get("Allow", "").replace("GET", "GET, HEAD")
             problem = MethodNotAllowed(
-                f"{request.method} {path} is not possible; allowed: {allowed}.", headers=fault.headers
+                f"{request.method} {path} is not possible; allowed: {allowed}.", headers={"Allow": allowed}
             )
         case 413:
             problem = TooLarge(fault.detail)
@@ -138,14 +204,14 @@ class RequestMiddleware:
                 message["headers"] = [
                     *message["headers"],
                     (b"x-request-id", request_id.encode()),
-                    (b"x-content-type-options", b"nosniff"),
+                    *protective_headers(message["headers"]),
                 ]
             await send(message)
 
         try:
             await self._app(scope, limit_body(scope, receive), send_with_id)
-        except Exception:  # the outermost place: the log says how it failed, the client gets its name in the log
-            log.exception("request %s: %s %s failed", request_id, scope["method"], scope["path"])
+        except Exception as fault:  # the outermost place; the client gets the name of the fault in the log
+            log_failure(log, fault, request_id, scope["method"], getattr(scope.get("route"), "path", "none"))
             if status == 0:
                 problem = Problem(f"This is a fault of the server; its log names it by {request_id}.")
                 await problem_response(problem, f"urn:regard:request:{request_id}")(scope, receive, send_with_id)

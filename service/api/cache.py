@@ -1,6 +1,11 @@
-"""Answers kept for a while, in Redis or in this process; a cache that fails is a miss, never an error."""
+"""Answers kept for a while, in Redis or in this process; a cache that fails is a miss, never an error.
+
+Several collections, and several releases of this program, may share one Redis: keys name the collection and the format
+of the answer. Whoever can write to that Redis can write answers, so they are signed with the collection's secret.
+"""
 
 import hashlib
+import hmac
 import json
 import logging
 import time
@@ -11,8 +16,12 @@ from typing import Any, Protocol
 import redis.asyncio
 from redis.exceptions import RedisError
 
+from index.records import Collection
+from service.redis_url import without_password
+
 log = logging.getLogger(__name__)
 
+SIGNATURE_BYTES = 32
 LARGEST = 64 * 1024  # bytes of an answer worth keeping; one with a hundred explanations is far larger
 
 
@@ -28,7 +37,7 @@ def ping(url: str) -> None:
         with redis.Redis.from_url(url, socket_connect_timeout=1.0, socket_timeout=1.0) as client:
             client.ping()
     except (RedisError, ValueError) as fault:
-        raise OSError(f"{url}: {fault}") from fault
+        raise OSError(f"{without_password(url)}: {without_password(str(fault), url)}") from fault
 
 
 class ResultCache(Protocol):
@@ -77,44 +86,58 @@ class RedisCache:
         self,
         client: "redis.asyncio.Redis",
         seconds_kept: float,
+        collection: Collection,
+        answer_format: str,
         seconds_left_alone: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`answer_format` names the form of the answers: others are kept under other keys."""
         self._client = client
+        self._prefix = f"regard:{collection.id}:answer:{answer_format}:"
+        self._secret = collection.secret
         self._seconds_kept = seconds_kept
         self._seconds_left_alone = seconds_left_alone
         self._clock = clock
         self._silent_until = float("-inf")
 
     @classmethod
-    def connect(cls, url: str, seconds_kept: float, timeout: float = 0.1) -> "RedisCache":
+    def connect(
+        cls, url: str, seconds_kept: float, collection: Collection, answer_format: str, timeout: float = 0.1
+    ) -> "RedisCache":
         """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait."""
         client = redis.asyncio.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
-        return cls(client, seconds_kept)
+        return cls(client, seconds_kept, collection, answer_format)
 
     async def get(self, key: str) -> bytes | None:
-        """The answer under `key`; None also when Redis does not answer."""
+        """The answer under `key`; None also when Redis does not answer, or what it holds was not put there by us."""
         if self._clock() < self._silent_until:
             return None
         try:
-            answer = await self._client.get(f"regard:answer:{key}")
+            kept = await self._client.get(self._prefix + key)
         except (RedisError, OSError) as fault:
             self._leave_alone(fault)
             return None
-        return answer if isinstance(answer, bytes) else None
+        if not isinstance(kept, bytes):
+            return None
+        signature, answer = kept[:SIGNATURE_BYTES], kept[SIGNATURE_BYTES:]
+        return answer if hmac.compare_digest(signature, self._signature(key, answer)) else None
 
     async def put(self, key: str, answer: bytes) -> None:
         """Keep `answer`, if Redis answers and unless it is very large."""
         if len(answer) > LARGEST or self._clock() < self._silent_until:
             return
         try:
-            await self._client.set(f"regard:answer:{key}", answer, px=max(1, round(self._seconds_kept * 1000)))
+            signed = self._signature(key, answer) + answer
+            await self._client.set(self._prefix + key, signed, px=max(1, round(self._seconds_kept * 1000)))
         except (RedisError, OSError) as fault:
             self._leave_alone(fault)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+
+    def _signature(self, key: str, answer: bytes) -> bytes:
+        return hmac.digest(self._secret, f"{self._prefix}{key}\0".encode() + answer, "sha256")
 
     def _leave_alone(self, fault: Exception) -> None:
         log.warning("the result cache does not answer, going on without it: %s", fault)

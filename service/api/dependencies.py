@@ -1,8 +1,8 @@
 """Dependencies that routes share: the services behind them, the uploaded form, and work that ends with its client."""
 
 import asyncio
-from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
@@ -11,6 +11,7 @@ from service.api.services import Services
 from service.errors import Problem
 from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import receive_form
+from service.storage.free_space import disk_problem
 
 T = TypeVar("T")
 
@@ -36,20 +37,26 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 def content_length(request: Request) -> int | None:
     """The Content-Length header in bytes; None where there is none."""
     length = request.headers.get("content-length", "")
-    return int(length) if length.isdecimal() else None
+    return int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
 
 
-def uploaded_form(
-    request: Request, services: Services, limits: FormLimits
-) -> AbstractAsyncContextManager[MultipartForm]:
-    """The form in the request's body; its files are on disk until the block ends. TooLarge, InvalidRequest."""
-    return receive_form(
-        request.headers.get("content-type", ""),
-        content_length(request),
-        request.stream(),
-        services.originals.incoming,
-        limits,
-    )
+@asynccontextmanager
+async def uploaded_form(request: Request, services: Services, limits: FormLimits) -> AsyncIterator[MultipartForm]:
+    """The form in the request's body; its files are on disk until the block ends.
+
+    TooLarge, InvalidRequest, Overloaded, DiskFull.
+    """
+    if not services.catalog.read_only:  # otherwise it is received elsewhere
+        services.space.require(content_length(request))
+    kind, incoming = request.headers.get("content-type", ""), services.originals.incoming
+    async with AsyncExitStack() as stack:
+        with services.upload_slots.taken():
+            received = receive_form(kind, content_length(request), request.stream(), incoming, limits)
+            try:
+                form = await stack.enter_async_context(received)
+            except OSError as fault:
+                raise disk_problem(fault) from fault
+        yield form
 
 
 async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:

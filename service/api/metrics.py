@@ -33,6 +33,10 @@ class Metrics:
         )
         self.cache = Counter("regard_cache", "Searches by what the cache said.", ["outcome"], registry=self.registry)
 
+        self.refusals = Counter(
+            "regard_refusals", "Requests refused for want of a key or a permission.", ["reason"], registry=self.registry
+        )
+
     def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
         """Add a gauge whose value is read whenever the metrics are."""
         Gauge(f"regard_{name}", meaning, registry=self.registry).set_function(read)

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from service.api.credentials import SESSION_COOKIE
 from service.api.openapi_examples import EXAMPLES
-from service.api.problems import PROBLEM_JSON
+from service.api.permissions import OPEN, needed_permission
+from service.api.problems import PROBLEM_JSON, problem_responses
 from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.resources import ProblemAnswer
+from service.auth.permissions import Permission
+from service.errors import Forbidden, InvalidKey, RateLimited, Unauthenticated
 
 BINARY = {"type": "string", "format": "binary"}
 
@@ -19,7 +23,7 @@ def _image_fields() -> dict[str, Any]:
     fields: dict[str, Any] = ImageSearchForm.model_json_schema()["properties"]
     description = "The filter of POST /search/text, as JSON text."
     return {
-        "image": {**BINARY, "description": "The picture to ask with: JPEG, PNG, WebP, BMP, TIFF or GIF."},
+        "image": {**BINARY, "description": "The picture to ask with: JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF or GIF."},
         **fields,
         "filter": {"type": "string", "description": description, "examples": ['{"tags": {"year": {"gte": 2020}}}']},
     }
@@ -32,7 +36,7 @@ INGEST_FORM = _form(
             "type": "array",
             "items": BINARY,
             "minItems": 1,
-            "description": "Pictures: JPEG, PNG, WebP, BMP, TIFF, or GIF, of which the first frame counts.",
+            "description": "Pictures: JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF, or GIF, of which the first frame counts.",
         },
         "manifest": {
             "type": "string",
@@ -47,6 +51,28 @@ INGEST_FORM = _form(
 )
 
 
+SECURITY_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, as `regard keys create` printed it."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SESSION_COOKIE,
+        "description": "What `POST /session` sets; it reads and does nothing else.",
+    },
+}
+
+
+def add_security(operation: dict[str, Any], needed: Permission | None) -> None:
+    """Say in an operation which permission it needs, and how it refuses callers who have not got it."""
+    operation["security"] = []
+    if needed is OPEN:
+        return
+    operation["security"] = [{"key": []}, {"session": []}] if needed is Permission.READ else [{"key": []}]
+    operation["description"] += f"\n\nWhere the service has API keys: needs the permission `{needed}`."
+    for status, refusal in problem_responses(Unauthenticated, InvalidKey, Forbidden, RateLimited).items():
+        operation["responses"][str(status)] = refusal
+
+
 def complete_document(document: dict[str, Any]) -> None:
     """Complete FastAPI's document in place: problem documents instead of its own errors, an example of every answer."""
     schemas = document["components"]["schemas"]
@@ -54,6 +80,10 @@ def complete_document(document: dict[str, Any]) -> None:
     schemas.update(schemas["ProblemAnswer"].pop("$defs", {}))
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            add_security(operation, needed_permission(method.upper(), path))
     for operation in (one for methods in document["paths"].values() for one in methods.values()):
         answers = operation["responses"]
         # FastAPI adds a 422 wherever a route takes a parameter; ours are declared where they can happen.

@@ -64,6 +64,8 @@ _CAPTION_HIT = {
     "shortlist_rank": 1,
 }
 
+_LISTED = {**_LINKS, **_METADATA, "state": "ready", "added_at": "2024-07-02T08:00:00Z"}
+
 EXAMPLES: dict[str, dict[str, Any]] = {
     "search_text": {
         **_SEARCH,
@@ -98,9 +100,23 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
     "list_failures": {"failures": [_FAILURE]},
     "list_images": {
-        "images": [{**_LINKS, **_METADATA, "state": "ready", "added_at": "2024-07-02T08:00:00Z"}],
+        "images": [_LISTED],
         "next": None,
     },
+    "restore_image": _LISTED,
+    "edit_image": _LISTED,
+    "get_info": {
+        **_LINKS,
+        **_METADATA,
+        "state": "ready",
+        "added_at": "2024-07-02T08:00:00Z",
+        "num_bytes": 812_400,
+        "kind": "jpg",
+        "extractor": "0d4e9569fe4024fef132e753cffae9a3",
+        "regions": _REGIONS,
+        "failure": None,
+    },
+    "retry_failure": {"job_id": JOB, "status_url": f"/jobs/{JOB}"},
     "get_regions": {
         "image_id": IMAGE,
         "width": 1600,
@@ -109,10 +125,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "regions": _REGIONS,
     },
     "list_tags": {
-        "tags": [{"name": "year", "pictures": 8, "distinct_values": 1, "values": [{"value": 2024, "pictures": 8}]}]
+        "tags": [{"name": "year", "pictures": 8, "distinct_values": 1, "values": [{"value": 2024, "pictures": 8}]}],
+        "next": None,
     },
     "list_models": {"models": [_MODEL], "migration": None},
     "build_view": {**_MODEL, "state": "building", "pictures": 3, "missing_pictures": 5},
+    "get_session": {"required": True, "permission": None, "key_id": None, "name": None},
+    "sign_in": {"required": True, "permission": "write", "key_id": "k7f3mq9xw2pa", "name": "phone"},
     "alive": {"status": "alive"},
-    "ready": {"status": "ready", "checks": {"model": "ok", "view": "ok", "regions": "ok", "worker": "ok"}},
+    "ready": {
+        "status": "ready",
+        "checks": {"model": "ok", "view": "ok", "regions": "ok", "worker": "ok", "disk": "ok"},
+    },
 }

@@ -4,21 +4,37 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from service.errors import InvalidRequest, Problem
 
 PROBLEM_JSON = "application/problem+json"
+LONGEST_TEXT = 2000  # characters of one text in a problem document, which may repeat what the client sent
 
 
 def problem_response(problem: Problem, instance: str) -> Response:
     """A response with the problem document; `instance` names the request."""
     return Response(
-        json.dumps(problem.document(instance)),
+        json.dumps(_shortened(problem.document(instance))),
         status_code=problem.status,
         headers=problem.headers,
         media_type=PROBLEM_JSON,
     )
+
+
+def problem_instance(request: Request) -> str:
+    """The `instance` of a problem document: the request, by its id in the log and in X-Request-ID."""
+    return f"urn:regard:request:{request.scope.get('request_id', 'unknown')}"
+
+
+def _shortened(value: Any) -> Any:
+    """The value with every text in it at most LONGEST_TEXT characters long, cut in the middle."""
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        half = LONGEST_TEXT // 2
+        return f"{value[: half - 1]}\N{HORIZONTAL ELLIPSIS}{value[-half:]}"
+    if isinstance(value, dict):
+        return {_shortened(name): _shortened(one) for name, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
 def invalid_request(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:

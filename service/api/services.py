@@ -1,28 +1,42 @@
 """The parts of the web side, wired: the one place where settings turn into objects."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from index.catalog import Catalog
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
+from service.api.job_events import StreamSlots
 from service.api.job_progress import JobProgress
 from service.api.metrics import Metrics
+from service.api.picture_files import PictureFiles
+from service.api.rate_limits import RateLimiter, open_rate_limiter
+from service.api.schemas.results import answer_format
+from service.api.tracing import Tracing
+from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
+from service.ingest.upload_slots import UploadSlots
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels
+from service.model_names import loading_advice
 from service.search.engine import SearchEngine
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import check_extractor
+from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from service.storage.region_stores import RegionStores
 
 SEARCH_THREADS = 16  # queries that read, filter and look up side by side; their scoring takes turns
+LOOKUP_THREADS = 8  # what comes before and after a query: its view, its cost, a kept answer, its JSON
+HEALTH_THREADS = 8
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +48,27 @@ class Services:
     settings: Settings
     catalog: Catalog
     originals: Originals
+    uploads: TemporaryDirectory[str] | None
+    space: FreeSpace
     regions: RegionStores
     models: ModelViews
     refresher: ViewRefresher
     search: SearchEngine
     search_threads: ThreadPoolExecutor
+    lookup_threads: ThreadPoolExecutor
+    health_threads: ThreadPoolExecutor
     accelerator: AcceleratorQueue
     cache: ResultCache
     pool: DecodePool
+    picture_files: PictureFiles
     intake: Intake
+    upload_slots: UploadSlots
     progress: JobProgress
+    stream_slots: StreamSlots
+    keys: KeyRing
+    rate_limiter: RateLimiter
     metrics: Metrics
+    tracing: Tracing
     wake: Callable[[str], None]
     clock: Callable[[], float]
 
@@ -52,17 +76,24 @@ class Services:
         """Open the views, and start the threads that follow them and that own the accelerator."""
         self.refresher.start()
         self.accelerator.start()
+        self.accelerator.enqueue(0, self.search.measure_costs)
 
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections."""
         self.accelerator.close()
-        self.search_threads.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.tracing.close)
+        for threads in (self.search_threads, self.lookup_threads, self.health_threads):
+            threads.shutdown()
         self.refresher.close()
         self.pool.close()
         await self.cache.close()
+        await self.rate_limiter.close()
+        self.keys.close()
         self.models.close()
         self.regions.close()
         self.catalog.close()
+        if self.uploads is not None:
+            self.uploads.cleanup()
 
 
 def build_services(
@@ -78,7 +109,12 @@ def build_services(
     data = DataDir(settings.data_dir)
     catalog = Catalog(data.catalog)
     check_extractor(catalog, loaded.extractor)
-    originals = Originals(settings.data_dir)
+    # A picture to ask with can be received also where the data directory may not be written.
+    uploads = TemporaryDirectory(prefix="regard-") if catalog.read_only else None
+    originals = Originals(
+        settings.data_dir, write=not catalog.read_only, incoming=None if uploads is None else Path(uploads.name)
+    )
+    space = FreeSpace(settings.data_dir, settings.disk_reserve_bytes)
     regions = RegionStores(data, catalog, loaded.extractor)
     models = ModelViews(
         [
@@ -87,37 +123,56 @@ def build_services(
         ],
         catalog,
         regions,
+        lambda name: loading_advice(name, settings.models),
     )
     accelerator = AcceleratorQueue(settings.queue_cost)
+    pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics()
+    metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
     add_gauges(metrics, catalog, models, regions, accelerator, clock)
     return Services(
         settings=settings,
         catalog=catalog,
         originals=originals,
+        uploads=uploads,
+        space=space,
         regions=regions,
         models=models,
         refresher=ViewRefresher(models),
         search=SearchEngine(catalog, regions, models, loaded.extractor),
         search_threads=ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search"),
+        lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
+        health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
         accelerator=accelerator,
-        cache=result_cache(settings),
-        pool=DecodePool.from_settings(settings),
+        cache=result_cache(settings, catalog),
+        pool=pool,
+        picture_files=PictureFiles(originals, pool, catalog.read_only),
         intake=Intake.from_settings(
-            settings, catalog, originals, wake, accepts_pictures=loaded.extractor.accepts_pictures
+            settings,
+            catalog,
+            originals,
+            pool.inspect,
+            wake,
+            space=space,
+            accepts_pictures=loaded.extractor.accepts_pictures,
         ),
+        upload_slots=UploadSlots(settings.max_uploads),
         progress=JobProgress(catalog, models),
+        stream_slots=StreamSlots(),
+        keys=KeyRing(data.keys, clock),
+        rate_limiter=open_rate_limiter(settings),
         metrics=metrics,
+        tracing=Tracing.from_settings(settings),
         wake=wake,
         clock=clock,
     )
 
 
-def result_cache(settings: Settings) -> ResultCache:
+def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     """Redis where there is one, this process's memory otherwise."""
     if settings.redis_url is None:
         return LocalCache(settings.cache_entries)
-    return RedisCache.connect(settings.redis_url, settings.cache_seconds)
+    return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
 
 
 def add_gauges(

@@ -4,25 +4,20 @@ import asyncio
 import logging
 
 from fastapi import APIRouter, Response
-from fastapi.responses import RedirectResponse
 
 from service.api.dependencies import ServicesDep
 from service.api.metrics import Metrics
 from service.api.problems import problem_responses
 from service.api.schemas.resources import LiveAnswer, ReadyAnswer
 from service.api.services import Services
-from service.errors import NotReady, Overloaded, Problem
+from service.errors import NotReady, Problem
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
 FORWARD_PASS_TIMEOUT_S = 4.0
-
-
-@router.get("/", include_in_schema=False)
-async def redirect_to_docs() -> RedirectResponse:
-    """The description of the routes, as long as there is no page."""
-    return RedirectResponse("/docs")
+STUCK_S = 60.0  # no piece of work takes so long
+AHEAD_S = 1.0  # a sign of life that is further in the future is from before the clock was set back
 
 
 @router.get("/livez", operation_id="alive", summary="Does the process answer?", responses=problem_responses(Problem))
@@ -39,12 +34,12 @@ async def ready(services: ServicesDep) -> ReadyAnswer:
 
     While another detector finds all regions anew, it is ready as soon as the first pictures can be searched.
     """
-    view, regions, worker = await asyncio.gather(
-        asyncio.to_thread(_view_state, services),
-        asyncio.to_thread(_regions_state, services),
-        asyncio.to_thread(_worker_state, services),
-    )
-    checks = {"model": await _model_state(services), "view": view, "regions": regions, "worker": worker}
+    loop = asyncio.get_running_loop()
+    parts = {"model": _model_state, "view": _view_state, "regions": _regions_state, "worker": _worker_state}
+    parts["disk"] = _disk_state
+    # In threads of their own: neither uploads nor searches, however many, keep an answer waiting.
+    states = (loop.run_in_executor(services.health_threads, state, services) for state in parts.values())
+    checks = dict(zip(parts, await asyncio.gather(*states), strict=True))
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:
         detail = "; ".join(f"{part}: {state}" for part, state in failing.items())
@@ -64,15 +59,18 @@ def metrics(services: ServicesDep) -> Response:
     return Response(services.metrics.exposition(), media_type=Metrics.content_type)
 
 
-async def _model_state(services: Services) -> str:
+def _model_state(services: Services) -> str:
+    """The outcome of a forward pass that goes before all queries; of a model at work, whether it goes on."""
     if not services.accelerator.alive:
         return "the thread that runs the models has ended"
     try:
-        work = services.accelerator.submit(1, services.search.forward_pass)
-        await asyncio.wait_for(work, FORWARD_PASS_TIMEOUT_S)
+        services.accelerator.probe(services.search.forward_pass).result(FORWARD_PASS_TIMEOUT_S)
     except TimeoutError:
-        return f"no forward pass within {FORWARD_PASS_TIMEOUT_S:g} s"
-    except Overloaded as fault:
+        busy_s = services.accelerator.busy_s
+        if busy_s > STUCK_S:
+            return f"one piece of work has been running for {busy_s:.0f} s"
+        return "ok: busy"
+    except NotReady as fault:
         return fault.detail
     except Exception as fault:  # a check reports whatever is wrong; the log has the rest
         log.exception("the forward pass failed")
@@ -100,11 +98,21 @@ def _regions_state(services: Services) -> str:
     return f"ok: {progress}" if searchable else f"{progress}"
 
 
+def _disk_state(services: Services) -> str:
+    if services.catalog.read_only:
+        return "ok: nothing is written"
+    return services.space.shortage() or "ok"
+
+
 def _worker_state(services: Services) -> str:
+    if services.catalog.read_only:
+        return "ok: the data directory can only be read, which takes no worker"
     heard = services.catalog.last_heartbeat("worker")
     if heard is None:
         return "no worker was ever heard from; start `regard worker` on this data directory"
     silent = services.clock() - heard
+    if silent < -AHEAD_S:
+        return f"the last sign of a worker is from {-silent:.0f} s ahead: the clock was set back, and none came since"
     if silent > services.settings.worker_silent_s:
         return f"no worker was heard from for {silent:.0f} s"
     return "ok"

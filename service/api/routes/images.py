@@ -1,26 +1,24 @@
-"""Stored pictures: their list, bytes, thumbnails, regions and tags, and their deletion."""
+"""One stored picture: its bytes, thumbnail and regions, and all that is known of it."""
 
-import logging
-from typing import Annotated, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from index.records import Image
 from service.api.dependencies import ServicesDep
+from service.api.file_response import PartialFileResponse, check_range
 from service.api.problems import problem_responses
-from service.api.schemas.resources import Box, ImagesAnswer, RegionsAnswer, TagListed, TagsAnswer, TagValue
-from service.api.serializers import image_listed
+from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
+from service.api.serializers import image_info
 from service.api.services import Services
-from service.errors import InvalidRequest, NotFound, Problem, UnreadablePicture
-from service.media.decode_pool import DecodeFailed
-from service.media.strip_metadata import read_without_metadata
+from service.errors import NotFound, Overloaded, Problem, RangeNotSatisfiable, UnreadablePicture
 
-log = logging.getLogger(__name__)
 router = APIRouter(tags=["pictures"])
 
 # An id is a hash of the bytes, so they never change; an hour bounds how long a deleted picture is still seen.
 CACHE_HEADERS = {"Cache-Control": "private, max-age=3600, immutable"}
-MAX_VALUES = 100  # listed of each tag
 PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}},
     304: {"description": "The copy you have is still right."},
@@ -28,63 +26,23 @@ PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 @router.get(
-    "/images", operation_id="list_images", summary="List pictures", responses=problem_responses(InvalidRequest, Problem)
-)
-def list_images(
-    services: ServicesDep,
-    after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> ImagesAnswer:
-    """Pictures that are not deleted, in order of arrival."""
-    try:
-        images = services.catalog.list_images(after, limit + 1)
-    except ValueError as fault:
-        raise InvalidRequest.field("after", str(fault)) from fault
-    more = len(images) > limit
-    page = images[:limit]
-    return ImagesAnswer(images=[image_listed(image) for image in page], next=page[-1].image_id if more else None)
-
-
-@router.get("/tags", operation_id="list_tags", summary="Tags in use", responses=problem_responses(Problem))
-def list_tags(services: ServicesDep) -> TagsAnswer:
-    """Names with their most frequent values, for building filters."""
-    return TagsAnswer(
-        tags=[
-            TagListed(
-                name=tag.name,
-                pictures=tag.num_pictures,
-                distinct_values=tag.num_values,
-                values=[TagValue(value=value, pictures=count) for value, count in tag.values],
-            )
-            for tag in services.catalog.tags(MAX_VALUES)
-        ]
-    )
-
-
-@router.get(
     "/images/{image_id}",
     operation_id="get_image",
     summary="A picture's bytes",
     response_class=Response,
-    responses={**PICTURE_RESPONSES, **problem_responses(NotFound, UnreadablePicture, Problem)},
+    responses={
+        **PICTURE_RESPONSES,
+        **problem_responses(NotFound, RangeNotSatisfiable, UnreadablePicture, Overloaded, Problem),
+    },
 )
 def get_image(image_id: str, request: Request, services: ServicesDep) -> Response:
-    """The uploaded file without GPS, maker notes and other metadata; TIFF comes as JPEG."""
+    """The uploaded file without GPS, maker notes and other metadata; TIFF, HEIC and AVIF come as JPEG."""
     image = require_picture(find_image(services, image_id))
-    tag = f'"{image_id}"'
-    if tag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers={"ETag": tag, **CACHE_HEADERS})
-    path = services.originals.path(image_id, image.extension)
-    try:
-        content, media_type = read_without_metadata(path, image.extension, services.pool)
-    except FileNotFoundError:
-        log.error("the original of picture %s is missing: there is no %s", image_id, path)
-        raise NotFound(
-            f"The original of picture {image_id} is missing on the server; upload the same file again to restore it."
-        ) from None
-    except DecodeFailed as fault:
-        raise UnreadablePicture(fault.reason) from fault
-    return Response(content, media_type=media_type, headers={"ETag": tag, **CACHE_HEADERS})
+    headers = {"ETag": f'"{image_id}"', **CACHE_HEADERS}
+    if is_current(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    path, media_type = services.picture_files.find(image)
+    return send_file(request, path, media_type, headers)
 
 
 @router.get(
@@ -92,19 +50,19 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     operation_id="get_thumbnail",
     summary="A small JPEG of a picture",
     response_class=Response,
-    responses={**PICTURE_RESPONSES, **problem_responses(NotFound, Problem)},
+    responses={**PICTURE_RESPONSES, **problem_responses(NotFound, RangeNotSatisfiable, Problem)},
 )
 def get_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Response:
     """At most 320 pixels a side, upright, without metadata."""
     require_picture(find_ready_image(services, image_id))
-    tag = f'"{image_id}-thumbnail"'
-    if tag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers={"ETag": tag, **CACHE_HEADERS})
+    headers = {"ETag": f'"{image_id}-thumbnail"', **CACHE_HEADERS}
+    if is_current(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    path = services.originals.thumbnail(image_id)
     try:
-        content = services.originals.thumbnail(image_id).read_bytes()
+        return send_file(request, path, "image/jpeg", headers)
     except FileNotFoundError:
         raise NotFound(f"The thumbnail of picture {image_id} is missing on the server.") from None
-    return Response(content, media_type="image/jpeg", headers={"ETag": tag, **CACHE_HEADERS})
 
 
 @router.get(
@@ -129,19 +87,33 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
     )
 
 
-@router.delete(
-    "/images/{image_id}",
-    operation_id="delete_image",
-    summary="Delete a picture",
-    status_code=204,
-    response_class=Response,
+@router.get(
+    "/images/{image_id}/info",
+    operation_id="get_info",
+    summary="All that is known of a picture",
     responses=problem_responses(NotFound, Problem),
 )
-def delete_image(image_id: str, services: ServicesDep) -> Response:
-    """It is no longer found or shown; the same picture may be ingested again."""
-    if not services.catalog.delete(image_id, services.clock()):
+def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
+    """Its state, file, date, captions and tags, the regions found in it, and why it was set aside if it was."""
+    image = services.catalog.image(image_id)
+    if image is None or image.state == "deleted":
         raise NotFound(f"There is no picture {image_id}.")
-    return Response(status_code=204)
+    shown = services.regions.shown(image) if image.state == "ready" else None
+    failure = next((one for one in services.catalog.failures() if one.image_id == image_id), None)
+    return image_info(image, None if shown is None else shown[1].regions, failure)
+
+
+def send_file(request: Request, path: Path, media_type: str, headers: Mapping[str, str]) -> Response:
+    """The file, or the part of it that the request asks for. RangeNotSatisfiable, FileNotFoundError."""
+    status = path.stat()
+    check_range(request, status.st_size)
+    return PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status)
+
+
+def is_current(request: Request, tag: str) -> bool:
+    """Whether the client's copy is the one with this tag, by its If-None-Match, which may be `*` or a list."""
+    given = ",".join(request.headers.getlist("if-none-match"))
+    return any(one.strip().removeprefix("W/") in ("*", tag) for one in given.split(","))
 
 
 def find_image(services: Services, image_id: str) -> Image:

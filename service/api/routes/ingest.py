@@ -1,18 +1,28 @@
 """Ingestion: uploads, the progress of their jobs, and pictures that were set aside."""
 
+import asyncio
+from collections.abc import AsyncIterator
+
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 
 from service.api.dependencies import ServicesDep, content_length
+from service.api.job_events import job_events
 from service.api.openapi import INGEST_FORM
 from service.api.problems import problem_responses
-from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected
+from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected, RetryAnswer
 from service.api.serializers import failure_answer, job_answer
+from service.api.services import Services
 from service.errors import (
+    Conflict,
+    DiskFull,
     FeaturesOnly,
     InvalidRequest,
     NotFound,
     NothingAccepted,
+    Overloaded,
     Problem,
+    ReadOnlyCollection,
     TooLarge,
 )
 
@@ -27,13 +37,16 @@ PATH = "/ingest"
     summary="Take pictures in",
     status_code=202,
     openapi_extra=INGEST_FORM,
-    responses=problem_responses(NothingAccepted, InvalidRequest, FeaturesOnly, TooLarge, Problem),
+    responses=problem_responses(
+        NothingAccepted, InvalidRequest, FeaturesOnly, ReadOnlyCollection, TooLarge, Overloaded, DiskFull, Problem
+    ),
 )
 async def ingest(request: Request, response: Response, services: ServicesDep) -> IngestAnswer:
     """202 means the accepted files are safe: they will be searchable whatever is killed from here on."""
-    receipt = await services.intake.receive(
-        request.headers.get("content-type", ""), content_length(request), request.stream()
-    )
+    with services.upload_slots.taken():
+        receipt = await services.intake.receive(
+            request.headers.get("content-type", ""), content_length(request), request.stream()
+        )
     status_url = f"/jobs/{receipt.job_id}"
     response.headers["Location"] = status_url
     return IngestAnswer(
@@ -54,10 +67,42 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
 )
 def get_job(job_id: str, services: ServicesDep) -> JobAnswer:
     """`done` once every picture of the job can be found, or was set aside with its reason."""
-    job = services.progress.job(job_id)
+    job = current(services, job_id)
     if job is None:
         raise NotFound(f"There is no job {job_id}.")
-    return job_answer(job)
+    return job
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    operation_id="follow_job",
+    summary="How far an ingestion is, as it goes on",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Events `progress`, each with the body of `GET /jobs/{job_id}` as its data.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **problem_responses(NotFound, Overloaded, Problem),
+    },
+)
+async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
+    """Server-sent events until the job is done, for ten minutes at most; an EventSource then comes back by itself."""
+
+    async def look() -> JobAnswer | None:
+        return await asyncio.to_thread(current, services, job_id)
+
+    services.stream_slots.check()
+    first = await look()
+    if first is None:
+        raise NotFound(f"There is no job {job_id}.")
+
+    async def events() -> AsyncIterator[bytes]:
+        with services.stream_slots.taken():
+            async for event in job_events(first, look):
+                yield event
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.get(
@@ -66,3 +111,28 @@ def get_job(job_id: str, services: ServicesDep) -> JobAnswer:
 def list_failures(services: ServicesDep) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
     return FailuresAnswer(failures=[failure_answer(one) for one in services.catalog.failures()])
+
+
+@router.post(
+    "/failures/{image_id}/retry",
+    operation_id="retry_failure",
+    summary="Try a picture again",
+    status_code=202,
+    responses=problem_responses(NotFound, Conflict, Problem),
+)
+def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
+    """A picture that was set aside gets three more attempts, in a job of its own."""
+    job_id = services.catalog.retry(image_id, services.clock())
+    if job_id is None:
+        if any(one.image_id == image_id for one in services.catalog.failures()):
+            raise Conflict(f"The original of picture {image_id} cannot be read any more: upload the same file again.")
+        raise NotFound(f"No picture {image_id} was set aside.")
+    services.wake(job_id)
+    response.headers["Location"] = status_url = f"/jobs/{job_id}"
+    return RetryAnswer(job_id=job_id, status_url=status_url)
+
+
+def current(services: Services, job_id: str) -> JobAnswer | None:
+    """The job as it is now; None where there is none."""
+    job = services.progress.job(job_id)
+    return None if job is None else job_answer(job)

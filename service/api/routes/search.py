@@ -5,10 +5,10 @@ own that borrows the accelerator; the result is written and kept.
 """
 
 import asyncio
-import json
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
@@ -18,8 +18,9 @@ from service.api.dependencies import ServicesDep, cancel_on_disconnect, uploaded
 from service.api.openapi import IMAGE_FORM
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
-from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
+from service.api.schemas.results import AnyAnswer, ImageAnswer, TextAnswer
 from service.api.services import Services
+from service.api.tracing import note_stages
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -34,11 +35,12 @@ from service.errors import (
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
-from service.search.engine import Accelerate, Query
+from service.search.engine import Accelerate, Query, origin
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, SearchResult
 
 router = APIRouter(tags=["search"])
+T = TypeVar("T")
 
 IMAGE_PATH = "/search/image"
 FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
@@ -54,11 +56,11 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
 async def search_text(body: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
     started = time.perf_counter()
-    query = await asyncio.to_thread(services.search.begin, body)
+    query = await look_up(services, services.search.begin, body)
     key = cache_key({"search": "text", **determining(query)})
-    if (kept := await kept_answer(services, key, started)) is not None:
+    if (kept := await kept_answer(services, key, TextAnswer, query, started)) is not None:
         return kept
-    cost = services.search.cost(body, len(body.query.split()) + 2)
+    cost = await look_up(services, services.search.cost, query)
     result = await run(services, request, cost, partial(services.search.text, query))
     return await respond(services, key, TextAnswer, result, started)
 
@@ -93,12 +95,12 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
     )
     async with uploaded_form(request, services, limits) as form:
         body, picture = image_request(form)
-        query = await asyncio.to_thread(services.search.begin, body)
+        query = await look_up(services, services.search.begin, body)
         key = cache_key({"search": "image", "sha256": picture and picture.sha256, **determining(query)})
-        if (kept := await kept_answer(services, key, started)) is not None:
+        if (kept := await kept_answer(services, key, ImageAnswer, query, started)) is not None:
             return kept
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
-        cost = services.search.cost(body, detect=picture is not None)
+        cost = await look_up(services, services.search.cost, query, picture is not None)
         result = await run(services, request, cost, work)
         return await respond(services, key, ImageAnswer, result, started)
 
@@ -144,16 +146,37 @@ def determining(query: Query[Any]) -> dict[str, Any]:
     }
 
 
-async def kept_answer(services: Services, key: str, started: float) -> Response | None:
-    """The answer that was kept under the key, marked so, with the time that finding it took."""
+async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
+    """The result of a short piece of work, in threads that neither uploads nor running searches hold."""
+    return await asyncio.get_running_loop().run_in_executor(services.lookup_threads, partial(work, *arguments))
+
+
+async def kept_answer(
+    services: Services, key: str, schema: type[AnyAnswer], query: Query[Any], started: float
+) -> Response | None:
+    """The answer that was kept under the key, marked so, with the time that finding it took.
+
+    None where there is none, or it is no answer of this form to this query.
+    """
     kept = await services.cache.get(key)
-    services.metrics.cache.labels("miss" if kept is None else "hit").inc()
-    if kept is None:
+    answer = None if kept is None else await look_up(services, answer_from, kept, schema, query)
+    services.metrics.cache.labels("miss" if answer is None else "hit").inc()
+    if answer is None:
         return None
-    answer = json.loads(kept)
-    answer["cached"] = True
-    answer["timings_ms"] = {**dict.fromkeys(answer["timings_ms"], 0.0), "total": milliseconds_since(started)}
-    return Response(json.dumps(answer).encode(), media_type="application/json")
+    timings = {**dict.fromkeys(answer.timings_ms.model_dump(), 0.0), "total": milliseconds_since(started)}
+    marked = answer.model_copy(update={"cached": True, "timings_ms": type(answer.timings_ms)(**timings)})
+    return Response(marked.model_dump_json().encode(), media_type="application/json")
+
+
+def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyAnswer | None:
+    """The kept answer, if it is one of this form to this query."""
+    try:
+        answer = schema.model_validate_json(kept)
+    except ValidationError:
+        return None
+    said = {**origin(query), **query.request.model_dump(include={"query", "target"})}
+    is_own = all(getattr(answer, name) == value for name, value in said.items())
+    return answer if is_own and len(answer.results) <= query.request.k else None
 
 
 async def run(services: Services, request: Request, cost: int, work: Any) -> Any:
@@ -163,13 +186,14 @@ async def run(services: Services, request: Request, cost: int, work: Any) -> Any
         running = services.search_threads.submit(work, accelerate=accelerate)
         result = await cancel_on_disconnect(request, asyncio.wrap_future(running))
     services.metrics.stage_times(result.timings_ms)
+    note_stages(result.timings_ms)
     return result
 
 
 async def respond(
     services: Services,
     key: str,
-    schema: type[SearchAnswer],
+    schema: type[AnyAnswer],
     result: SearchResult[Any] | ImageSearchResult[Any],
     started: float,
 ) -> Response:
@@ -180,7 +204,7 @@ async def respond(
         answer = schema.model_validate({**vars(result), "timings_ms": timings}, from_attributes=True)
         return answer.model_dump_json().encode()
 
-    content = await asyncio.to_thread(written)
+    content = await look_up(services, written)
     await services.cache.put(key, content)
     return Response(content, media_type="application/json")
 

@@ -12,22 +12,35 @@ def _empty_as_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     return handler(None if value == "" else value)
 
 
-def _filter_from_json(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    if value is None or value == "":
+def filter_from_json(text: str | None) -> PictureFilter | None:
+    """The filter that JSON text says; None for nothing. ValueError, in words, for what is none."""
+    if not text:
         return None
     try:
-        return PictureFilter.model_validate_json(value) if isinstance(value, str) else handler(value)
+        return PictureFilter.model_validate_json(text)
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise PydanticCustomError(
-            "filter", "{where}{message}", {"where": where and f"{where}: ", "message": first["msg"]}
-        ) from fault
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from fault
+
+
+def _filter(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    if value is not None and not isinstance(value, str):
+        return handler(value)
+    try:
+        return filter_from_json(value)
+    except ValueError as fault:
+        raise PydanticCustomError("filter", "{message}", {"message": str(fault)}) from fault
 
 
 class ImageSearchForm(ImageSearchRequest):
     """The form fields beside `image`: which captions describe a picture, or which pictures look like it?"""
 
+    k: int = Field(10, ge=1, le=100, description="How many results at most.")
+    shortlist: int = Field(
+        100, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
+    )
+    explain: bool = Field(False, description="Add which region answered which word.")
     image_id: Annotated[ImageId | None, WrapValidator(_empty_as_none)] = Field(
         None, description="A stored picture to ask with, instead of uploading one."
     )
@@ -40,6 +53,6 @@ class ImageSearchForm(ImageSearchRequest):
     min_probability: Annotated[float | None, WrapValidator(_empty_as_none)] = Field(
         None, ge=0, le=1, description="Leave out captions that are less probable; not for pictures like a picture."
     )
-    filter: Annotated[PictureFilter | None, WrapValidator(_filter_from_json)] = Field(
+    filter: Annotated[PictureFilter | None, WrapValidator(_filter)] = Field(
         None, description="The filter of POST /search/text as JSON text."
     )

@@ -88,6 +88,13 @@ class JobAnswer(Answer):
     failures: list[FailureAnswer]
 
 
+class RetryAnswer(Answer):
+    """The job in which a picture that was set aside is tried again."""
+
+    job_id: str
+    status_url: str
+
+
 class RegionsAnswer(Answer):
     """The regions found in a picture, best first."""
 
@@ -114,8 +121,18 @@ class ImageListed(Answer):
     tags: dict[str, str | int | float]
 
 
+class ImageInfo(ImageListed):
+    """All that is known of a picture."""
+
+    num_bytes: int = Field(description="Size of the file as it was uploaded.")
+    kind: str = Field(description="Kind of file, such as `jpg`; `features` where there is no picture.")
+    extractor: str | None = Field(description="What found the regions; null until then.")
+    regions: list[Box] | None = Field(description="Best first; null until they are found.")
+    failure: FailureAnswer | None = Field(description="Why it was set aside; null where it was not.")
+
+
 class ImagesAnswer(Answer):
-    """A page of pictures in order of arrival; `next` is the `after` of the following page, null on the last."""
+    """A page of pictures; `next` is the `after` of the following page, null on the last."""
 
     images: list[ImageListed]
     next: str | None
@@ -138,9 +155,10 @@ class TagListed(Answer):
 
 
 class TagsAnswer(Answer):
-    """Every tag in use."""
+    """A page of the tags in use; `next` is the `after` of the following page, null on the last."""
 
     tags: list[TagListed]
+    next: str | None
 
 
 class ModelListed(Answer):

@@ -1,6 +1,9 @@
 """Answers to searches over HTTP, built from the attributes of service/search/results.py."""
 
-from typing import Literal
+import functools
+import hashlib
+import json
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
@@ -126,3 +129,13 @@ class ImageAnswer(SearchAnswer):
     target: Literal["captions", "images"]
     results: list[CaptionHit] | list[PictureHit]
     timings_ms: ImageTimings
+
+
+AnyAnswer: TypeAlias = TextAnswer | ImageAnswer
+
+
+@functools.cache
+def answer_format() -> str:
+    """A name for the form of answers: it changes with any of their fields, so that kept ones are never mixed up."""
+    schemas = [schema.model_json_schema() for schema in (TextAnswer, ImageAnswer)]
+    return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:12]

@@ -8,7 +8,7 @@ import pytest
 
 from service.api.accelerator import AcceleratorQueue
 from service.errors import NotReady, Overloaded
-from tests.support.busy_accelerator import busy
+from tests.support.busy_accelerator import PATIENCE_S, busy
 
 
 @pytest.fixture
@@ -115,3 +115,49 @@ def test_the_time_to_come_back_follows_how_fast_work_goes() -> None:
             queue.enqueue(1, lambda: None)
     queue.close()
     assert refused.value.headers["Retry-After"] == "10"
+
+
+def test_work_whose_caller_hung_up_counts_as_long_as_it_runs(queue: AcceleratorQueue) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert go.wait(PATIENCE_S)
+
+    admission = queue.admit(60)
+    running = threading.Thread(target=admission.run, args=(work,))
+    running.start()
+    assert begun.wait(PATIENCE_S)
+    admission.close()
+    assert queue.admitted_cost == 60
+    with pytest.raises(Overloaded):
+        queue.admit(50)
+    go.set()
+    running.join()
+    queue.enqueue(0, lambda: None).result(PATIENCE_S)
+    assert queue.admitted_cost == 0
+
+
+def test_a_probe_goes_before_everything_that_waits_and_costs_nothing(queue: AcceleratorQueue) -> None:
+    ran: list[str] = []
+    with busy(queue):
+        waiting = queue.enqueue(100, lambda: ran.append("waiting"))
+        probes = [queue.probe(lambda: ran.append("probe")) for _ in range(5)]
+        assert len(set(map(id, probes))) == 1
+        assert queue.admitted_cost == 100
+    waiting.result(PATIENCE_S)
+    assert ran == ["probe", "waiting"]
+    assert queue.probe(lambda: "again").result(PATIENCE_S) == "again"
+
+
+def test_the_time_that_work_has_been_running_is_told() -> None:
+    now = [0.0]
+    queue = AcceleratorQueue(max_cost=10, clock=lambda: now[0])
+    queue.start()
+    assert queue.busy_s == 0.0
+    with busy(queue):
+        now[0] += 7.0
+        assert queue.busy_s == 7.0
+    queue.enqueue(0, lambda: None).result(PATIENCE_S)
+    queue.close()
+    assert queue.busy_s == 0.0

@@ -8,8 +8,11 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index.records import Collection
 from service.api.cache import LARGEST, LocalCache, RedisCache, cache_key
 from tests.support.redis_server import RedisServer
+
+OURS = Collection("aa", b"secret")
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.binary(max_size=8)), max_size=60))
@@ -68,7 +71,7 @@ def test_every_part_of_a_question_counts() -> None:
 @pytest.mark.redis
 def test_redis_keeps_answers_and_is_a_miss_once_it_is_gone(redis_server: RedisServer) -> None:
     async def use() -> None:
-        cache = RedisCache.connect(redis_server.url, seconds_kept=60)
+        cache = RedisCache.connect(redis_server.url, seconds_kept=60, collection=OURS, answer_format="f")
         assert await cache.get("x") is None
         await cache.put("x", b"\x00answer")
         assert await cache.get("x") == b"\x00answer"
@@ -87,11 +90,13 @@ def test_redis_is_used_again_some_time_after_it_came_back(redis_server: RedisSer
 
     async def use() -> list[bytes | None]:
         client = redis.asyncio.Redis.from_url(redis_server.url, retry=None)
-        cache = RedisCache(client, seconds_kept=60, seconds_left_alone=2, clock=lambda: now[0])
+        cache = RedisCache(
+            client, seconds_kept=60, collection=OURS, answer_format="f", seconds_left_alone=2, clock=lambda: now[0]
+        )
         await cache.put("x", b"lost")
         redis_server.start()
         await cache.put("x", b"also lost")
-        answers = [await cache.get("x"), await client.get("regard:answer:x")]
+        answers = [await cache.get("x"), await client.get("regard:aa:answer:f:x")]
         now[0] += 3
         await cache.put("x", b"kept")
         answers.append(await cache.get("x"))
@@ -107,9 +112,57 @@ def test_a_server_that_never_answers_costs_one_short_wait() -> None:
         silent.listen()
 
         async def use() -> list[bytes | None]:
-            cache = RedisCache.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", 60, timeout=0.05)
+            cache = RedisCache.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", 60, OURS, "f", timeout=0.05)
             answers = [await cache.get("x"), await cache.get("x")]
             await cache.close()
             return answers
 
         assert asyncio.run(use()) == [None, None]
+
+
+THEIRS = Collection("bb", b"another secret")
+
+
+@pytest.mark.redis
+def test_two_collections_on_one_redis_do_not_answer_for_each_other(redis_server: RedisServer) -> None:
+    async def use() -> list[bytes | None]:
+        ours, theirs, later = (
+            RedisCache.connect(redis_server.url, 60, collection, form)
+            for collection, form in ((OURS, "f"), (THEIRS, "f"), (OURS, "another form"))
+        )
+        await ours.put("x", b"ours")
+        await theirs.put("x", b"theirs")
+        answers = [await ours.get("x"), await theirs.get("x"), await later.get("x")]
+        for cache in (ours, theirs, later):
+            await cache.close()
+        return answers
+
+    assert asyncio.run(use()) == [b"ours", b"theirs", None]
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("forged", [b"", b"{}", b"x" * 500, "signed by others", "signed for another question"])
+def test_an_answer_that_was_not_written_here_is_a_miss(redis_server: RedisServer, forged: bytes | str) -> None:
+    async def use() -> list[bytes | None]:
+        client = redis.asyncio.Redis.from_url(redis_server.url)
+        cache = RedisCache.connect(redis_server.url, 60, OURS, "f")
+        await cache.put("x", b"answer")
+        content: bytes | str | None = forged
+        if forged == "signed by others":
+            other = RedisCache.connect(redis_server.url, 60, Collection("aa", b"guessed"), "f")
+            await other.put("x", b"forged")
+            await other.close()
+        else:
+            if forged == "signed for another question":
+                await cache.put("y", b"answer to y")
+                content = await client.get("regard:aa:answer:f:y")
+            assert content is not None
+            await client.set("regard:aa:answer:f:x", content)
+        answers = [await cache.get("x")]
+        await cache.put("x", b"answer")
+        answers.append(await cache.get("x"))
+        await cache.close()
+        await client.aclose()
+        return answers
+
+    assert asyncio.run(use()) == [None, b"answer"]

@@ -1,11 +1,17 @@
 """Health, metrics, models, and what every route has in common."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
+from service.api.routes import health
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
+from service.api.services import SEARCH_THREADS
 from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import NOW, Library, two_coloured
@@ -39,10 +45,20 @@ def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, mon
     assert "ZeroDivisionError" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
     monkeypatch.undo()
     with busy(api.services.accelerator):
-        api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
-        assert "try again" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+        monkeypatch.setattr(health, "STUCK_S", 0.0)
+        monkeypatch.setattr(health, "FORWARD_PASS_TIMEOUT_S", 0.05)
+        assert "has been running for" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+    monkeypatch.undo()
     api.services.accelerator.close()
     assert "has ended" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+
+
+def test_a_sign_of_life_from_the_future_is_none(api: Api) -> None:
+    api.library.catalog.heartbeat("worker", NOW + 3600)
+    refused = problem(api.get("/readyz"), 503, "not-ready")
+    assert "3600 s ahead: the clock was set back" in refused["checks"]["worker"]
+    api.library.catalog.heartbeat("worker", NOW)
+    checked(api.get("/readyz"), 200, ReadyAnswer)
 
 
 def test_models_are_listed_with_what_they_can_find(api: Api) -> None:
@@ -111,11 +127,37 @@ def test_a_request_keeps_the_name_it_came_with(api: Api) -> None:
     assert odd.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_root_leads_to_something_to_read(api: Api) -> None:
-    answer = api.get("/")
-    assert answer.status_code in {200, 307}
-    assert answer.status_code == 200 or answer.headers["location"] == "/docs"
-
-
 def test_the_default_model_proves_that_it_works(tmp_path: Path) -> None:
     Library(tmp_path).search.forward_pass()
+
+
+def test_a_full_queue_is_no_reason_to_be_taken_out_of_service(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.library.catalog.heartbeat("worker", NOW)
+    monkeypatch.setattr(health, "FORWARD_PASS_TIMEOUT_S", 0.05)
+    with busy(api.services.accelerator):
+        api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
+        problem(api.text("red"), 503, "overloaded")
+        assert checked(api.get("/readyz"), 200, ReadyAnswer)["checks"]["model"] == "ok: busy"
+    monkeypatch.undo()
+    assert checked(api.get("/readyz"), 200, ReadyAnswer)["checks"]["model"] == "ok"
+
+
+def test_readiness_and_refusals_do_not_wait_for_uploads_or_searches(api: Api) -> None:
+    api.library.catalog.heartbeat("worker", NOW)
+    go = threading.Event()
+
+    async def with_every_thread_taken(client: httpx.AsyncClient) -> list[httpx.Response]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(uploads)
+        loop.run_in_executor(None, go.wait)
+        for _ in range(SEARCH_THREADS):
+            api.services.search_threads.submit(go.wait)
+        try:
+            return [await client.get("/readyz"), await client.post("/search/text", json={"query": "red", "model": "x"})]
+        finally:
+            go.set()
+
+    with ThreadPoolExecutor(1) as uploads:
+        ready, refused = api.together(with_every_thread_taken)
+    checked(ready, 200, ReadyAnswer)
+    problem(refused, 404, "unknown-model")

@@ -1,5 +1,6 @@
 """Stored pictures over HTTP: bytes, thumbnails, regions, lists, tags, deletion."""
 
+import contextlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
+from service.media.decode_pool import DecodePool
 from tests.support.library import Library, two_coloured
 from tests.support.pictures import encoded
 from tests.support.web_app import Api, checked, png, problem
@@ -123,6 +125,9 @@ def test_a_file_that_is_missing_on_the_server_is_said_in_words(api: Api, kind: s
     (image_id,) = ingest(api, ("a", content))
     image = api.library.catalog.image(image_id)
     assert image is not None
+    shown = api.services.originals.find_stripped(image_id, image.extension)
+    assert shown is not None
+    shown.unlink()
     api.services.originals.path(image_id, image.extension).unlink()
     refused = problem(api.get(f"/images/{image_id}"), 404, "not-found")
     assert "original of picture" in refused["detail"]
@@ -154,3 +159,70 @@ def test_an_unknown_picture_is_not_found(api: Api, image_id: str) -> None:
     for path in ("", "/thumbnail", "/regions"):
         problem(api.get(f"/images/{image_id}{path}"), 404, "not-found")
     problem(api.request("DELETE", f"/images/{image_id}"), 404, "not-found")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF"])
+def test_showing_a_picture_touches_no_decoder(api: Api, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (image_id,) = ingest(api, ("a", encoded(two_coloured("red", "blue"), kind)))
+
+    def touch(*_: object, **__: object) -> None:
+        raise AssertionError("a decoder was touched")
+
+    for owner, name in ((PIL.Image, "open"), (PIL.Image.Image, "load"), (DecodePool, "_send")):
+        monkeypatch.setattr(owner, name, touch)
+    answer = api.get(f"/images/{image_id}")
+    monkeypatch.undo()
+    assert answer.status_code == 200
+    expected = "image/jpeg" if kind in ("TIFF", "AVIF") else f"image/{kind.lower()}"
+    assert answer.headers["content-type"] == expected
+    with PIL.Image.open(io.BytesIO(answer.content)) as picture:
+        assert picture.size == (40, 20)
+
+
+def test_taking_a_picture_in_opens_it_in_another_process_alone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def touch(*_: object, **__: object) -> None:
+        raise AssertionError("a picture was opened in the web process")
+
+    content = png(two_coloured("red", "blue"))
+    monkeypatch.setattr(PIL.Image, "open", touch)
+    answer = api.request("POST", "/ingest", files={"images": ("a.png", content)})
+    assert len(checked(answer, 202, IngestAnswer)["accepted"]) == 1
+
+
+def test_a_picture_from_before_files_were_kept_is_made_once(api: Api) -> None:
+    (image_id,) = ingest(api, ("a.tif", encoded(two_coloured("red", "blue"), "TIFF")))
+    path = api.services.originals.find_stripped(image_id, "tif")
+    assert path is not None
+    path.unlink()
+    first = api.get(f"/images/{image_id}")
+    assert (first.status_code, first.headers["content-type"]) == (200, "image/jpeg")
+    assert path.read_bytes() == first.content
+
+
+def test_many_who_want_a_picture_that_must_be_made_are_told_to_come_back(api: Api) -> None:
+    (image_id,) = ingest(api, ("a.png", png(two_coloured("red", "blue"))))
+    path = api.services.originals.find_stripped(image_id, "png")
+    assert path is not None
+    path.unlink()
+    waiting = api.services.picture_files._waiting
+    taken = 0
+    while waiting.acquire(blocking=False):
+        taken += 1
+    answer = api.get(f"/images/{image_id}")
+    problem(answer, 503, "overloaded")
+    assert int(answer.headers["retry-after"]) >= 1
+    waiting.release(taken)
+    assert api.get(f"/images/{image_id}").status_code == 200
+
+
+def test_uploads_over_the_bound_are_told_to_come_back(api: Api) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(api.settings.max_uploads):
+            stack.enter_context(api.services.upload_slots.taken())
+        files = {"images": ("a.png", png(two_coloured("red", "red")))}
+        for path, name in (("/ingest", "images"), ("/search/image", "image")):
+            answer = api.request("POST", path, files={name: files["images"]})
+            problem(answer, 503, "overloaded")
+            assert int(answer.headers["retry-after"]) >= 1
+        assert api.text("red").status_code == 200
+    assert api.request("POST", "/ingest", files=files).status_code == 202

@@ -43,6 +43,13 @@ def worker(store: Store) -> Iterator[Worker]:
         yield worker
 
 
+def work(worker: Worker, store: Store) -> bool:
+    """A round of the worker, heard of at the time that the web side's clock stands at; whether it did anything."""
+    worked = worker.run_once()
+    store.catalog.heartbeat("worker", NOW)
+    return worked
+
+
 def served(store: Store, *matchers: FakeMatcher) -> Web:
     loaded = LoadedModels(
         extractor=WideExtractor(), matchers={one.name: one for one in matchers}, views=[one.name for one in matchers]
@@ -93,7 +100,7 @@ def test_nothing_can_be_searched_before_the_first_pictures_are_found_anew(web: W
 
 def test_pictures_are_found_as_soon_as_their_batch_is_done(web: Web, worker: Worker, store: Store) -> None:
     first, *_, last = ids(store)
-    worker.run_once()
+    work(worker, store)
     answer = checked(web.text("red green", k=5, explain=True), 200, TextAnswer)
     assert answer["results"][0]["image_id"] == first
     assert len(answer["results"]) == 2
@@ -114,15 +121,15 @@ def test_pictures_are_found_as_soon_as_their_batch_is_done(web: Web, worker: Wor
 def test_what_is_taken_in_meanwhile_is_shown_at_once_and_searched_in_its_turn(
     web: Web, worker: Worker, store: Store
 ) -> None:
-    worker.run_once()
+    work(worker, store)
     sent = web.request("POST", "/ingest", files={"images": ("a.png", png(two_coloured("white", "red")))}).json()
     new = sent["accepted"][0]["image_id"]
-    worker.run_once()
+    work(worker, store)
     assert web.get("/images", limit=100).json()["images"][-1]["state"] == "ready"
     waits = problem(web.get(f"/images/{new}/regions"), 404, "not-found")
     assert "waiting for its regions" in waits["detail"]
     assert web.get(sent["status_url"]).json()["state"] == "running"
-    while worker.run_once():
+    while work(worker, store):
         pass
     assert web.get(sent["status_url"]).json()["state"] == "done"
     assert checked(web.text("white red"), 200, TextAnswer)["results"][0]["image_id"] == new

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from docs.openapi_document import document
+from service.api.permissions import needed_permission
 from service.api.schemas.resources import ProblemAnswer
 from tests.support.project_files import ROOT
 
@@ -20,20 +21,29 @@ OPERATIONS = [
 ROUTES = {
     "POST /ingest",
     "GET /jobs/{job_id}",
+    "GET /jobs/{job_id}/events",
     "GET /failures",
+    "POST /failures/{image_id}/retry",
     "POST /search/text",
     "POST /search/image",
     "GET /images",
     "GET /images/{image_id}",
     "DELETE /images/{image_id}",
+    "PATCH /images/{image_id}",
+    "POST /images/{image_id}/restore",
     "GET /images/{image_id}/thumbnail",
     "GET /images/{image_id}/regions",
+    "GET /images/{image_id}/info",
+    "GET /images/{image_id}/explain.png",
     "GET /tags",
     "GET /models",
     "POST /models/{name}/build",
     "GET /livez",
     "GET /readyz",
     "GET /metrics",
+    "GET /session",
+    "POST /session",
+    "DELETE /session",
 }
 
 
@@ -94,3 +104,14 @@ def test_an_answer_has_an_example_that_is_one(name: str, operation: dict[str, An
     if content is not None:
         jsonschema.validate(content["example"], {**content["schema"], "components": DOCUMENT["components"]})
         assert name
+
+
+@pytest.mark.parametrize(("name", "operation"), OPERATIONS)
+def test_an_operation_says_who_may_call_it(name: str, operation: dict[str, Any]) -> None:
+    method, path = name.split(" ")
+    needed = needed_permission(method, path)
+    schemes = [scheme for one in operation["security"] for scheme in one]
+    assert schemes == {None: [], "read": ["key", "session"]}.get(needed, ["key"])
+    assert (f"`{needed}`" in operation["description"]) is (needed is not None)
+    assert {"401", "403", "429"} <= set(operation["responses"]) or needed is None
+    assert set(schemes) <= set(DOCUMENT["components"]["securitySchemes"])

@@ -125,7 +125,17 @@ def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
         ({"query": "x", "filter": {"tags": {"a": True}}}, "filter.tags.a", "give a string, a number"),
         ({"query": "x", "filter": {"tags": {"a": {"gte": 1, "lte": "b"}}}}, "filter", "range"),
         ({"query": "x", "filter": {"taken_at": {"gte": "2024-01-01T00:00:00"}}}, "filter.taken_at.gte", "timezone"),
+        ({"query": "x", "filter": {"taken_at": {"gte": 2024}}}, "filter.taken_at.gte", 'write dates as text: "2024"'),
+        ({"query": "x", "filter": {"taken_at": 2024}}, "filter.taken_at", "write dates as text"),
         ({"query": "x", "filter": {"colour": "red"}}, "filter.colour", "is not a field"),
+        ({"query": "x", "k": True}, "k", "valid integer"),
+        ({"query": "x", "k": "5"}, "k", "valid integer"),
+        ({"query": "x", "shortlist": "100"}, "shortlist", "valid integer"),
+        ({"query": "x", "min_score": "1"}, "min_score", "valid number"),
+        ({"query": "x", "min_score": True}, "min_score", "valid number"),
+        ({"query": "x", "min_probability": "0.5"}, "min_probability", "valid number"),
+        ({"query": "x", "explain": 1}, "explain", "valid boolean"),
+        ({"query": "x", "explain": "true"}, "explain", "valid boolean"),
     ],
 )
 def test_a_wrong_field_is_named_with_what_to_do(api: Api, body: dict[str, Any], field: str, words: str) -> None:
@@ -255,3 +265,42 @@ def test_a_caller_who_hangs_up_is_not_worked_for(api: Api) -> None:
     with busy(api.services.accelerator):
         api.together(hang_up)
         assert api.services.accelerator.admitted_cost == 0
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        '{"\\ud800": 1}',
+        '{"a": "\\udfff"}',
+        '{"a": ["b", "\\ud800"]}',
+        '{"a": {"gte": "\\ud800"}}',
+        '{"\\ud800\\ud800": "\\udc00\\ud800"}',
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_in_words(api: Api, tags: str) -> None:
+    body = f'{{"query": "x", "filter": {{"tags": {tags}}}}}'.encode()
+    headers = {"content-type": "application/json"}
+    problem(api.request("POST", "/search/text", content=body, headers=headers), 422, "invalid-request")
+    form = {"image_id": (None, "0" * 32), "filter": (None, f'{{"tags": {tags}}}')}
+    problem(api.request("POST", "/search/image", files=form), 422, "invalid-request")
+    whole = body.replace(tags.encode(), b'{"a": "\\ud83d\\udc15"}')
+    checked(api.request("POST", "/search/text", content=whole, headers=headers), 200, TextAnswer)
+
+
+def test_the_cost_of_a_sentence_counts_its_tokens(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs: list[int] = []
+    admit = api.services.accelerator.admit
+    monkeypatch.setattr(api.services.accelerator, "admit", lambda cost: (costs.append(cost), admit(cost))[1])
+    monkeypatch.setattr(FakeMatcher, "words", lambda self, sentence: ["<start>", *sentence.replace(",", " , ").split()])
+    checked(api.text("red," * 100, shortlist=10), 200, TextAnswer)
+    checked(api.text("red", shortlist=10), 200, TextAnswer)
+    assert costs[0] == costs[1] * 201 / 2
+
+
+def test_a_sentence_without_a_word_is_refused_before_it_waits(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_words(matcher: FakeMatcher, sentence: str) -> list[str]:
+        raise ValueError("there is no word in it")
+
+    monkeypatch.setattr(FakeMatcher, "words", no_words)
+    with busy(api.services.accelerator):
+        assert "no word" in problem(api.text("!!"), 422, "invalid-request")["detail"]

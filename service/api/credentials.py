@@ -1,0 +1,66 @@
+"""Who makes a request: its API key in the header Authorization, or the session token in a cookie."""
+
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from service.auth.api_keys import KEY, SESSION, session_token
+from service.auth.key_ring import KeyRing
+from service.auth.permissions import Permission
+from service.errors import InvalidKey, Unauthenticated
+
+SESSION_COOKIE = "regard_session"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request, and what that one may do. Without keys everybody is KEYLESS."""
+
+    key_id: str | None
+    name: str | None
+    permission: Permission
+
+
+KEYLESS = Caller(None, None, Permission.ADMIN)
+
+
+def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Caller:
+    """Who makes the request. Unauthenticated where a key is needed and none is given, InvalidKey for a wrong one.
+
+    The header counts before the cookie. A key anywhere else, such as in the URL, is passed over.
+    """
+    if not keys.required and open_without_keys:
+        return KEYLESS
+    connection = HTTPConnection(scope)
+    headers = connection.headers.getlist("authorization")
+    if headers:
+        return _by_header(headers, keys)
+    token = connection.cookies.get(SESSION_COOKIE)
+    if token is None:
+        raise Unauthenticated(
+            "Send an API key in the header `Authorization: Bearer KEY`. Keys are made on the server by"
+            " `regard keys create`."
+        )
+    if not SESSION.fullmatch(token):
+        raise InvalidKey("The session cookie is malformed; sign in again.")
+    key = keys.identify(token)
+    # Whatever the key may do: a cookie is sent by the browser, also where another page made it send the request.
+    return Caller(key.key_id, key.name, Permission.READ)
+
+
+def _by_header(headers: list[str], keys: KeyRing) -> Caller:
+    scheme, _, token = headers[0].partition(" ")
+    token = token.strip()
+    if len(headers) > 1 or scheme.lower() != "bearer" or not KEY.fullmatch(token):
+        raise InvalidKey("The header Authorization is malformed; it should be `Authorization: Bearer KEY`, once.")
+    key = keys.identify(token)
+    return Caller(key.key_id, key.name, key.permission)
+
+
+def sign_in(key: str, keys: KeyRing) -> tuple[Caller, str]:
+    """Who a key belongs to, and its session token. InvalidKey."""
+    if not KEY.fullmatch(key):
+        raise InvalidKey("The key is malformed.")
+    found = keys.identify(key)
+    return Caller(found.key_id, found.name, found.permission), session_token(key)

@@ -1,0 +1,142 @@
+"""An OpenAPI document as one HTML page without scripts: every route with its fields, examples and errors."""
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+nav { columns: 2; margin-bottom: 2rem; }
+section { border-top: 1px solid var(--line); padding: 1rem 0; }
+h2 { font-size: 1.2rem; }
+h3 { font-size: 1rem; margin: 1rem 0 .3rem; }
+code, pre { font: .875rem/1.45 ui-monospace, monospace; }
+pre { background: var(--soft); padding: .7rem; overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
+summary { cursor: pointer; }
+@media (max-width: 40rem) { nav { columns: 1; } }
+"""
+DEPTH = 4  # of objects inside objects that are listed
+
+
+def docs_page(document: Mapping[str, Any]) -> str:
+    """The page; the document's references must lead into its own components."""
+    operations = [
+        (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    links = "".join(
+        f'<div><a href="#{escape(operation["operationId"])}"><code>{method} {escape(path)}</code></a></div>'
+        for method, path, operation in operations
+    )
+    sections = "".join(_section(document, *one) for one in operations)
+    title = escape(f"{document['info']['title']} {document['info']['version']}")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: HTTP interface</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="stylesheet" href="/docs/style.css"></head><body><h1>{title}</h1>'
+        f"<p>{escape(document['info'].get('summary', ''))} For programs: "
+        f'<a href="/openapi.json">openapi.json</a>.</p><nav>{links}</nav>{sections}</body></html>'
+    )
+
+
+def _section(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+    parts = [
+        f'<section id="{escape(operation["operationId"])}"><h2><code>{method} {escape(path)}</code></h2>',
+        f"<p><strong>{escape(operation['summary'])}.</strong> {escape(operation.get('description', ''))}</p>",
+    ]
+    if operation.get("parameters"):
+        parts.append("<h3>Parameters</h3>" + _table(_parameter_rows(document, operation["parameters"])))
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        parts.append(f"<h3>Request body, {escape(kind)}</h3>{_content(document, content)}")
+    for status, answer in operation["responses"].items():
+        if status < "400":
+            parts.append(f"<h3>{status} {escape(answer.get('description', ''))}</h3>")
+            parts += [_content(document, content) for content in answer.get("content", {}).values()]
+    faults = [(status, answer) for status, answer in operation["responses"].items() if status >= "400"]
+    rows = [(f"<code>{status}</code>", escape(answer.get("description", ""))) for status, answer in faults]
+    return "".join(parts) + f"<h3>Errors</h3>{_table(rows)}</section>"
+
+
+def _parameter_rows(document: Mapping[str, Any], parameters: list[Any]) -> list[tuple[str, str]]:
+    return [
+        (
+            f"<code>{escape(one['name'])}</code>",
+            escape(f"{_kind(document, one['schema'])}, in the {one['in']}. {one.get('description', '')}"),
+        )
+        for one in parameters
+    ]
+
+
+def _content(document: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+    """A body: its fields, and an example behind a click."""
+    schema = content.get("schema", {})
+    rows = [
+        (f"<code>{escape(name)}</code>", escape(f"{kind}. {description}"))
+        for name, kind, description in _fields(document, schema, "", DEPTH)
+    ]
+    parts = [_table(rows) if rows else f"<p>{escape(_kind(document, schema))}</p>"]
+    examples = [content["example"]] if "example" in content else _resolved(document, schema).get("examples", [])
+    for example in examples:
+        text = escape(json.dumps(example, indent=2, ensure_ascii=False))
+        parts.append(f"<details><summary>Example</summary><pre>{text}</pre></details>")
+    return "".join(parts)
+
+
+def _fields(
+    document: Mapping[str, Any], schema: Mapping[str, Any], prefix: str, depth: int
+) -> Iterator[tuple[str, str, str]]:
+    """Name, kind and description of every field, those of objects and lists inside with a path as their name."""
+    for name, field in _object(document, schema).get("properties", {}).items():
+        yield prefix + name, _kind(document, field), field.get("description", "")
+        items = _resolved(document, field).get("items")
+        if depth:
+            inner = f"{prefix}{name}[]." if items else f"{prefix}{name}."
+            yield from _fields(document, items or field, inner, depth - 1)
+
+
+def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    node: Any = schema
+    while "$ref" in node:
+        target: Any = document
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            target = target[step]
+        node = target
+    return node  # type: ignore[no-any-return]
+
+
+def _object(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first alternative with fields."""
+    found = _resolved(document, schema)
+    for choice in [found, *found.get("anyOf", [])]:
+        resolved = _resolved(document, choice)
+        if "properties" in resolved:
+            return resolved
+    return {}
+
+
+def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """A schema in words, such as "integer or null, 1 to 100, default 10"."""
+    found = _resolved(document, schema)
+    if "anyOf" in found:
+        words = " or ".join(_kind(document, choice) for choice in found["anyOf"])
+    elif "enum" in found or "const" in found:
+        words = " or ".join(json.dumps(value) for value in found.get("enum", [found.get("const")]))
+    elif found.get("type") == "array":
+        words = f"list of {_kind(document, found['items'])}" if "items" in found else "list"
+    else:
+        words = str(found.get("format") or found.get("type") or "any value")
+    if "minimum" in found or "maximum" in found:
+        words += f", {found.get('minimum', '')} to {found.get('maximum', '')}"
+    if schema.get("default") is not None:
+        words += f", default {json.dumps(schema['default'])}"
+    return words
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    """Rows of HTML."""
+    return "<table>" + "".join(f"<tr><td>{first}</td><td>{second}</td></tr>" for first, second in rows) + "</table>"

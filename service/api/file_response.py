@@ -1,0 +1,42 @@
+"""Files as responses, whole or in part."""
+
+import re
+
+from fastapi import Request
+from fastapi.responses import FileResponse
+from starlette.types import Receive, Scope, Send
+
+from service.errors import RangeNotSatisfiable
+
+ONE_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
+
+
+class PartialFileResponse(FileResponse):
+    """A file, or the one part of it that the header Range asks for; several parts at once are answered whole."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ranges = [value.decode("latin-1") for name, value in scope["headers"] if name == b"range"]
+        if len(ranges) != 1 or not _is_range(ranges[0]):
+            scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
+        await super().__call__(scope, receive, send)
+
+
+def check_range(request: Request, size: int) -> None:
+    """RangeNotSatisfiable where the request asks for one part of a file of `size` bytes that is not in it."""
+    given = request.headers.getlist("range")
+    if len(given) != 1 or not _is_range(given[0]) or "if-range" in request.headers:
+        return
+    match = ONE_RANGE.fullmatch(given[0])
+    assert match is not None
+    first, last = match.groups()
+    if (int(first) if first else size - int(last)) >= size:
+        raise RangeNotSatisfiable(size)
+
+
+def _is_range(text: str) -> bool:
+    """Whether it is one range whose ends are in order; others are to be ignored (RFC 9110, 14.2)."""
+    match = ONE_RANGE.fullmatch(text)
+    if match is None or match.groups() == ("", ""):
+        return False
+    first, last = match.groups()
+    return not first or not last or int(first) <= int(last)

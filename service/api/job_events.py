@@ -1,0 +1,67 @@
+"""The progress of jobs as server-sent events: one whenever it changed, until the job is done."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from service.api.schemas.resources import JobAnswer
+from service.errors import Overloaded
+
+MAX_STREAMS = 64  # at a time: each holds a connection
+LONGEST_S = 600.0  # of one stream; browsers come back by themselves
+EVENT_EVERY_S = 0.25
+QUIET_S = 15.0  # after which a comment shows that the stream still lives
+COME_BACK_MS = 2000
+
+
+class StreamSlots:
+    """How many streams are open, and whether one more may be. Used on the event loop alone."""
+
+    def __init__(self, most: int = MAX_STREAMS) -> None:
+        self._most = most
+        self._open = 0
+
+    def check(self) -> None:
+        """Overloaded where as many are open as may be."""
+        if self._open >= self._most:
+            raise Overloaded("Too many streams of events are open; ask for the job itself instead.", retry_after=5)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A stream is open until the block ends. Begun with the stream itself, which may never be begun."""
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+
+async def job_events(
+    first: JobAnswer,
+    look: Callable[[], Awaitable[JobAnswer | None]],
+    longest_s: float = LONGEST_S,
+    poll_s: float = EVENT_EVERY_S,
+) -> AsyncIterator[bytes]:
+    """Events `progress` with the job as JSON: the first state, each that differs from the one before, and the last.
+
+    Ends with the state `done`, or when the time is over: the next stream then goes on with the state of that moment.
+    """
+    yield f"retry: {COME_BACK_MS}\n{_event(first)}".encode()
+    told, quiet = first, 0
+    for _ in range(math.ceil(longest_s / poll_s)):
+        if told.state == "done":
+            return
+        await asyncio.sleep(poll_s)
+        now = await look()
+        if now is not None and now != told:
+            told, quiet = now, 0
+            yield _event(now).encode()
+        elif (quiet := quiet + 1) * poll_s >= QUIET_S:
+            quiet = 0
+            yield b": still at it\n\n"
+
+
+def _event(job: JobAnswer) -> str:
+    return f"event: progress\ndata: {json.dumps(job.model_dump(mode='json'))}\n\n"

@@ -1,0 +1,55 @@
+"""Pictures as files that can be sent: without metadata, in a format that browsers show. Nothing is decoded here."""
+
+import logging
+import threading
+from pathlib import Path
+
+from index.records import Image
+from service.errors import NotFound, Overloaded, ReadOnlyCollection, UnreadablePicture
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.formats import MEDIA_TYPES
+from service.storage.originals import Originals
+
+MOST_WAITING = 8  # requests that wait for a file to be made; each holds a thread
+PREPARING_RETRY_S = 2
+
+log = logging.getLogger(__name__)
+
+
+class PictureFiles:
+    """The files that the worker made of the originals.
+
+    One that is not there yet, as of a picture that waits in the queue, is made in a decoding process, and kept.
+    """
+
+    def __init__(self, originals: Originals, pool: DecodePool, read_only: bool = False) -> None:
+        """`read_only`: no file can be made."""
+        self._originals, self._pool, self._read_only = originals, pool, read_only
+        self._waiting = threading.BoundedSemaphore(MOST_WAITING)
+
+    def find(self, image: Image) -> tuple[Path, str]:
+        """The path of the picture's file to show, and its media type. NotFound, UnreadablePicture, Overloaded."""
+        path = self._originals.find_stripped(image.image_id, image.extension) or self._make(image)
+        return path, MEDIA_TYPES[path.suffix[1:]]
+
+    def _make(self, image: Image) -> Path:
+        original = self._originals.path(image.image_id, image.extension)
+        if not original.is_file():
+            log.error("the original of picture %s is missing: there is no %s", image.image_id, original)
+            raise NotFound(
+                f"The original of picture {image.image_id} is missing on the server; upload the same file again to"
+                " restore it."
+            )
+        if self._read_only:
+            raise ReadOnlyCollection(
+                f"The file to show of picture {image.image_id} is not made yet, and the data directory may not be"
+                " written here."
+            )
+        if not self._waiting.acquire(blocking=False):
+            raise Overloaded("Many pictures are being prepared to be shown; ask again shortly.", PREPARING_RETRY_S)
+        try:
+            return self._pool.strip(original, self._originals.stripped(image.image_id, image.extension))
+        except DecodeFailed as failed:
+            raise UnreadablePicture(failed.reason) from failed
+        finally:
+            self._waiting.release()

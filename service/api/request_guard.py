@@ -1,0 +1,42 @@
+"""Middleware in front of all routes: refuses requests of other sites, and answers HEAD as GET without the body."""
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.problems import problem_instance, problem_response
+from service.api.request_origin import RequestOrigin
+from service.errors import Problem
+
+
+class RequestGuard:
+    """Lets through what RequestOrigin allows."""
+
+    def __init__(self, app: ASGIApp, origin: RequestOrigin) -> None:
+        self._app = app
+        self._origin = origin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] == "HEAD":
+            scope, send = {**scope, "method": "GET"}, without_body(send)
+        try:
+            self._origin.check(scope)
+        except Problem as problem:
+            await problem_response(problem, problem_instance(Request(scope)))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def without_body(send: Send) -> Send:
+    """`send` for an answer to HEAD: its headers stay, of its body comes the end alone."""
+
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            if message.get("more_body"):
+                return
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    return send_head

@@ -1,0 +1,85 @@
+"""Why a stored picture answers a sentence, drawn as one picture."""
+
+import asyncio
+import io
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import ValidationError
+
+from service.api.dependencies import ServicesDep, cancel_on_disconnect
+from service.api.problems import invalid_request, problem_responses
+from service.api.routes.images import find_ready_image, require_picture
+from service.api.services import Services
+from service.errors import (
+    InvalidRequest,
+    NotFound,
+    NotReady,
+    Overloaded,
+    Problem,
+    UnknownModel,
+    UnreadablePicture,
+    ViewNotBuilt,
+)
+from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.panels import draw_explanation
+from service.search.engine import words_of
+from service.search.one_pair import ExplainedPair, explain_one
+from service.search.requests import TextSearchRequest
+
+router = APIRouter(tags=["search"])
+
+
+@router.get(
+    "/images/{image_id}/explain.png",
+    operation_id="explain_image",
+    summary="Why a picture answers a sentence, as a picture",
+    response_class=Response,
+    responses={
+        200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
+        **problem_responses(
+            InvalidRequest, UnreadablePicture, NotFound, UnknownModel, ViewNotBuilt, NotReady, Overloaded, Problem
+        ),
+    },
+)
+async def explain_image(
+    image_id: str,
+    request: Request,
+    services: ServicesDep,
+    query: Annotated[str, Query(description="What the picture might show.")],
+    model: Annotated[str | None, Query(description="A model of GET /models; the default if left out.")] = None,
+) -> Response:
+    """One panel a word: regions are as bright as they answered it, the strongest is outlined, its part of the score
+    stands below."""
+    try:
+        asked = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
+    except ValidationError as fault:
+        raise invalid_request({**error, "loc": ("query", *error["loc"])} for error in fault.errors()) from fault
+    content = await cancel_on_disconnect(request, drawn(services, image_id, asked))
+    return Response(content, media_type="image/png", headers={"Cache-Control": "no-store"})
+
+
+async def drawn(services: Services, image_id: str, asked: TextSearchRequest) -> bytes:
+    """The picture as a PNG; nothing of it is made on the event loop."""
+    run = partial(asyncio.get_running_loop().run_in_executor, services.search_threads)
+    found = await run(services.search.begin, asked)
+    await run(words_of, found.matcher, asked.query)
+    image = require_picture(await run(find_ready_image, services, image_id))
+    features, _ = await run(services.search.stored, image_id, found.matcher.extractor_digest)
+    cost = await run(services.search.cost, found)
+    pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.query, features))
+    try:
+        decoded = await asyncio.wrap_future(services.pool.submit(services.originals.path(image_id, image.extension)))
+    except DecodeFailed as fault:
+        raise UnreadablePicture(fault.reason) from fault
+    content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
+    return content
+
+
+def png_of(decoded: DecodedPicture, pair: ExplainedPair, title: str) -> bytes:
+    """The panels as a file."""
+    content = io.BytesIO()
+    sheet = draw_explanation(decoded.picture, (decoded.width, decoded.height), pair.explanation, title)
+    sheet.save(content, "PNG")
+    return content.getvalue()

@@ -1,0 +1,80 @@
+"""Lists of what is stored: pictures page by page, and the tags in use."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from index.filters import Filter
+from index.records import ImageOrder
+from service.api.dependencies import ServicesDep
+from service.api.problems import invalid_request, problem_responses
+from service.api.schemas.requests import filter_from_json
+from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue
+from service.api.serializers import image_listed
+from service.errors import InvalidRequest, Problem
+
+router = APIRouter(tags=["pictures"])
+
+MAX_VALUES = 100  # listed of each tag
+MAX_TEXT = 512
+
+
+@router.get(
+    "/images", operation_id="list_images", summary="List pictures", responses=problem_responses(InvalidRequest, Problem)
+)
+def list_images(
+    services: ServicesDep,
+    after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    sort: Annotated[
+        ImageOrder,
+        Query(description="`latest`: what came last first; `date`: the newest photograph first, undated ones last."),
+    ] = "arrival",
+    filter: Annotated[
+        str | None, Query(description="The filter of POST /search/text, as JSON text.", max_length=2**16)
+    ] = None,
+) -> ImagesAnswer:
+    """Pictures that are not deleted, in order of arrival unless another is asked for."""
+    condition = compiled_filter(filter)
+    try:
+        images = services.catalog.list_images(after, limit + 1, condition, sort)
+    except ValueError as fault:
+        raise InvalidRequest.field("after", str(fault)) from fault
+    more = len(images) > limit
+    page = images[:limit]
+    return ImagesAnswer(images=[image_listed(image) for image in page], next=page[-1].image_id if more else None)
+
+
+@router.get(
+    "/tags", operation_id="list_tags", summary="Tags in use", responses=problem_responses(InvalidRequest, Problem)
+)
+def list_tags(
+    services: ServicesDep,
+    search: Annotated[
+        str, Query(description="Only values that hold this text, and those of names that do.", max_length=MAX_TEXT)
+    ] = "",
+    after: Annotated[str, Query(description="The `next` of the page before.", max_length=MAX_TEXT)] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many names at most.")] = 100,
+    values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="How many values of each at most.")] = MAX_VALUES,
+) -> TagsAnswer:
+    """Names in their order, with their most frequent values, for building filters."""
+    found = services.catalog.tags(limit + 1, values, search, after)
+    tags = [
+        TagListed(
+            name=tag.name,
+            pictures=tag.num_pictures,
+            distinct_values=tag.num_values,
+            values=[TagValue(value=value, pictures=count) for value, count in tag.values],
+        )
+        for tag in found[:limit]
+    ]
+    return TagsAnswer(tags=tags, next=tags[-1].name if len(found) > limit else None)
+
+
+def compiled_filter(text: str | None) -> Filter:
+    """The filter that JSON text says, one that everything passes for None. InvalidRequest."""
+    try:
+        given = filter_from_json(text)
+    except ValueError as fault:
+        raise invalid_request([{"type": "value_error", "loc": ("filter",), "msg": str(fault)}]) from fault
+    return Filter() if given is None else given.compiled()

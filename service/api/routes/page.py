@@ -1,0 +1,53 @@
+"""The page at `/`, and the built files that it loads: the same for everybody, telling nothing of the pictures."""
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+import service
+from service.api.routes.images import is_current
+from service.errors import NotFound
+
+router = APIRouter(include_in_schema=False)
+
+BUILT = Path(service.__path__[0]) / "web"
+START = "index.html"
+PAGE_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@router.get("/")
+def show_page(request: Request) -> Response:
+    """The page itself."""
+    return built_file(request, START)
+
+
+@router.get("/page/{name}")
+def show_part(name: str, request: Request) -> Response:
+    """A file that the page loads."""
+    return built_file(request, name)
+
+
+def built_file(request: Request, name: str) -> Response:
+    """A built file, which a browser asks for again each time and mostly has already. NotFound."""
+    if name not in built_files():
+        raise NotFound(f"The page has no file {name}.")
+    content, tag = built_files()[name]
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if is_current(request, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=PAGE_TYPES[Path(name).suffix], headers=headers)
+
+
+@functools.cache
+def built_files() -> Mapping[str, tuple[bytes, str]]:
+    """Name -> content and ETag of every built file."""
+    contents = {path.name: path.read_bytes() for path in BUILT.iterdir() if path.suffix in PAGE_TYPES}
+    return {name: (content, f'"{hashlib.sha256(content).hexdigest()[:16]}"') for name, content in contents.items()}

@@ -1,0 +1,69 @@
+"""Changes of stored pictures: deletion, its undoing, and what is known about a picture."""
+
+from fastapi import APIRouter, Response
+
+from service.api.dependencies import ServicesDep
+from service.api.problems import problem_responses
+from service.api.routes.images import find_image
+from service.api.schemas.changes import PictureEdit
+from service.api.schemas.resources import ImageListed
+from service.api.serializers import image_listed
+from service.errors import InvalidRequest, NotFound, Problem
+from service.storage.region_stores import duration
+
+router = APIRouter(tags=["pictures"])
+
+
+@router.delete(
+    "/images/{image_id}",
+    operation_id="delete_image",
+    summary="Delete a picture",
+    status_code=204,
+    response_class=Response,
+    responses=problem_responses(NotFound, Problem),
+)
+def delete_image(image_id: str, services: ServicesDep) -> Response:
+    """It is no longer found or shown. For a day (`REGARD_DELETE_GRACE_S`) this can be undone, then it is erased."""
+    if not services.catalog.delete(image_id, services.clock()):
+        raise NotFound(f"There is no picture {image_id}.")
+    return Response(status_code=204)
+
+
+@router.post(
+    "/images/{image_id}/restore",
+    operation_id="restore_image",
+    summary="Undo a deletion",
+    responses=problem_responses(NotFound, Problem),
+)
+def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
+    """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
+    grace_s = services.settings.delete_grace_s
+    services.catalog.restore(image_id, services.clock() - grace_s)
+    image = services.catalog.image(image_id)
+    if image is None:
+        raise NotFound(f"There is no picture {image_id}, or it was deleted for good: send the file again.")
+    if image.state == "deleted":
+        raise NotFound(
+            f"Picture {image_id} was deleted more than {duration(grace_s)} ago, which cannot be undone any more: send"
+            " the file again."
+        )
+    return image_listed(image)
+
+
+@router.patch(
+    "/images/{image_id}",
+    operation_id="edit_image",
+    summary="Change captions, tags, date or name",
+    responses=problem_responses(NotFound, InvalidRequest, Problem),
+)
+def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> ImageListed:
+    """What is not named stays as it is, and null takes away (JSON Merge Patch, RFC 7396).
+
+    `captions` take the place of all captions; of `tags` those named change, and those that are null go. New captions
+    are searched as soon as the worker has read them, old ones are not found any more at once.
+    """
+    find_image(services, image_id)
+    if not services.catalog.change(image_id, edit.as_change()):
+        raise NotFound(f"There is no picture {image_id}.")  # deleted this very moment
+    services.wake(f"edit of {image_id}")
+    return image_listed(find_image(services, image_id))

@@ -1,0 +1,64 @@
+"""The session of a browser: its pictures, which cannot carry a header, are loaded by a cookie."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+
+from service.api.credentials import KEYLESS, SESSION_COOKIE, Caller, identify_caller, sign_in
+from service.api.dependencies import ServicesDep
+from service.api.problems import problem_responses
+from service.api.schemas.session import SessionAnswer, SessionRequest
+from service.auth.exposure import open_without_keys
+from service.errors import InvalidKey, InvalidRequest, NotReady, Problem, TooLarge, Unauthenticated
+
+router = APIRouter(prefix="/session", tags=["access"])
+
+
+@router.get("", operation_id="get_session", summary="Who am I?", responses=problem_responses(NotReady, Problem))
+async def get_session(request: Request, services: ServicesDep) -> SessionAnswer:
+    """Whether a key is needed, and what the one given allows. Never refused: a page asks this first."""
+    try:
+        caller = identify_caller(request.scope, services.keys, open_without_keys(services.settings))
+    except Unauthenticated:
+        caller = None
+    return session_answer(caller)
+
+
+@router.post(
+    "",
+    operation_id="sign_in",
+    summary="Let this browser read",
+    responses=problem_responses(InvalidKey, InvalidRequest, TooLarge, NotReady, Problem),
+)
+async def create_session(
+    body: Annotated[SessionRequest, Body()], request: Request, response: Response, services: ServicesDep
+) -> SessionAnswer:
+    """A cookie that scripts cannot read and that ends with the browser. It reads, whatever else the key may do."""
+    caller, token = sign_in(body.key.get_secret_value(), services.keys)
+    response.set_cookie(SESSION_COOKIE, token, secure=is_encrypted(request), httponly=True, samesite="strict")
+    return session_answer(caller)
+
+
+@router.delete(
+    "", operation_id="sign_out", summary="Forget this browser", status_code=204, response_class=Response,
+    responses=problem_responses(Problem),
+)  # fmt: skip
+async def delete_session(request: Request) -> Response:
+    """The cookie is removed. The key it was made with goes on; `regard keys revoke` ends it."""
+    response = Response(status_code=204)
+    response.delete_cookie(SESSION_COOKIE, secure=is_encrypted(request), httponly=True, samesite="strict")
+    return response
+
+
+def session_answer(caller: Caller | None) -> SessionAnswer:
+    """The answer for a caller; None for one that a key is needed from."""
+    if caller is None:
+        return SessionAnswer(required=True, permission=None, key_id=None, name=None)
+    return SessionAnswer(
+        required=caller is not KEYLESS, permission=caller.permission, key_id=caller.key_id, name=caller.name
+    )
+
+
+def is_encrypted(request: Request) -> bool:
+    """Whether the browser speaks HTTPS, to this process or to a proxy on this machine that says so."""
+    return request.url.scheme == "https"

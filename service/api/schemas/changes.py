@@ -1,0 +1,38 @@
+"""The body of a request that changes what is known about a picture."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from index.records import UNCHANGED, PictureChange
+from service.dates import unix_seconds
+from service.ingest.filenames import MAX_LENGTH, display_name
+from service.ingest.manifest import Caption, TagContent, TagName, Timestamp
+
+Filename = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LENGTH), AfterValidator(display_name)]
+
+
+class PictureEdit(BaseModel):
+    """A merge patch: what is absent stays, null takes away."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    captions: list[Caption] | None = Field(
+        None, max_length=100, description="All captions from now on; null or [] for none."
+    )
+    tags: dict[TagName, TagContent | None] | None = Field(
+        None, max_length=100, description="Tags to set, or to take away where null; null for no tags at all."
+    )
+    taken_at: Timestamp | None = Field(None, description="A year, month, day, or RFC 3339 time; null for none.")
+    filename: Filename = Field("", description="The name that is shown. It has to stay one.")
+
+    def as_change(self) -> PictureChange:
+        """The change for the catalog."""
+        given = self.model_fields_set
+        taken_at = None if self.taken_at is None else unix_seconds(self.taken_at)
+        return PictureChange(
+            captions=(self.captions or ()) if "captions" in given else UNCHANGED,
+            tags=self.tags if "tags" in given else UNCHANGED,
+            taken_at=taken_at if "taken_at" in given else UNCHANGED,
+            filename=self.filename if "filename" in given else UNCHANGED,
+        )

@@ -1,0 +1,112 @@
+"""API keys: how they are made, what is stored of them, and how a given one is compared with what is stored.
+
+A key is `rgd_<id>_<secret>`. The id is public: `regard keys list` and audit lines name a key by it. The secret is 256
+random bits. Of a key only two SHA-256 digests are stored, of the key and of its session token. A fast hash is enough,
+since there is nothing to guess: passwords need a slow hash because people choose them from a small set, while trying
+all secrets of 256 bits is impossible at any speed. A slow hash would cost each request its time, and let strangers
+spend the server's time with wrong keys.
+
+A session token is `rgs_<id>_<HMAC of the key>`. Browsers keep it as a cookie, and send cookies to every port of a
+machine; another service there that reads the token can read pictures with it, but cannot make the key of it, with
+which it could write.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, replace
+
+from service.auth.permissions import Permission
+from service.errors import UserError
+
+ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # none that is taken for another
+ID_LENGTH, SECRET_BYTES = 12, 32
+KEY = re.compile(r"rgd_([a-z0-9]{12})_[A-Za-z0-9_-]{43}")
+SESSION = re.compile(r"rgs_([a-z0-9]{12})_[0-9a-f]{64}")
+MAX_NAME = 64
+NAME = re.compile(rf"[\w.@+-](?:[\w.@+ -]{{0,{MAX_NAME - 2}}}[\w.@+-])?")  # what a line of a list can show
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiKey:
+    """The stored form of a key. Times are unix seconds."""
+
+    key_id: str
+    name: str
+    permission: Permission
+    digest: str
+    session_digest: str
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+
+    def unusable(self, now: float) -> str | None:
+        """Why the key cannot be used any more; None while it can."""
+        if self.revoked_at is not None:
+            return "was revoked"
+        if self.expires_at is not None and now >= self.expires_at:
+            return "has expired"
+        return None
+
+    def matches(self, token: str) -> bool:
+        """Whether the token is this key or its session token, compared in constant time."""
+        stored = self.session_digest if SESSION.fullmatch(token) else self.digest
+        return hmac.compare_digest(digest_of(token), stored)
+
+    def revoke(self, now: float) -> "ApiKey":
+        """The key as it is stored once it was revoked; the first time counts."""
+        return self if self.revoked_at is not None else replace(self, revoked_at=now)
+
+
+def create_key(name: str, permission: Permission, now: float, expires_at: float | None = None) -> tuple[str, ApiKey]:
+    """A new key, and what is to be stored of it. UserError for a name that cannot be one."""
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"a key cannot be called {name!r}: use 1 to {MAX_NAME} letters, digits, spaces or . _ @ + -,"
+            " with no space at the ends"
+        )
+    key_id = "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
+    key = f"rgd_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    stored = ApiKey(
+        key_id=key_id,
+        name=name,
+        permission=permission,
+        digest=digest_of(key),
+        session_digest=digest_of(session_token(key)),
+        created_at=now,
+        expires_at=expires_at,
+    )
+    return key, stored
+
+
+def digest_of(token: str) -> str:
+    """SHA-256 of a key or session token, in hex."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def session_token(key: str) -> str:
+    """The token of a key that reads and does nothing else."""
+    return f"rgs_{token_id(key)}_{hmac.new(key.encode(), b'regard session', hashlib.sha256).hexdigest()}"
+
+
+def token_id(token: str) -> str | None:
+    """The id in a key or session token; None where the text is neither."""
+    found = KEY.fullmatch(token) or SESSION.fullmatch(token)
+    return None if found is None else found[1]
+
+
+def check_key_form(key: str, source: str) -> str:
+    """`key` without white space around it. UserError, which does not show it, where it cannot be a key."""
+    key = key.strip()
+    if not KEY.fullmatch(key):
+        raise UserError(f"{source} is no API key: keys look like rgd_<12 letters and digits>_<43 letters and digits>")
+    return key
+
+
+def redact_keys(text: str) -> str:
+    """The text with the secret of every key and session token in it left out."""
+    return REDACTED.sub(r"\1...", text)
+
+
+REDACTED = re.compile(r"(rg[ds]_[a-z0-9]{12}_)[A-Za-z0-9_-]+")

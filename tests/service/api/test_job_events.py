@@ -1,0 +1,57 @@
+"""Server-sent events of a job: each state once, to its end, within a bound on time and number."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from service.api.job_events import StreamSlots, job_events
+from service.api.schemas.resources import JobAnswer
+from service.errors import Overloaded
+
+
+def job(done: int, state: Any = "running") -> JobAnswer:
+    return JobAnswer(job_id="j", state=state, total=3, done=done, failed=0, failures=[])
+
+
+def followed(*states: JobAnswer | None, **options: Any) -> list[bytes]:
+    """The events of a job that is seen in these states, one after the other, and then in the last."""
+    waiting = list(states[1:])
+
+    async def look() -> JobAnswer | None:
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    async def run() -> list[bytes]:
+        assert states[0] is not None
+        return [event async for event in job_events(states[0], look, **options)]
+
+    return asyncio.run(run())
+
+
+def told(events: list[bytes]) -> list[int]:
+    """`done` of each event."""
+    lines = b"".join(events).decode().splitlines()
+    return [json.loads(line.removeprefix("data: "))["done"] for line in lines if line.startswith("data: ")]
+
+
+def test_each_state_is_told_once_and_the_end_ends_it() -> None:
+    events = followed(job(0), job(0), job(1), job(1), None, job(2), job(3, "done"), poll_s=0.001)
+    assert told(events) == [0, 1, 2, 3]
+    assert events[0].startswith(b"retry: ")
+
+
+def test_a_job_that_is_done_is_told_at_once() -> None:
+    assert told(followed(job(3, "done"), job(3, "done"))) == [3]
+
+
+def test_a_stream_ends_with_its_time() -> None:
+    assert told(followed(job(0), job(0), longest_s=0.005, poll_s=0.001)) == [0]
+
+
+def test_more_streams_than_there_may_be_are_refused() -> None:
+    slots = StreamSlots(1)
+    slots.check()
+    with slots.taken(), pytest.raises(Overloaded):
+        slots.check()
+    slots.check()

@@ -1,0 +1,98 @@
+"""Answers that were kept are given again only where they are answers, and to this very question."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from index.catalog import Catalog
+from service.api.cache import LocalCache
+from service.api.schemas.results import ImageAnswer, TextAnswer, answer_format
+from tests.support.library import Library, two_coloured
+from tests.support.web_app import Api, checked
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path)
+    library.add("red", two_coloured("red", "red"), captions=["red"])
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def spoil(api: Api, content: bytes) -> None:
+    """Put this in the place of every kept answer."""
+    cache = api.services.cache
+    assert isinstance(cache, LocalCache)
+    assert cache._answers
+    for key in cache._answers:
+        asyncio.run(cache.put(key, content))
+
+
+def changed(answer: dict[str, object], **fields: object) -> bytes:
+    return json.dumps(answer | fields).encode()
+
+
+def test_what_is_no_answer_to_the_question_is_a_miss(api: Api) -> None:
+    right = checked(api.text("red"), 200, TextAnswer)
+    assert checked(api.text("red"), 200, TextAnswer)["cached"] is True
+    spoilt = [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 50_000,
+        b"{}",
+        json.dumps({"results": []}).encode(),
+        changed(right, query="blue"),
+        changed(right, k=3),
+        changed(right, model_digest="other"),
+        changed(right, index_version="0-0-0"),
+        changed(right, results=right["results"] * 20),
+        changed(right, results=[{}]),
+        changed(right, extra="field"),
+        changed(right, timings_ms={}),
+    ]
+    for content in spoilt:
+        spoil(api, content)
+        answer = checked(api.text("red"), 200, TextAnswer)
+        assert answer["cached"] is False, content[:80]
+        assert answer["results"] == right["results"]
+    assert checked(api.text("red"), 200, TextAnswer)["cached"] is True
+
+
+def test_an_answer_given_again_is_the_answer(api: Api) -> None:
+    form = {"image_id": (None, api.get("/images").json()["images"][0]["image_id"])}
+    first = checked(api.request("POST", "/search/image", files=form), 200, ImageAnswer)
+    again = checked(api.request("POST", "/search/image", files=form), 200, ImageAnswer)
+    assert again["cached"] is True
+    volatile = {"cached", "timings_ms"}
+    assert {k: v for k, v in first.items() if k not in volatile} == {
+        k: v for k, v in again.items() if k not in volatile
+    }
+    assert "explanation" not in again["results"][0]
+
+
+def test_the_form_of_an_answer_has_a_name() -> None:
+    assert answer_format() == answer_format()
+    assert answer_format().isalnum()
+
+
+def test_every_collection_has_an_id_of_its_own_that_stays_until_it_is_renewed(tmp_path: Path) -> None:
+    first, second = Catalog(tmp_path / "a" / "catalog.sqlite"), Catalog(tmp_path / "b" / "catalog.sqlite")
+    again = Catalog(tmp_path / "a" / "catalog.sqlite")
+    before = first.collection()
+    assert before == again.collection()
+    assert before.id != second.collection().id
+    assert before.secret != second.collection().secret
+    assert before.secret.hex() not in repr(before)
+    first.renew_collection()
+    assert again.collection().id != before.id
+    assert again.collection().secret != before.secret
+    for catalog in (first, second, again):
+        catalog.close()

@@ -1,0 +1,142 @@
+"""Lists over HTTP: pictures filtered and sorted page by page, tags searched; all that is known of one picture."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.api.schemas.resources import ImageInfo, ImagesAnswer, IngestAnswer, RetryAnswer, TagsAnswer
+from service.dates import unix_seconds
+from tests.support.library import NOW, Library, two_coloured
+from tests.support.web_app import Api, checked, png, problem
+
+DATED = {"red": "2024-05-01", "green": "2023-12-31", "blue": None, "yellow": "2024-01-01", "cyan": "2024-06"}
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path)
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+@pytest.fixture
+def dated(api: Api) -> Api:
+    """The API over pictures with and without dates, all added at once."""
+    for number, (colour, date) in enumerate(DATED.items()):
+        tags: dict[str, Any] = {"year": date[:4] if number % 2 else int(date[:4])} if date else {}
+        taken_at = None if date is None else unix_seconds(date)
+        api.library.add(colour, two_coloured(colour, colour), tags=tags, taken_at=taken_at, added_at=NOW + number)
+    return api
+
+
+def names(api: Api, **query: Any) -> list[str]:
+    """File names of all pages, without their ending."""
+    found, after = list[str](), None
+    while True:
+        page = checked(api.get("/images", limit=2, **query, **({"after": after} if after else {})), 200, ImagesAnswer)
+        found += [image["filename"].removesuffix(".png") for image in page["images"]]
+        if (after := page["next"]) is None:
+            return found
+
+
+def test_pictures_are_sorted_over_all_pages(dated: Api) -> None:
+    assert names(dated) == list(DATED)
+    assert names(dated, sort="latest") == list(DATED)[::-1]
+    assert names(dated, sort="date") == ["cyan", "red", "yellow", "green", "blue"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ('{"taken_at": "2024"}', ["red", "yellow", "cyan"]),
+        ('{"taken_at": "2024-01"}', ["yellow"]),
+        ('{"taken_at": {"lte": "2023"}}', ["green"]),
+        ('{"taken_at": {"gte": "2024-01-01", "lte": "2024-05-01"}}', ["red", "yellow"]),
+        ('{"tags": {"year": 2024}}', ["red", "yellow", "cyan"]),
+        ('{"tags": {"year": "2024"}}', ["red", "yellow", "cyan"]),
+        ('{"tags": {"year": {"lte": 2023}}}', ["green"]),
+    ],
+)
+def test_a_filter_means_what_a_person_means(dated: Api, condition: str, expected: list[str]) -> None:
+    assert names(dated, filter=condition) == expected
+
+
+@pytest.mark.parametrize("given", ["{", '{"tag": 1}', '{"taken_at": "yesterday"}', '{"taken_at": {"gte": 2024}}'])
+def test_a_wrong_filter_is_named(dated: Api, given: str) -> None:
+    found = problem(dated.get("/images", filter=given), 422, "invalid-request")
+    assert [error["field"] for error in found["errors"]] == ["filter"]
+    assert problem(dated.get("/images", sort="size"), 422, "invalid-request")["errors"][0]["field"] == "sort"
+
+
+def test_tags_are_searched_and_listed_page_by_page(api: Api) -> None:
+    for number in range(5):
+        tags = {f"tag {number}": "x", "place": ["Oslo", "Bergen", "Os"][number % 3]}
+        api.library.add(f"p{number}", two_coloured("red", "red"), tags=tags)
+    found, after = list[str](), ""
+    while True:
+        page = checked(api.get("/tags", limit=2, after=after), 200, TagsAnswer)
+        found += [tag["name"] for tag in page["tags"]]
+        if (after := page["next"]) is None:
+            break
+    assert found == ["place", *(f"tag {number}" for number in range(5))]
+    (place,) = checked(api.get("/tags", search="os"), 200, TagsAnswer)["tags"]
+    assert [(one["value"], one["pictures"]) for one in place["values"]] == [("Oslo", 2), ("Os", 1)]
+    (whole,) = checked(api.get("/tags", search="PLACE", values=1), 200, TagsAnswer)["tags"]
+    assert (whole["pictures"], whole["distinct_values"], len(whole["values"])) == (5, 3, 1)
+
+
+def set_aside(api: Api) -> tuple[str, str]:
+    """The ids of a picture that can be read and of one that was set aside."""
+    cut = png(two_coloured("cyan", "cyan", 640, 480))[:-200]
+    files = [("images", ("good.png", png(two_coloured("red", "red")))), ("images", ("cut.png", cut))]
+    accepted = checked(api.request("POST", "/ingest", files=files), 202, IngestAnswer)["accepted"]
+    api.library.work(api.services.originals, api.services.pool)
+    return accepted[0]["image_id"], accepted[1]["image_id"]
+
+
+def test_all_that_is_known_of_a_picture_is_told(api: Api) -> None:
+    good, cut = set_aside(api)
+    known = checked(api.get(f"/images/{good}/info"), 200, ImageInfo)
+    assert (known["state"], known["kind"], known["filename"], known["failure"]) == ("ready", "png", "good.png", None)
+    assert [region["label"] for region in known["regions"]] == ["picture", "left", "right", "centre"]
+    failed = checked(api.get(f"/images/{cut}/info"), 200, ImageInfo)
+    assert (failed["state"], failed["regions"], failed["failure"]["filename"]) == ("failed", None, "cut.png")
+    api.request("DELETE", f"/images/{good}")
+    problem(api.get(f"/images/{good}/info"), 404, "not-found")
+
+
+def test_a_picture_that_was_set_aside_is_tried_again(api: Api) -> None:
+    good, cut = set_aside(api)
+    answer = api.request("POST", f"/failures/{cut}/retry")
+    job = checked(answer, 202, RetryAnswer)
+    assert answer.headers["location"] == job["status_url"]
+    assert api.woken[-1] == job["job_id"]
+    assert api.get(job["status_url"]).json()["state"] == "queued"
+    assert api.get("/failures").json() == {"failures": []}
+    api.library.work(api.services.originals, api.services.pool)
+    told = api.get(job["status_url"]).json()
+    assert (told["state"], told["total"], told["failed"]) == ("done", 1, 1)
+    for unknown in (good, "0" * 32):
+        problem(api.request("POST", f"/failures/{unknown}/retry"), 404, "not-found")
+
+
+def test_a_job_is_followed_to_its_end(api: Api) -> None:
+    files = [("images", ("red.png", png(two_coloured("red", "red"))))]
+    job_id = checked(api.request("POST", "/ingest", files=files), 202, IngestAnswer)["job_id"]
+    api.library.work(api.services.originals, api.services.pool)
+    followed = api.get(f"/jobs/{job_id}/events")
+    assert followed.headers["content-type"].startswith("text/event-stream")
+    assert followed.text.count("event: progress") == 1
+    assert '"state": "done"' in followed.text
+    problem(api.get("/jobs/nothing/events"), 404, "not-found")
+
+
+def test_a_shipped_model_that_is_not_loaded_is_answered_with_how_to_load_it(api: Api) -> None:
+    refused = problem(api.text("red", model="bfan-prob"), 404, "unknown-model")
+    assert "comes with Regard but is not loaded" in refused["detail"]
+    assert "REGARD_MODELS=" in refused["detail"]
+    assert "comes with" not in problem(api.text("red", model="nothing"), 404, "unknown-model")["detail"]

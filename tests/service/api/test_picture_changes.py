@@ -1,0 +1,141 @@
+"""PATCH, DELETE and restore over HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.api.schemas.resources import ImageListed, TagsAnswer
+from service.api.schemas.results import ImageAnswer, TextAnswer
+from tests.support.library import NOW, Library, two_coloured
+from tests.support.web_app import Api, checked, problem
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path)
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+@pytest.fixture
+def image_id(api: Api) -> str:
+    return api.library.add(
+        "a",
+        two_coloured("red", "blue"),
+        captions=["red and blue", "a flag"],
+        tags={"year": 2020, "place": "Oslo"},
+        taken_at=NOW,
+    )
+
+
+def edit(api: Api, image_id: str, **changes: Any) -> Any:
+    return checked(api.request("PATCH", f"/images/{image_id}", json=changes), 200, ImageListed)
+
+
+def captions_found(api: Api, image_id: str) -> list[str]:
+    answer = api.request("POST", "/search/image", files={"image_id": (None, image_id)})
+    return [hit["text"] for hit in checked(answer, 200, ImageAnswer)["results"]]
+
+
+def test_what_is_named_changes_and_the_rest_stays(api: Api, image_id: str) -> None:
+    changed = edit(api, image_id, tags={"year": None, "who": "Ann"}, filename="flag.png")
+    assert (changed["tags"], changed["filename"]) == ({"place": "Oslo", "who": "Ann"}, "flag.png")
+    assert (changed["captions"], changed["state"]) == (["red and blue", "a flag"], "ready")
+    assert changed["taken_at"] is not None
+    assert edit(api, image_id) == changed
+    cleared = edit(api, image_id, tags=None, taken_at=None, captions=None)
+    assert (cleared["tags"], cleared["taken_at"], cleared["captions"]) == ({}, None, [])
+    assert checked(api.get("/tags"), 200, TagsAnswer)["tags"] == []
+    dated = edit(api, image_id, taken_at="2024-07-01T12:00:00+02:00")
+    assert dated["taken_at"] == "2024-07-01T10:00:00Z"
+
+
+def test_searches_use_a_change_at_once(api: Api, image_id: str) -> None:
+    wanted = {"tags": {"year": 2021}}
+    assert checked(api.text("red", filter=wanted), 200, TextAnswer)["results"] == []
+    edit(api, image_id, tags={"year": 2021})
+    (hit,) = checked(api.text("red", filter=wanted), 200, TextAnswer)["results"]
+    assert hit["tags"] == {"year": 2021, "place": "Oslo"}
+
+
+def test_captions_for_a_picture_are_the_new_ones(api: Api, image_id: str) -> None:
+    assert set(captions_found(api, image_id)) == {"red and blue", "a flag"}
+    edit(api, image_id, captions=["red and blue", "blue on red"])
+    assert captions_found(api, image_id) == ["red and blue"]  # until the worker has read the other one
+    api.library.catch_up()
+    assert set(captions_found(api, image_id)) == {"red and blue", "blue on red"}
+    edit(api, image_id, captions=[])
+    assert captions_found(api, image_id) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"captions": [" "]}, "captions.0"),
+        ({"captions": "one"}, "captions"),
+        ({"captions": ["x" * 513]}, "captions.0"),
+        ({"tags": {"n": True}}, "tags.n"),
+        ({"tags": {"": 1}}, "tags"),
+        ({"taken_at": "yesterday"}, "taken_at"),
+        ({"taken_at": 5}, "taken_at"),
+        ({"filename": None}, "filename"),
+        ({"filename": ""}, "filename"),
+        ({"colour": "red"}, "colour"),
+        ([], "body"),
+    ],
+)
+def test_a_change_that_cannot_be_made_names_its_field(api: Api, image_id: str, changes: Any, field: str) -> None:
+    before = api.get("/images").json()
+    refused = problem(api.request("PATCH", f"/images/{image_id}", json=changes), 422, "invalid-request")
+    assert refused["errors"][0]["field"].startswith(field)
+    assert api.get("/images").json() == before
+
+
+def test_a_name_is_made_fit_to_be_shown(api: Api, image_id: str) -> None:
+    assert edit(api, image_id, filename="a\u202egnp.exe")["filename"] == "a\N{REPLACEMENT CHARACTER}gnp.exe"
+
+
+def test_a_deletion_is_undone_for_a_day(api: Api, image_id: str) -> None:
+    before = api.get("/images").json()["images"]
+    shown = checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed)
+    assert [shown] == before  # it was not deleted
+    assert api.request("DELETE", f"/images/{image_id}").status_code == 204
+    assert checked(api.text("red"), 200, TextAnswer)["results"] == []
+    problem(api.request("PATCH", f"/images/{image_id}", json={"captions": []}), 404, "not-found")
+    assert checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed) == shown
+    assert [hit["image_id"] for hit in checked(api.text("red"), 200, TextAnswer)["results"]] == [image_id]
+
+
+def test_a_deletion_that_is_too_old_is_final(api: Api, image_id: str) -> None:
+    grace_s = api.settings.delete_grace_s
+    api.library.catalog.delete(image_id, NOW - grace_s - 1)
+    refused = problem(api.request("POST", f"/images/{image_id}/restore"), 404, "not-found")
+    assert "more than 24 hours ago" in refused["detail"]
+    api.library.catalog.erasures.erase_deleted(NOW, NOW, 10)
+    refused = problem(api.request("POST", f"/images/{image_id}/restore"), 404, "not-found")
+    assert "send the file again" in refused["detail"]
+
+
+def test_a_file_sent_again_after_the_grace_brings_back_nothing(api: Api) -> None:
+    files = {"images": ("a.png", (api.library.folder / "red.png"))}
+    picture = files["images"][1]
+    two_coloured("red", "red").save(picture)
+    content = picture.read_bytes()
+
+    def send(**manifest: Any) -> str:
+        form = {"images": ("a.png", content), "manifest": (None, str(manifest).replace("'", '"'))}
+        answer = api.request("POST", "/ingest", files=form)
+        api.library.work(api.services.originals, api.services.pool)
+        found: str = answer.json()["accepted"][0]["image_id"]
+        return found
+
+    image_id = send(**{"a.png": {"captions": ["old"]}})
+    api.library.catalog.delete(image_id, NOW - api.settings.delete_grace_s - 1)
+    assert send() == image_id
+    (listed,) = api.get("/images").json()["images"]
+    assert (listed["image_id"], listed["captions"], listed["state"]) == (image_id, [], "ready")
+    assert api.get(f"/images/{image_id}").status_code == 200

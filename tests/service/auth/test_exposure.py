@@ -1,0 +1,54 @@
+"""Without keys a service listens on this machine alone, unless it is told otherwise."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from service.auth.api_keys import create_key
+from service.auth.exposure import check_exposure, is_loopback, open_without_keys
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
+from service.errors import Misconfigured
+from service.settings import Settings
+
+LOOPBACK = ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"]
+ELSEWHERE = ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "example.org", "localhost.example.org", "", "127.1", "fe80::1"]
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.name == "service.auth.exposure"]
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+def test_this_machine_needs_no_key(tmp_path: Path, host: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert is_loopback(host)
+    settings = Settings(data_dir=tmp_path, host=host)
+    check_exposure(settings)
+    assert open_without_keys(settings)
+    assert not said(caplog)
+
+
+@pytest.mark.parametrize("host", ELSEWHERE)
+def test_any_other_address_needs_one(tmp_path: Path, host: str) -> None:
+    settings = Settings(data_dir=tmp_path, host=host)
+    with pytest.raises(Misconfigured, match=r"regard keys create .*--insecure"):
+        check_exposure(settings)
+    assert not open_without_keys(settings)
+
+
+def test_one_key_is_enough_also_one_that_lets_nobody_in(tmp_path: Path) -> None:
+    key = create_key("one", Permission.READ, 0.0)[1].revoke(0.0)
+    change_keys(tmp_path / "keys.json", lambda keys: [key])
+    settings = Settings(data_dir=tmp_path, host="0.0.0.0")
+    check_exposure(settings)
+    assert not open_without_keys(settings)
+
+
+def test_insecure_is_the_one_way_around_and_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(data_dir=tmp_path, host="0.0.0.0", insecure=True)
+    check_exposure(settings)
+    assert open_without_keys(settings)
+    (record,) = said(caplog)
+    assert record.levelno == logging.WARNING
+    assert "everybody" in record.getMessage()
