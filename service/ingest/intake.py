@@ -1,20 +1,33 @@
 """Ingestion of uploads: an accepted picture is on disk and in the catalog before the answer leaves."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from index.arrivals import Arrival
 from index.catalog import Catalog
 from index.records import NewPicture
-from service.errors import FeaturesOnly, InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
+from service.errors import (
+    FeaturesOnly,
+    InvalidRequest,
+    NothingAccepted,
+    ReadOnlyCollection,
+    TooLarge,
+    UnreadablePicture,
+)
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.ingest.upload import receive_form
-from service.media.file_type import image_extension
+from service.media.decode_pool import DecodeFailed
 from service.settings import Settings
+from service.storage.free_space import FreeSpace, disk_problem
 from service.storage.originals import Originals, StagedFile, image_id_of
+
+MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at
 
 
 @dataclass(frozen=True)
@@ -60,18 +73,24 @@ class Intake:
         catalog: Catalog,
         originals: Originals,
         limits: FormLimits,
-        max_pixels: int,
+        inspect: Callable[[Path], str],
         wake: Callable[[str], None],
+        space: FreeSpace,
         clock: Callable[[], float] = time.time,
         accepts_pictures: bool = True,
+        delete_grace_s: float = float("inf"),
     ) -> None:
-        """`wake` is called with the job's id once the job is durable; it may block for a moment and must not raise.
+        """`inspect` tells a file's extension from its header: UnreadablePicture, DecodeFailed.
 
-        Without `accepts_pictures` there is no detector for them, and every upload is refused.
+        `wake` is called with the job's id once the job is durable; it may block for a moment and must not raise.
+
+        Without `accepts_pictures` there is no detector for them, and every upload is refused. A picture that was
+        deleted longer ago than `delete_grace_s` comes in as if it had never been there.
         """
         self._catalog, self._originals = catalog, originals
-        self._limits, self._max_pixels = limits, max_pixels
+        self._limits, self._inspect = limits, inspect
         self._wake, self._clock, self._accepts_pictures = wake, clock, accepts_pictures
+        self._space, self._delete_grace_s = space, delete_grace_s
 
     @classmethod
     def from_settings(
@@ -79,7 +98,9 @@ class Intake:
         settings: Settings,
         catalog: Catalog,
         originals: Originals,
+        inspect: Callable[[Path], str],
         wake: Callable[[str], None],
+        space: FreeSpace,
         accepts_pictures: bool = True,
     ) -> "Intake":
         """An intake with the limits that settings name."""
@@ -88,36 +109,65 @@ class Intake:
             max_body_bytes=settings.max_body_bytes,
             max_files=settings.max_files,
         )
-        return cls(catalog, originals, limits, settings.max_pixels, wake, accepts_pictures=accepts_pictures)
+        return cls(
+            catalog,
+            originals,
+            limits,
+            inspect,
+            wake,
+            space=space,
+            accepts_pictures=accepts_pictures,
+            delete_grace_s=settings.delete_grace_s,
+        )
 
     async def receive(self, content_type: str, content_length: int | None, body: AsyncIterable[bytes]) -> IngestReceipt:
         """Accept the files of a form: `images`, and `manifest` as text or file.
 
-        TooLarge, InvalidRequest, NothingAccepted and FeaturesOnly refuse the whole request.
+        The whole request is refused by TooLarge, InvalidRequest, NothingAccepted, FeaturesOnly, ReadOnlyCollection and
+        DiskFull.
         """
+        if self._catalog.read_only:
+            raise ReadOnlyCollection("No pictures are taken in here: the data directory may not be written.")
         if not self._accepts_pictures:
             raise FeaturesOnly(
                 "No pictures are taken in here: the data directory holds features made elsewhere, and nothing here"
                 " finds such regions. Use another data directory, or take in features with `regard ingest-features`."
             )
+        self._space.require(content_length)
         incoming = self._originals.incoming
-        async with receive_form(content_type, content_length, body, incoming, self._limits) as form:
-            return await asyncio.to_thread(self._accept, form)
+        try:
+            async with receive_form(content_type, content_length, body, incoming, self._limits) as form:
+                return await asyncio.to_thread(self._accept, form)
+        except (OSError, sqlite3.OperationalError) as fault:
+            raise disk_problem(fault) from fault
 
     def _accept(self, form: MultipartForm) -> IngestReceipt:
         files = [file for file in form.files if file.field == "images"]
         manifest = self._manifest(form, files)
         pictures: list[_Picture] = []
         rejected: list[RejectedFile] = []
+        failed_looks = 0
         for file in files:
             try:
+                if failed_looks == MAX_FAILED_LOOKS:
+                    raise UnreadablePicture(
+                        f"The file was not looked at, since {failed_looks} other files of this request could not be"
+                        " read in time: send it again without them."
+                    )
                 pictures.append(self._check(file))
             except UnreadablePicture as problem:
                 rejected.append(RejectedFile(display_name(file.filename), problem.detail))
+            except DecodeFailed as failed:
+                failed_looks += 1
+                advice = "Save the picture anew with another program, or send it again."
+                rejected.append(RejectedFile(display_name(file.filename), f"{failed.reason} {advice}"))
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
-        accepted = self._store(pictures)
-        job_id = self._catalog.accept([_new_picture(picture, manifest) for picture in pictures], self._clock())
+        now = self._clock()
+        with self._originals.adding():
+            accepted = self._store(pictures)
+            new = [_new_picture(picture, manifest) for picture in pictures]
+            job_id = self._catalog.accept(new, now, kept_since=now - self._delete_grace_s)
         self._wake(job_id)
         return IngestReceipt(job_id, accepted, rejected)
 
@@ -128,15 +178,17 @@ class Intake:
             if file.field == "manifest":  # as curl sends -F manifest=@manifest.json
                 texts["manifest"] = self._read_text(file)
             elif file.field != "images":
-                raise InvalidRequest.field(file.field, "files are sent in the field `images`")
+                raise InvalidRequest.field(display_name(file.field), "files are sent in the field `images`")
         if unknown := next((name for name in texts if name != "manifest"), None):
-            raise InvalidRequest.field(unknown, "there is no such field; a form has `images` and `manifest`")
+            raise InvalidRequest.field(
+                display_name(unknown), "there is no such field; a form has `images` and `manifest`"
+            )
         entries = parse_manifest(texts.get("manifest", "{}"), (file.filename for file in files))
         contents: dict[str, str] = {}
         for file in files:
             if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
                 raise InvalidRequest.field(
-                    "manifest", f"{file.filename!r} is the name of several files sent; rename all but one"
+                    "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"
                 )
         return entries
 
@@ -152,7 +204,7 @@ class Intake:
         """The picture in the file; UnreadablePicture where it holds none that is accepted."""
         if file.problem is not None:
             raise UnreadablePicture(file.problem)
-        return _Picture(file, image_id_of(file.sha256), image_extension(file.path, self._max_pixels))
+        return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
 
     def _store(self, pictures: Sequence[_Picture]) -> list[AcceptedFile]:
         """Store the bytes of every distinct picture durably."""
@@ -164,7 +216,9 @@ class Intake:
             accepted.append(AcceptedFile(picture.image_id, display_name(picture.file.filename), duplicate))
             if not duplicate or not self._originals.path(picture.image_id, picture.extension).exists():
                 incoming.append(StagedFile(picture.file.path, picture.image_id, picture.extension))
-        self._originals.store({file.image_id: file for file in incoming}.values())
+        files = {file.image_id: file for file in incoming}.values()
+        self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files])
+        self._originals.store(files)
         return accepted
 
 

@@ -1,23 +1,15 @@
 """The manifest of an upload: captions, tags and dates of its files, by file name."""
 
-import re
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from service.dates import unix_seconds
 from service.errors import InvalidRequest
+from service.ingest.filenames import display_name
 
-RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 MAX_ERRORS_SHOWN = 20  # of one manifest
-
-
-def unix_seconds(text: str) -> float:
-    """Unix seconds of a date and time in RFC 3339; ValueError for anything else, as one without a time zone."""
-    if not RFC_3339.fullmatch(text):
-        raise ValueError("must be a date and time as in RFC 3339, such as 2024-05-06T07:08:09+02:00")
-    return datetime.fromisoformat(text.upper()).timestamp()
 
 
 def _check_timestamp(text: str) -> str:
@@ -36,6 +28,8 @@ TagName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become floats: SQLite has no such integers
 Number = Annotated[float, Field(allow_inf_nan=False)]
 TagText = Annotated[str, StringConstraints(max_length=512)]
+TagContent = TagText | Int64 | Number
+Timestamp = Annotated[str, AfterValidator(_check_timestamp)]
 
 
 class ManifestEntry(BaseModel):
@@ -44,12 +38,12 @@ class ManifestEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     captions: list[Caption] = Field(default_factory=list, max_length=100)
-    tags: dict[TagName, TagText | Int64 | Number] = Field(default_factory=dict, max_length=100)
-    taken_at: Annotated[str, AfterValidator(_check_timestamp)] | None = None
+    tags: dict[TagName, TagContent] = Field(default_factory=dict, max_length=100)
+    taken_at: Timestamp | None = None
 
     @property
     def taken_seconds(self) -> float | None:
-        """`taken_at` in unix seconds."""
+        """`taken_at` in unix seconds; of a year, month or day, when it began."""
         return None if self.taken_at is None else unix_seconds(self.taken_at)
 
 
@@ -63,7 +57,7 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
     except ValidationError as invalid:
         errors = [
             {
-                "field": ".".join(["manifest", *(str(step) for step in error["loc"])]),
+                "field": ".".join(["manifest", *(display_name(str(step)) for step in error["loc"])]),
                 "problem": error["msg"].removeprefix("Value error, "),
             }
             for error in invalid.errors(include_url=False)[:MAX_ERRORS_SHOWN]
@@ -73,7 +67,10 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
     unknown = [name for name in entries if name not in sent][:MAX_ERRORS_SHOWN]
     if unknown:
         raise InvalidRequest(
-            f"The manifest describes {unknown[0]!r}, which is not among the files sent.",
-            [{"field": f"manifest.{name}", "problem": "no file of this name was sent"} for name in unknown],
+            f"The manifest describes {display_name(unknown[0])!r}, which is not among the files sent.",
+            [
+                {"field": f"manifest.{display_name(name)}", "problem": "no file of this name was sent"}
+                for name in unknown
+            ],
         )
     return entries

@@ -3,6 +3,8 @@
 import hashlib
 import re
 import threading
+import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BufferedWriter
 from pathlib import Path
@@ -11,9 +13,14 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.errors import InvalidRequest, TooLarge
+from service.ingest.filenames import display_name
 from service.settings import MB
 
 MAX_HEADER_BYTES = 64 * 1024  # room for a file name of 4 000 characters, each of them escaped
+
+
+EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*([\w-]*)'[\w-]*'([^;\s]*)", re.IGNORECASE)  # RFC 8187
+QUOTED = re.compile(rb'"(?:\\.|[^"\\])*"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +31,7 @@ class FormLimits:
     max_body_bytes: int
     max_files: int
     max_field_bytes: int = 4 * MB
+    max_fields: int = 100
 
 
 @dataclass(kw_only=True)
@@ -59,6 +67,18 @@ def _unescape(filename: str) -> str:
     return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), filename)
 
 
+def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
+    """The file name of a part as it is on the client; None where the part is no file."""
+    if b"filename" in options:
+        return _unescape(options[b"filename"].decode("utf-8", "replace"))
+    # What stands in quotes is no parameter, whatever it looks like.
+    match = EXTENDED_NAME.search(QUOTED.sub(b'""', disposition))
+    if match is None:
+        return None
+    charset = "latin-1" if match[1].lower() == b"iso-8859-1" else "utf-8"
+    return urllib.parse.unquote_to_bytes(match[2]).decode(charset, "replace")
+
+
 class MultipartReader:
     """Reads a form into a folder. Blocks; to be used from one thread at a time. Leaving it closes the open file."""
 
@@ -67,7 +87,7 @@ class MultipartReader:
         self._form = MultipartForm()
         self._busy = threading.Lock()  # a request that is cancelled leaves its thread running
         self._complete = self._closed = False
-        self._field_bytes = 0
+        self._field_bytes = self._num_fields = 0
         try:
             self._parser = MultipartParser(
                 boundary,
@@ -138,11 +158,14 @@ class MultipartReader:
     def _open(self) -> None:
         _, options = parse_options_header(self._disposition)
         self._name = options.get(b"name", b"").decode("utf-8", "replace")
-        if b"filename" not in options:
+        filename = _filename(self._disposition, options)
+        if filename is None:
+            self._num_fields += 1
+            if self._num_fields > self._limits.max_fields:
+                raise TooLarge(f"A form may hold {self._limits.max_fields} fields beside the files.")
             return
         if len(self._form.files) == self._limits.max_files:
             raise TooLarge(f"A request may hold {self._limits.max_files} files; send them in several requests.")
-        filename = _unescape(options[b"filename"].decode("utf-8", "replace"))
         self._file = UploadedFile(field=self._name, filename=filename, path=self._folder / str(len(self._form.files)))
         self._form.files.append(self._file)
         self._hash = hashlib.sha256()
@@ -153,7 +176,9 @@ class MultipartReader:
             self._field_bytes += end - start
             if self._field_bytes > self._limits.max_field_bytes:
                 limit = self._limits.max_field_bytes / MB
-                raise TooLarge(f"The fields beside the files may hold {limit:g} MB; `{self._name}` is longer.")
+                raise TooLarge(
+                    f"The fields beside the files may hold {limit:g} MB; `{display_name(self._name)}` is longer."
+                )
             self._text += data[start:end]
             return
         self._file.size += end - start
@@ -182,11 +207,11 @@ class MultipartReader:
 
     def _end_field(self) -> None:
         if self._name in self._form.fields:
-            raise InvalidRequest.field(self._name, "is given twice; give it once")
+            raise InvalidRequest.field(display_name(self._name), "is given twice; give it once")
         try:
             self._form.fields[self._name] = self._text.decode("utf-8")
         except UnicodeDecodeError:
-            raise InvalidRequest.field(self._name, "is not UTF-8 text") from None
+            raise InvalidRequest.field(display_name(self._name), "is not UTF-8 text") from None
 
     def _finish(self) -> None:
         self._complete = True

@@ -1,12 +1,11 @@
 """Decoding in child processes: a picture that crashes, hangs or swells a decoder costs that process alone."""
 
-import json
-import os
+import logging
+import math
 import queue
-import select
-import subprocess
-import sys
-import time
+import secrets
+import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,13 @@ from typing import Any, Self
 
 import PIL.Image
 
-from service import PACKAGES_FOLDER
-from service.media.decode_worker import FRAME_HEADER, write_frame
+from service.errors import UnreadablePicture
+from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, ProcessLost
+from service.media.file_type import EXTENSIONS
+from service.media.pixels import DETECTOR_SIDE
 from service.settings import Settings
 
-STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,143 +34,119 @@ class DecodedPicture:
 
 
 class DecodeFailed(Exception):
-    """A picture was not decoded, for `reason`, which may be shown; `final` when trying again cannot help."""
+    """A picture was not decoded, for `reason`, which may be shown; `final` when trying again cannot help.
 
-    def __init__(self, reason: str, final: bool) -> None:
+    `timed_out` when it took the whole time that decoding may take.
+    """
+
+    def __init__(self, reason: str, final: bool, timed_out: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.final = reason, final
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecodeLimits:
-    """Limits of the decoding of one picture."""
-
-    timeout_s: float
-    memory_bytes: int
-    max_pixels: int
-
-
-class _ProcessLost(Exception):
-    """The decoding process ended, or did not answer in time."""
-
-
-class _DecodeProcess:
-    """One decoding process and the pipes to it."""
-
-    def __init__(self, limits: DecodeLimits) -> None:
-        """Start it; RuntimeError when it does not come up, which is no picture's fault."""
-        self._limits = limits
-        # Twice the time: its own clock matters only once nobody is left to end it.
-        arguments = [str(limits.memory_bytes), str(limits.max_pixels), str(2 * limits.timeout_s)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "service.media.decode_worker", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            cwd=PACKAGES_FOLDER,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._requests, self._replies = self._process.stdin, self._process.stdout.fileno()
-        self._readable = select.poll()
-        self._readable.register(self._replies, select.POLLIN)
-        try:
-            self._receive(STARTUP_S)
-        except _ProcessLost:
-            raise RuntimeError(f"the decoding process did not start: {self.end()}") from None
-
-    def send(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytearray]:
-        """The reply to one request; _ProcessLost when there is none."""
-        try:
-            write_frame(self._requests, request)
-        except BrokenPipeError:
-            raise _ProcessLost from None
-        return self._receive(self._limits.timeout_s)
-
-    def _receive(self, seconds: float) -> tuple[dict[str, Any], bytearray]:
-        deadline = time.monotonic() + seconds
-        text, body = FRAME_HEADER.unpack(self._exactly(FRAME_HEADER.size, deadline))
-        return json.loads(self._exactly(text, deadline)), self._exactly(body, deadline)
-
-    def _exactly(self, count: int, deadline: float) -> bytearray:
-        received, place = bytearray(count), 0
-        while place < count:
-            left = deadline - time.monotonic()
-            ready = left > 0 and self._readable.poll(1000 * left)
-            read = os.readv(self._replies, [memoryview(received)[place:]]) if ready else 0
-            if not read:
-                raise _ProcessLost
-            place += read
-        return received
-
-    def end(self) -> str:
-        """End it at once; returns in words how it ended or why it was ended."""
-        try:  # one that closed its pipe is about to end by itself, and how is worth knowing
-            status = self._process.wait(0 if self._readable.poll(0) == [] else 1)
-        except subprocess.TimeoutExpired:
-            status = None
-        self._process.kill()
-        with self._process:  # waits, and closes the pipes
-            pass
-        if status is None:
-            return f"it took longer than {self._limits.timeout_s:g} s"
-        return f"its process ended with signal {-status}" if status < 0 else f"its process ended with {status}"
+        self.reason, self.final, self.timed_out = reason, final, timed_out
 
 
 class DecodePool:
     """A few decoding processes, started when first needed. Safe to use from many threads."""
 
-    def __init__(self, workers: int, limits: DecodeLimits) -> None:
-        self._limits = limits
+    def __init__(self, workers: int, limits: DecodeLimits, readable: Sequence[Path] = ()) -> None:
+        """Where folders are `readable`, the processes can open files in these alone."""
+        self._limits, self._readable = limits, [folder.absolute() for folder in readable]
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-        self._idle: queue.LifoQueue[_DecodeProcess | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[DecodeProcess | None] = queue.LifoQueue()
         for _ in range(workers):
             self._idle.put(None)
         self._workers = workers
 
     @classmethod
-    def from_settings(cls, settings: Settings, workers: int | None = None) -> "DecodePool":
+    def from_settings(
+        cls, settings: Settings, workers: int | None = None, readable: Sequence[Path] = ()
+    ) -> "DecodePool":
         """The pool that settings describe."""
         limits = DecodeLimits(
             timeout_s=settings.decode_timeout_s,
             memory_bytes=settings.decode_memory_bytes,
             max_pixels=settings.max_pixels,
+            inspect_s=min(settings.decode_timeout_s, settings.inspect_timeout_s),
         )
-        return cls(workers or settings.decode_workers, limits)
+        return cls(workers or settings.decode_workers, limits, readable)
 
-    def submit(self, path: Path, thumbnail: Path | None = None) -> Future[DecodedPicture]:
+    def submit(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> Future[DecodedPicture]:
         """`decode` in the background."""
-        return self._threads.submit(self.decode, path, thumbnail)
+        return self._threads.submit(self.decode, path, thumbnail, stripped)
 
-    def decode(self, path: Path, thumbnail: Path | None = None) -> DecodedPicture:
-        """The picture; its thumbnail is written where one is named. DecodeFailed, or OSError for a failing disk."""
-        message, body = self._send(path, thumbnail, render=False)
-        if "disk" in message:
-            raise OSError(f"the thumbnail cannot be written: {message['disk']}")
+    def decode(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> DecodedPicture:
+        """The picture; its thumbnail, and its file without metadata, are written where they are named.
+
+        `stripped` names the file's own extension, and is written with `jpg` instead where the file is encoded again.
+        DecodeFailed, or OSError for a failing disk.
+        """
+        request = {"pixels": True, "thumbnail": thumbnail is not None, "stripped": stripped and stripped.suffix[1:]}
+        message, parts = self._decode(path, request)
         width, height = message["size"]
-        picture = PIL.Image.frombuffer("RGB", tuple(message["reduced"]), body, "raw", "RGB", 0, 1)
+        picture = PIL.Image.frombytes("RGB", tuple(message["reduced"]), bytes(parts[0]))
+        if thumbnail is not None:
+            _write("thumbnail", thumbnail, parts[1])
+        if stripped is not None:
+            _write("file to show", stripped.with_suffix(f".{message['stripped']}"), parts[-1])
         return DecodedPicture(picture, width, height, message["taken_at"])
 
-    def render_jpeg(self, path: Path) -> bytes:
-        """The whole picture, upright, as a JPEG without metadata; DecodeFailed."""
-        return bytes(self._send(path, None, render=True)[1])
+    def strip(self, path: Path, stripped: Path) -> Path:
+        """The path of the file without metadata, which is written to `stripped`, or beside it with another extension.
 
-    def _send(self, path: Path, thumbnail: Path | None, render: bool) -> tuple[dict[str, Any], bytearray]:
-        request = {
-            "path": str(path.absolute()),
-            "thumbnail": None if thumbnail is None else str(thumbnail.absolute()),
-            "render": render,
-        }
+        DecodeFailed, or OSError for a failing disk.
+        """
+        message, parts = self._decode(path, {"pixels": False, "thumbnail": False, "stripped": stripped.suffix[1:]})
+        place = stripped.with_suffix(f".{message['stripped']}")
+        _write("file to show", place, parts[0])
+        return place
+
+    def inspect(self, path: Path) -> str:
+        """The extension of a file's format, told from its header.
+
+        UnreadablePicture says why it is refused, DecodeFailed that the look at it failed.
+        """
+        message, _ = self._send({"do": "inspect", "path": str(path.absolute())}, self._limits.inspect_s, _is_inspected)
+        if "unreadable" in message:
+            raise UnreadablePicture(message["unreadable"])
+        return str(message["extension"])
+
+    def protection(self) -> dict[str, str]:
+        """Each protection of the decoding processes with "on", or why it is missing. RuntimeError where none starts."""
         process = self._idle.get()
         try:
-            process = process or _DecodeProcess(self._limits)
-            message, body = process.send(request)
-        except _ProcessLost:
-            assert process is not None
-            ending, process = process.end(), None
-            raise DecodeFailed(f"Decoding the picture failed: {ending}.", final=False) from None
+            process = process or DecodeProcess(self._limits, self._readable)
+            return process.protection
         finally:
             self._idle.put(process)
+
+    def _decode(self, path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
+        """The reply to a request to decode, and the parts of its body."""
+        whole = {"do": "decode", "path": str(path.absolute()), **request}
+        message, body = self._send(whole, self._limits.timeout_s, _is_decoded)
+        parts, place = [], 0
+        for length in message["parts"]:
+            parts.append(memoryview(body)[place : place + length])
+            place += length
+        return message, parts
+
+    def _send(self, request: dict[str, Any], seconds: float, is_valid: Any) -> tuple[dict[str, Any], bytearray]:
+        process = self._idle.get()
+        try:
+            if process is not None and process.ended:  # killed while it was idle, which is no picture's fault
+                process.end()
+                process = None
+            process = process or DecodeProcess(self._limits, self._readable)
+            message, body = process.send(request, seconds)
+            if not _is_refused(message) and not is_valid(message, body, request):
+                raise process.malformed()
+        except ProcessLost:
+            assert process is not None
+            timed_out, ending, process = process.timed_out, process.end(), None
+            raise DecodeFailed(f"Decoding the picture failed: {ending}.", final=False, timed_out=timed_out) from None
+        finally:
+            self._idle.put(process)
+        if "fault" in message:
+            log.error("the decoding process failed at %s: %s", request["path"], message["fault"])
+            raise DecodeFailed("Decoding the picture failed; the log says how.", final=False)
         if "reason" in message:
             raise DecodeFailed(message["reason"], message["final"])
         return message, body
@@ -188,3 +165,54 @@ class DecodePool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_refused(message: dict[str, Any]) -> bool:
+    if "fault" in message:
+        return isinstance(message["fault"], str)
+    return isinstance(message.get("reason"), str) and isinstance(message.get("final"), bool)
+
+
+def _is_inspected(message: dict[str, Any], body: bytearray, request: dict[str, Any]) -> bool:
+    return isinstance(message.get("unreadable"), str) or message.get("extension") in EXTENSIONS.values()
+
+
+def _is_decoded(message: dict[str, Any], body: bytearray, request: dict[str, Any]) -> bool:
+    """Whether the reply has the form that the request asks for: sizes and parts that agree with each other."""
+    lengths = message.get("parts")
+    wanted = request["pixels"] + request["thumbnail"] + (request["stripped"] is not None)
+    if not isinstance(lengths, list) or len(lengths) != wanted or any(type(one) is not int for one in lengths):
+        return False
+    if min(lengths) < 0 or sum(lengths) != len(body):
+        return False
+    if request["stripped"] is not None and message.get("stripped") not in (request["stripped"], "jpg"):
+        return False
+    return not request["pixels"] or _are_pixels(message, lengths, request)
+
+
+def _are_pixels(message: dict[str, Any], lengths: list[int], request: dict[str, Any]) -> bool:
+    taken = message.get("taken_at")
+    is_time = taken is None or (type(taken) is float and math.isfinite(taken))
+    if not (is_time and _is_size(message.get("size"), 2**31) and _is_size(message.get("reduced"), DETECTOR_SIDE)):
+        return False
+    width, height = message["reduced"]
+    return lengths[0] == 3 * width * height and (not request["thumbnail"] or lengths[1] <= LARGEST_THUMBNAIL)
+
+
+def _is_size(size: Any, most: int) -> bool:
+    return isinstance(size, list) and len(size) == 2 and all(type(one) is int and 1 <= one <= most for one in size)
+
+
+def _write(name: str, path: Path, content: memoryview) -> None:
+    """Write a file atomically; OSError says which. It can be made again, so there is no fsync."""
+    temporary = path.with_name(f"{path.name}.{threading.get_native_id()}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as fault:
+        raise OSError(fault.errno, f"the {name} cannot be written: {fault}") from fault

@@ -1,7 +1,8 @@
 """A process that decodes pictures for a DecodePool, which limits its time and ends it when it misbehaves.
 
-It imports Pillow alone, so that it starts in a tenth of a second. Requests come on stdin, answers leave on
-stdout: both are frames, a JSON object and bytes behind their lengths. The process ends with its stdin.
+It imports Pillow and libheif alone, so that it starts in a fifth of a second, and then takes from itself what
+decoding does not need (`sandbox.py`): it opens files for reading and answers, nothing else. Requests come on stdin,
+answers leave on stdout: both are frames, a JSON object and bytes behind their lengths. The process ends with its stdin.
 """
 
 import json
@@ -16,9 +17,18 @@ from typing import IO, Any
 
 import PIL.Image
 
+from service.errors import UnreadablePicture
 from service.media import pixels
+from service.media.file_type import image_extension
+from service.media.formats import register_formats
+from service.media.sandbox import restrict_process
+from service.media.strip_metadata import strip_metadata
 
 FRAME_HEADER = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
+LONGEST_REASON = 500  # characters
+LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, which a re-encoded one may need
+
+Reply = tuple[dict[str, Any], list[bytes]]
 
 
 def read_frame(stream: IO[bytes]) -> dict[str, Any] | None:
@@ -38,46 +48,78 @@ def write_frame(stream: IO[bytes], message: dict[str, Any], body: bytes = b"") -
     stream.flush()
 
 
-def handle_request(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """The reply to one request: the reduced picture as pixels, or the full one as JPEG where `render` says so."""
+def handle_request(request: dict[str, Any], max_pixels: int) -> Reply:
+    """The reply to one request: what `inspect` or `decode` asks for, or the reason why it cannot be had."""
     try:
-        decoded = pixels.decode_file(request["path"], None if request["render"] else pixels.DETECTOR_SIDE)
+        if request["do"] == "inspect":
+            return inspect(Path(request["path"]), max_pixels)
+        return decode(request)
     except MemoryError:
-        return {"reason": "Decoding the picture takes more memory than is allowed.", "final": False}, b""
+        return {"reason": "Decoding the picture takes more memory than is allowed.", "final": False}, []
     except OSError as error:
         # Pillow's own complaints carry no error number: those with one are the system's.
         if error.errno is not None:
-            return {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}, b""
-        return damaged_reply(error), b""
+            return {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}, []
+        return damaged_reply(error), []
     except pixels.DECODE_ERRORS as error:
-        return damaged_reply(error), b""
-    if request["render"]:
-        return {}, pixels.encode_jpeg(decoded.picture, quality=92)
-    message: dict[str, Any] = {
-        "size": decoded.size,
-        "reduced": decoded.picture.size,
-        "taken_at": decoded.taken_at,
-    }
-    if request["thumbnail"] is not None:
-        try:
-            pixels.write_thumbnail(decoded.picture, Path(request["thumbnail"]))
-        except OSError as error:  # the disk's fault, and not to be counted against the picture
-            message["disk"] = str(error)
-    return message, decoded.picture.tobytes()
+        return damaged_reply(error), []
+
+
+def inspect(path: Path, max_pixels: int) -> Reply:
+    """The format of a file, told from its header, or why it is refused."""
+    PIL.Image.MAX_IMAGE_PIXELS = None  # nothing is decoded, and `image_extension` says how many there are
+    try:
+        return {"extension": image_extension(path, max_pixels)}, []
+    except UnreadablePicture as problem:
+        return {"unreadable": problem.detail[:LONGEST_REASON]}, []
+    finally:
+        PIL.Image.MAX_IMAGE_PIXELS = max_pixels
+
+
+def decode(request: dict[str, Any]) -> Reply:
+    """The parts that are asked for: `pixels` reduced for the detector, a `thumbnail`, the `stripped` file to show."""
+    message: dict[str, Any] = {}
+    body: list[bytes] = []
+    orientation = None
+    if request["pixels"]:
+        decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE)
+        orientation = decoded.orientation
+        message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
+        body.append(decoded.picture.tobytes())
+        if request["thumbnail"]:
+            body.append(pixels.thumbnail_jpeg(decoded.picture))
+    if request["stripped"] is not None:
+        content, message["stripped"] = stripped_file(Path(request["path"]), request["stripped"], orientation)
+        if len(content) > LARGEST_STRIPPED_FILE:
+            reason = f"The picture takes more than {LARGEST_STRIPPED_FILE >> 20} MB as a JPEG: save it smaller."
+            return {"reason": reason, "final": True}, []
+        body.append(content)
+    return message | {"parts": [len(part) for part in body]}, body
+
+
+def stripped_file(path: Path, extension: str, orientation: int | None) -> tuple[bytes, str]:
+    """The picture's file without metadata, and its extension: `jpg` where it had to be encoded again."""
+    content = path.read_bytes()
+    try:  # not of TIFF, HEIC and AVIF, nor where parts do not follow each other as they should
+        return strip_metadata(content, extension, orientation), extension
+    except (ValueError, IndexError, struct.error):
+        del content
+        return pixels.encode_jpeg(pixels.decode_file(str(path), None).picture, quality=92), "jpg"
 
 
 def damaged_reply(error: BaseException) -> dict[str, Any]:
     """The reply for a file that opens as a picture and does not decode."""
-    reason = f"The file is damaged or cut short ({error}); upload a complete copy of it."
-    return {"reason": reason, "final": True}
+    said = str(error)[: LONGEST_REASON - 100]
+    return {"reason": f"The file is damaged or cut short ({said}); upload a complete copy of it.", "final": True}
 
 
 def set_limits(memory_bytes: int, max_pixels: int) -> None:
-    """Limit this process in memory and pixels, without core files; signals meant for its parent are ignored."""
+    """Limit this process in memory, files and pixels, without core files; signals for its parent are ignored."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     allowed = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):  # Python ignores the signal of the latter
+        resource.setrlimit(limit, (0, 0))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     PIL.Image.MAX_IMAGE_PIXELS = max_pixels
@@ -85,19 +127,31 @@ def set_limits(memory_bytes: int, max_pixels: int) -> None:
     warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
 
 
+def silence() -> IO[bytes]:
+    """The stream of replies; whatever a library prints goes nowhere, neither into them nor into the log."""
+    replies = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for handle in (1, 2):
+        os.dup2(nowhere, handle)
+    os.close(nowhere)
+    return replies
+
+
 def main() -> None:
     """Answer requests until stdin ends."""
     memory_bytes, max_pixels, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    register_formats()
     set_limits(memory_bytes, max_pixels)
-    # A library that prints must not write into the replies.
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    write_frame(replies, {"ready": True})
+    replies = silence()
+    write_frame(replies, {"protection": restrict_process([Path(folder) for folder in sys.argv[4:]])})
     while (request := read_frame(sys.stdin.buffer)) is not None:
         signal.setitimer(signal.ITIMER_REAL, seconds)  # ends this process also when its parent is gone
-        reply = handle_request(request)
+        try:
+            message, body = handle_request(request, max_pixels)
+        except Exception as error:  # a fault of this program: said here, since nothing is printed
+            message, body = {"fault": f"{type(error).__name__}: {error}"[:LONGEST_REASON]}, []
         signal.setitimer(signal.ITIMER_REAL, 0)
-        write_frame(replies, *reply)
+        write_frame(replies, message, b"".join(body))
 
 
 if __name__ == "__main__":

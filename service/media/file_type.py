@@ -6,7 +6,9 @@ from pathlib import Path
 import PIL.Image
 
 from service.errors import UnreadablePicture
-from service.media.pixels import DECODE_ERRORS, FORMATS
+from service.media.file_parts import TooManyParts, check_parts
+from service.media.formats import open_picture
+from service.media.pixels import DECODE_ERRORS
 
 EXTENSIONS = {
     "JPEG": "jpg",
@@ -16,8 +18,10 @@ EXTENSIONS = {
     "BMP": "bmp",
     "TIFF": "tif",
     "GIF": "gif",
+    "AVIF": "avif",
+    "HEIF": "heic",
 }
-ACCEPTED = "JPEG, PNG, WebP, BMP, TIFF or GIF"
+ACCEPTED = "JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF or GIF"
 
 # Signatures of files that are not accepted: offset, bytes, advice.
 SIGNATURES = (
@@ -26,9 +30,14 @@ SIGNATURES = (
     (0, b"Rar!", "This is a RAR archive: unpack it and upload the pictures in it."),
     (0, b"7z\xbc\xaf", "This is a 7-Zip archive: unpack it and upload the pictures in it."),
     (0, b"%PDF", f"This is a PDF document: save its pages as {ACCEPTED} files."),
-    (4, b"ftyphei", f"This is a HEIC picture: export it as {ACCEPTED}."),
-    (4, b"ftypmif1", f"This is a HEIF picture: export it as {ACCEPTED}."),
-    (4, b"ftypavi", f"This is an AVIF picture: export it as {ACCEPTED}."),
+    (4, b"ftyphe", "This HEIC picture is damaged, or not coded as phones do: export it as JPEG."),
+    (4, b"ftypmif1", "This HEIF picture is damaged, or not coded as phones do: export it as JPEG."),
+    (4, b"ftypmsf1", "This is a HEIF sequence that cannot be read: export one picture of it as JPEG."),
+    (4, b"ftypavi", "This AVIF picture is damaged, or of a kind that is not read: export it as JPEG."),
+    (4, b"ftypcrx", "This is a camera's RAW file: export it as JPEG."),
+    (0, b"FUJIFILMCCD-RAW", "This is a camera's RAW file: export it as JPEG."),
+    (0, b"IIRO", "This is a camera's RAW file: export it as JPEG."),
+    (0, b"IIU\0", "This is a camera's RAW file: export it as JPEG."),
     (4, b"ftyp", f"This is a film: upload single pictures of it as {ACCEPTED}."),
     (4, b"jP  ", f"This is a JPEG 2000 picture: export it as {ACCEPTED}."),
     (0, b"\xff\x0a", f"This is a JPEG XL picture: export it as {ACCEPTED}."),
@@ -36,14 +45,18 @@ SIGNATURES = (
 
 
 def image_extension(path: Path, max_pixels: int) -> str:
-    """The file name extension of the picture's format. Reads the header alone; blocks.
+    """The file name extension of the picture's format. Reads the header alone; runs in a decoding process.
 
     UnreadablePicture for a file that is no accepted picture, or has more than `max_pixels`; its text says what to do.
     """
     try:
-        with PIL.Image.open(path, formats=FORMATS) as image:
+        with path.open("rb") as file:
+            check_parts(file)
+        with open_picture(path) as image:
             width, height = image.size
             extension = EXTENSIONS[image.format or ""]
+    except TooManyParts as error:
+        raise UnreadablePicture(f"The picture is not read, as {error}: save it anew with another program.") from None
     except PIL.UnidentifiedImageError:
         raise UnreadablePicture(_advice(path)) from None
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):

@@ -1,26 +1,18 @@
-"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports Pillow alone; runs in decode_worker."""
+"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than formats.py; runs in
+decode_worker.
+"""
 
 import io
-import os
 import re
 import struct
 import zlib
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import PIL.Image
-from PIL import TiffImagePlugin, WebPImagePlugin  # noqa: F401 - Pillow would look for them among all plugins
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
-MEDIA_TYPES = {
-    "jpg": "image/jpeg",
-    "png": "image/png",
-    "webp": "image/webp",
-    "bmp": "image/bmp",
-    "tif": "image/tiff",
-    "gif": "image/gif",
-}
+from service.media.formats import TURNED_WHILE_LOADING, open_picture
+
 DETECTOR_SIDE = 1333  # pixels of the longest side given to a detector
 THUMBNAIL_SIDE = 320
 
@@ -32,6 +24,7 @@ DECODE_ERRORS = (
     LookupError,
     TypeError,
     ArithmeticError,
+    RuntimeError,  # of libheif
     struct.error,
     zlib.error,
     PIL.Image.DecompressionBombError,
@@ -59,6 +52,8 @@ class DecodedFile(NamedTuple):
     """Width and height of the upright picture at full size."""
     taken_at: float | None
     """Unix seconds; None where the file does not say."""
+    orientation: int
+    """EXIF orientation of the file, 1 to 8; 1 where the picture is turned while it is loaded."""
 
 
 def decode_file(path: str, side: int | None) -> DecodedFile:
@@ -66,13 +61,13 @@ def decode_file(path: str, side: int | None) -> DecodedFile:
 
     A damaged file raises one of DECODE_ERRORS, or an OSError without errno.
     """
-    with PIL.Image.open(path, formats=FORMATS) as image:
+    with open_picture(path) as image:
         full = image.size
         _, taken = read_exif(image)
         if side is not None:
             image.draft("RGB", fit_size(full, side))  # JPEG alone: decodes at a half, a quarter or an eighth
         image.load()
-        if image.format == "TIFF":  # which Pillow turns upright while loading, forgetting the tag
+        if image.format in TURNED_WHILE_LOADING:
             full = image.size
         orientation, _ = read_exif(image)
         picture = to_direct_colours(image)
@@ -81,7 +76,7 @@ def decode_file(path: str, side: int | None) -> DecodedFile:
     picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
     if orientation in TRANSPOSE_OF:
         picture = picture.transpose(TRANSPOSE_OF[orientation])
-    return DecodedFile(picture, (full[1], full[0]) if orientation >= 5 else full, taken)
+    return DecodedFile(picture, (full[1], full[0]) if orientation >= 5 else full, taken, orientation)
 
 
 def fit_size(size: tuple[int, int], side: int) -> tuple[int, int]:
@@ -160,9 +155,6 @@ def encode_jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def write_thumbnail(picture: PIL.Image.Image, path: Path) -> None:
-    """Write the thumbnail, atomically. It can be made again, so there is no fsync."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(encode_jpeg(downscale(picture, fit_size(picture.size, THUMBNAIL_SIDE)), quality=80))
-    temporary.replace(path)
+def thumbnail_jpeg(picture: PIL.Image.Image) -> bytes:
+    """A JPEG of the picture with at most THUMBNAIL_SIDE pixels a side."""
+    return encode_jpeg(downscale(picture, fit_size(picture.size, THUMBNAIL_SIDE)), quality=80)

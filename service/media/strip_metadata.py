@@ -1,7 +1,8 @@
 """Picture files without their metadata: GPS, maker notes, comments, previews, appended files.
 
 The pixels stay bit for bit: parts of the file are left out, nothing is encoded again. The parts that stay are listed
-here, so an unknown kind of part is left out. The orientation stays, alone in an EXIF block of its own.
+here, with their sizes where a part could carry more than it needs, so an unknown kind of part is left out. The
+orientation stays, alone in an EXIF block of its own.
 """
 
 import io
@@ -9,74 +10,98 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
-
-import PIL.Image
 
 from service.media import pixels
-from service.media.decode_pool import DecodePool
-from service.media.pixels import MEDIA_TYPES
+from service.media.formats import open_picture
+from service.media.strip_bmp import strip_bmp
 
-JPEG_COLOUR = ((0xE0, b"JFIF\0"), (0xE2, b"ICC_PROFILE\0"), (0xEE, b"Adobe"))
+# Segments of a JPEG that the pixels are made from: frames, tables, restarts, lines, scans, the end.
+JPEG_PIXELS = {*range(0xC0, 0xD0), 0xD9, 0xDA, 0xDB, 0xDC, 0xDD} - {0xC8}
+# Marker, name and number of bytes of segments that say how colours are meant; None: all of them.
+JPEG_COLOUR = ((0xE0, b"JFIF\0", 12), (0xE2, b"ICC_PROFILE\0", None), (0xEE, b"Adobe", 12))
 # A marker inside or after compressed data; FF 00 is a data byte, FF D0 to D7 are restarts.
 JPEG_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
-PNG_KEPT = frozenset(
-    b"IHDR PLTE IDAT IEND tRNS gAMA cHRM sRGB iCCP sBIT bKGD pHYs cICP mDCV cLLI acTL fcTL fdAT".split()
-)
+# Chunks of a PNG and their largest sizes; None: any.
+PNG_KEPT: dict[bytes, int | None] = {
+    b"IHDR": 13,
+    b"PLTE": 768,
+    b"IDAT": None,
+    b"IEND": 0,
+    b"tRNS": 256,
+    b"gAMA": 4,
+    b"cHRM": 32,
+    b"sRGB": 1,
+    b"iCCP": None,
+    b"sBIT": 4,
+    b"bKGD": 6,
+    b"pHYs": 9,
+    b"cICP": 4,
+    b"mDCV": 24,
+    b"cLLI": 8,
+    b"acTL": 8,
+    b"fcTL": 26,
+    b"fdAT": None,
+}
 WEBP_KEPT = frozenset((b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF", b"ICCP"))
+WEBP_FRAME_KEPT = frozenset((b"VP8 ", b"VP8L", b"ALPH"))
 WEBP_XMP, WEBP_EXIF = 0x04, 0x08  # flags of VP8X
 GIF_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
-def read_without_metadata(path: Path, extension: str, pool: DecodePool) -> tuple[bytes, str]:
-    """The bytes of a picture to show, and their media type. Blocks. DecodeFailed, FileNotFoundError."""
-    content = path.read_bytes()
-    try:
-        return strip_metadata(content, extension), MEDIA_TYPES[extension]
-    except (ValueError, IndexError, struct.error):  # TIFF, or parts that do not follow each other as they should
-        return pool.render_jpeg(path), MEDIA_TYPES["jpg"]
+def strip_metadata(content: bytes, extension: str, orientation: int | None = None) -> bytes:
+    """The file without metadata; ValueError, IndexError or struct.error where its structure is odd.
 
-
-def strip_metadata(content: bytes, extension: str) -> bytes:
-    """The file without metadata; ValueError, IndexError or struct.error where its structure is odd."""
+    The orientation is read from the file, perhaps by decoding it, where it is not given.
+    """
+    exif = b"" if extension in ("gif", "bmp") else _orientation_exif(content, orientation)
     match extension:
         case "jpg":
-            return _jpeg(content)
+            return _jpeg(content, exif)
         case "png":
-            return _png(content)
+            return _png(content, exif)
         case "webp":
-            return _webp(content)
+            return _webp(content, exif)
         case "gif":
             return _gif(content)
         case "bmp":
-            return content  # the format holds no metadata
+            return strip_bmp(content)
     raise ValueError(f"metadata of {extension} files cannot be left out without encoding them again")
 
 
-def _orientation_exif(content: bytes) -> bytes:
+def _orientation_exif(content: bytes, orientation: int | None) -> bytes:
     """A TIFF block with the file's orientation alone; empty where the picture is stored upright."""
-    with PIL.Image.open(io.BytesIO(content), formats=pixels.FORMATS) as image:
-        orientation, _ = pixels.read_exif(image)
+    if orientation is None:
+        with open_picture(io.BytesIO(content)) as image:
+            orientation, _ = pixels.read_exif(image)
     if orientation == 1:
         return b""
     # Big-endian header, one entry: tag, SHORT, one value, padded; no further directory.
     return struct.pack(">2sHIHHHIHHI", b"MM", 42, 8, 1, pixels.ORIENTATION, 3, 1, orientation, 0, 0)
 
 
-def _jpeg(content: bytes) -> bytes:
+def _jpeg(content: bytes, exif: bytes) -> bytes:
     if not content.startswith(b"\xff\xd8"):
         raise ValueError("no JPEG")
-    exif = _orientation_exif(content)
     parts = [content[:2]]
     for kind, part in _jpeg_parts(content):
         # JFIF wants to be first; the orientation comes before whatever else there is.
         if exif and kind != 0xE0:
             parts.append(b"\xff\xe1" + struct.pack(">H", 8 + len(exif)) + b"Exif\0\0" + exif)
             exif = b""
-        is_metadata = 0xE0 <= kind <= 0xEF or kind == 0xFE
-        if not is_metadata or any(kind == k and part.startswith(name, 4) for k, name in JPEG_COLOUR):
-            parts.append(part)
+        parts.append(part if kind in JPEG_PIXELS else _jpeg_colour(kind, part))
     return b"".join(parts)
+
+
+def _jpeg_colour(kind: int, part: bytes) -> bytes:
+    """The segment without what it carries besides, empty where it says nothing about colours."""
+    for marker, name, size in JPEG_COLOUR:
+        if kind == marker and part.startswith(name, 4):
+            if size is None or len(part) < 4 + size:
+                return part
+            # A preview may follow in a JFIF segment, which its two last bytes announce.
+            body = part[4 : 4 + size] + (b"\0\0" if kind == 0xE0 else b"")
+            return part[:2] + struct.pack(">H", 2 + len(body)) + body
+    return b""
 
 
 def _jpeg_parts(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -102,39 +127,62 @@ def _jpeg_parts(content: bytes) -> Iterator[tuple[int, bytes]]:
         offset = end
 
 
-def _png(content: bytes) -> bytes:
-    exif = _orientation_exif(content)
+def _png(content: bytes, exif: bytes) -> bytes:
     parts, offset, kind = [content[:8]], 8, b""
     while kind != b"IEND":
         length, kind = struct.unpack_from(">I4s", content, offset)
         end = offset + 12 + length
         if kind == b"IDAT" and exif:
-            body = b"eXIf" + exif
-            parts.append(struct.pack(">I", len(exif)) + body + struct.pack(">I", zlib.crc32(body)))
+            parts.append(_png_chunk(b"eXIf", exif))
             exif = b""
-        if kind in PNG_KEPT:
+        if kind == b"IEND":
+            parts.append(_png_chunk(kind, b""))
+        elif kind == b"iCCP":  # its name is free text
+            _, _, profile = content[offset + 8 : end - 4].partition(b"\0")
+            parts.append(_png_chunk(kind, b"ICC profile\0" + profile))
+        elif kind in PNG_KEPT and (most := PNG_KEPT[kind]) is not None and length > most:
+            if kind in (b"IHDR", b"PLTE", b"tRNS", b"acTL", b"fcTL"):
+                raise ValueError("a chunk that the pixels need is too long")
+        elif kind in PNG_KEPT:
             parts.append(content[offset:end])
         offset = end
     return b"".join(parts)
 
 
-def _webp(content: bytes) -> bytes:
-    exif = _orientation_exif(content)
+def _png_chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def _webp(content: bytes, exif: bytes) -> bytes:
     _, size, _ = struct.unpack_from("<4sI4s", content)
-    parts, offset = [], 12
-    while offset < 8 + size:
-        kind, length = struct.unpack_from("<4sI", content, offset)
-        end = offset + 8 + length + length % 2
+    parts = []
+    for kind, body in _webp_chunks(content, 12, 8 + size):
         if kind == b"VP8X":
-            flags = content[offset + 8] & ~(WEBP_XMP | WEBP_EXIF) | (WEBP_EXIF if exif else 0)
-            parts.append(content[offset : offset + 8] + bytes([flags]) + content[offset + 9 : end])
+            flags = body[0] & ~(WEBP_XMP | WEBP_EXIF) | (WEBP_EXIF if exif else 0)
+            parts.append(_webp_chunk(kind, bytes([flags]) + body[1:10]))
+        elif kind == b"ANMF":
+            frame = [_webp_chunk(*one) for one in _webp_chunks(body, 16, len(body)) if one[0] in WEBP_FRAME_KEPT]
+            parts.append(_webp_chunk(kind, body[:16] + b"".join(frame)))
         elif kind in WEBP_KEPT:
-            parts.append(content[offset:end])
-        offset = end
+            parts.append(_webp_chunk(kind, body))
     if exif:
-        parts.append(b"EXIF" + struct.pack("<I", len(exif)) + exif)
-    body = b"WEBP" + b"".join(parts)
-    return b"RIFF" + struct.pack("<I", len(body)) + body
+        parts.append(_webp_chunk(b"EXIF", exif))
+    joined = b"WEBP" + b"".join(parts)
+    return b"RIFF" + struct.pack("<I", len(joined)) + joined
+
+
+def _webp_chunks(content: bytes, offset: int, stop: int) -> Iterator[tuple[bytes, bytes]]:
+    """Name and body of each chunk."""
+    while offset < stop:
+        kind, length = struct.unpack_from("<4sI", content, offset)
+        if offset + 8 + length > len(content):
+            raise ValueError("a chunk is longer than the file")
+        yield kind, content[offset + 8 : offset + 8 + length]
+        offset += 8 + length + length % 2
+
+
+def _webp_chunk(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("<I", len(body)) + body + b"\0" * (len(body) % 2)
 
 
 def _gif(content: bytes) -> bytes:
@@ -144,17 +192,22 @@ def _gif(content: bytes) -> bytes:
         start, kind = offset, content[offset]
         if kind == 0x21:
             offset = _gif_blocks_end(content, offset + 2)
+            parts.append(_gif_extension(content[start:offset]))
         elif kind == 0x2C:
             offset = _gif_blocks_end(content, offset + 11 + _gif_palette(content[offset + 9]))
+            parts.append(content[start:offset])
         else:
             raise ValueError("an unknown kind of block")
-        label = content[start + 1]
-        is_metadata = kind == 0x21 and (
-            label == 0xFE or (label == 0xFF and content[start + 3 : start + 14] not in GIF_LOOPS)
-        )
-        if not is_metadata:
-            parts.append(content[start:offset])
     return b"".join([*parts, b"\x3b"])
+
+
+def _gif_extension(part: bytes) -> bytes:
+    """The extension if it says how frames are shown, and empty for comments, text and applications."""
+    if part[1] == 0xF9 and part[2] == 4:
+        return part[:7] + b"\0"
+    if part[1] == 0xFF and part[3:14] in GIF_LOOPS and part[14] == 3:
+        return part[:18] + b"\0"
+    return b""
 
 
 def _gif_palette(flags: int) -> int:

@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,21 @@ import PIL.Image
 import pytest
 
 from index.catalog import Catalog
-from service.errors import InvalidRequest, NothingAccepted, TooLarge
-from service.ingest.intake import IngestReceipt, Intake
+from service.errors import InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
+from service.ingest.intake import MAX_FAILED_LOOKS, IngestReceipt, Intake
 from service.ingest.multipart import FormLimits
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.decode_process import DecodeLimits
+from service.media.file_type import image_extension
+from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
 from tests.support.pictures import encoded, huge_png
 
 LIMITS = FormLimits(max_file_bytes=200_000, max_body_bytes=2_000_000, max_files=50)
 NOW = 1_700_000_000.0
+NO_RESERVE = FreeSpace(Path(), 0)
+INSPECT = partial(image_extension, max_pixels=80_000_000)
 
 
 class Store:
@@ -30,7 +38,15 @@ class Store:
         self.catalog = Catalog(folder / "data" / "catalog.sqlite")
         self.originals = Originals(folder / "data")
         self.woken: list[str] = []
-        self.intake = Intake(self.catalog, self.originals, LIMITS, 80_000_000, self.woken.append, clock=lambda: NOW)
+        self.intake = Intake(
+            self.catalog,
+            self.originals,
+            LIMITS,
+            INSPECT,
+            self.woken.append,
+            space=NO_RESERVE,
+            clock=lambda: NOW,
+        )
 
     def send(self, *parts: bytes, manifest: dict[str, Any] | None = None) -> IngestReceipt:
         described = [] if manifest is None else [part("manifest", json.dumps(manifest).encode())]
@@ -221,9 +237,54 @@ def test_a_misspelt_field_is_not_passed_over(store: Store, wrong: bytes) -> None
 def test_a_manifest_of_endless_length_is_refused(store: Store) -> None:
     long = part("manifest", b'{"a": "' + b"x" * 4_500_000, None)
     limits = FormLimits(max_file_bytes=10**7, max_body_bytes=10**8, max_files=5)
-    roomy = Intake(store.catalog, store.originals, limits, 10**6, store.woken.append)
+    roomy = Intake(store.catalog, store.originals, limits, INSPECT, store.woken.append, space=NO_RESERVE)
     with pytest.raises(TooLarge):
         asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(long))))
     as_file = part("manifest", b"x" * 4_500_000, "manifest.json")
     with pytest.raises(TooLarge):
         asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(as_file))))
+
+
+def test_a_file_that_takes_too_long_to_look_at_is_refused_and_soon_the_rest_of_the_request(store: Store) -> None:
+    looked: list[Path] = []
+
+    def inspect(path: Path) -> str:
+        looked.append(path)
+        if path.read_bytes() == b"slow":
+            raise DecodeFailed("Decoding the picture failed: it took longer than 5 s.", final=False, timed_out=True)
+        return "png"
+
+    slow = [part("images", b"slow", f"slow-{number}.png") for number in range(20)]
+    patient = Intake(store.catalog, store.originals, LIMITS, inspect, store.woken.append, space=NO_RESERVE)
+    good = part("images", b"good", "good.png")
+    receipt = asyncio.run(patient.receive(CONTENT_TYPE, None, pieces(form(good, *slow, good))))
+    assert [one.filename for one in receipt.accepted] == ["good.png"]
+    assert len(looked) == 1 + MAX_FAILED_LOOKS
+    problems = [one.problem for one in receipt.rejected]
+    assert len(problems) == 21
+    assert all("took longer" in problem for problem in problems[:MAX_FAILED_LOOKS])
+    assert all("was not looked at" in problem for problem in problems[MAX_FAILED_LOOKS:])
+
+
+def test_a_file_that_hangs_the_look_at_it_is_ended(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # opening it waits for a writer that never comes
+    limits = DecodeLimits(timeout_s=600, memory_bytes=2**31, max_pixels=10**6, inspect_s=0.5)
+    with DecodePool(1, limits) as pool, pytest.raises(DecodeFailed, match=r"longer than 0.5 s") as failed:
+        pool.inspect(pipe)
+    assert failed.value.timed_out
+
+
+def test_a_look_at_a_file_says_what_reading_it_here_would(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    limits = DecodeLimits(timeout_s=60, memory_bytes=2**31, max_pixels=10**6, inspect_s=60)
+    with DecodePool(1, limits) as pool:
+        for content in (encoded(PIL.Image.new("RGB", (9, 9)), "TIFF"), b"text", b"", huge_png(2000, 2000), b"PK.."):
+            file.write_bytes(content)
+            said = []
+            for inspect in (pool.inspect, partial(image_extension, max_pixels=10**6)):
+                try:
+                    said.append(inspect(file))
+                except UnreadablePicture as problem:
+                    said.append(problem.detail)
+            assert said[0] == said[1]

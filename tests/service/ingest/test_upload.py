@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.errors import InvalidRequest, TooLarge
+from service.errors import InvalidRequest, Overloaded, TooLarge
 from service.ingest.multipart import FormLimits
 from service.ingest.upload import receive_form
+from service.ingest.upload_slots import UploadSlots
 from service.storage.incoming import remove_abandoned_uploads
 from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
 
@@ -194,3 +195,62 @@ def test_a_request_is_safe_from_a_worker_that_cleans_up(tmp_path: Path) -> None:
             return found.files[0].path.read_bytes()
 
     assert asyncio.run(run()) == b"x"
+
+
+def extended(name: bytes, content: bytes = b"x") -> bytes:
+    """A part whose file name is written as RFC 8187 says."""
+    head = b'--the-boundary\r\nContent-Disposition: form-data; name="images"; ' + name
+    return head + b"\r\n\r\n" + content + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "filename"),
+    [
+        (b"filename*=UTF-8''na%C3%AFve%20dog.jpg", "naïve dog.jpg"),
+        (b"FileName*=utf-8'en'%F0%9F%90%95.png", "\N{DOG}.png"),
+        (b"filename*=iso-8859-1''na%EFve.jpg", "naïve.jpg"),
+        (b"filename*=''plain.jpg", "plain.jpg"),
+        (b"filename*=UTF-8''%ff%fe.jpg", "\N{REPLACEMENT CHARACTER}" * 2 + ".jpg"),
+        (b"filename=\"plain.jpg\"; filename*=UTF-8''other.jpg", "plain.jpg"),
+        (b"filename*=UTF-8''..%2F..%2Fup.jpg", "../../up.jpg"),
+    ],
+)
+def test_a_name_in_the_extended_form_is_a_file_name(tmp_path: Path, written: bytes, filename: str) -> None:
+    files, fields = read(tmp_path, form(extended(written)))
+    assert files == [("images", filename, b"x", None)]
+    assert fields == {}
+
+
+def test_a_name_in_quotes_is_no_parameter(tmp_path: Path) -> None:
+    body = b"--the-boundary\r\nContent-Disposition: form-data; name=\"a; filename*=UTF-8''b\"\r\n\r\nx\r\n"
+    files, fields = read(tmp_path, form(body))
+    assert files == []
+    assert fields == {"a; filename*=UTF-8''b": "x"}
+
+
+def test_a_form_of_endless_fields_is_cut_off(tmp_path: Path) -> None:
+    few = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5, max_fields=3)
+    assert len(read(tmp_path, form(*(part(str(n), b"") for n in range(3))), limits=few)[1]) == 3
+    with pytest.raises(TooLarge, match="3 fields"):
+        read(tmp_path, form(*(part(str(n), b"") for n in range(4))), limits=few)
+    usual = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5)
+    with pytest.raises(TooLarge, match="100 fields"):
+        read(tmp_path, form(*(part(str(n), b"") for n in range(101))), limits=usual)
+
+
+def test_a_name_of_endless_length_is_not_repeated_whole(tmp_path: Path) -> None:
+    name = "n" * 5_000
+    with pytest.raises(InvalidRequest) as refused:
+        read(tmp_path, form(part(name, b"x"), part(name, b"y")))
+    assert len(str(refused.value)) < 400
+
+
+def test_only_so_many_uploads_are_open_at_a_time() -> None:
+    slots = UploadSlots(2)
+    with slots.taken(), slots.taken():
+        with pytest.raises(Overloaded) as refused, slots.taken():
+            pass
+        assert int(refused.value.headers["Retry-After"]) > 0
+    with pytest.raises(ZeroDivisionError), slots.taken():
+        raise ZeroDivisionError
+    assert slots.num_open == 0

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
-from tests.support.pictures import corners, encoded, huge_png
+from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 from tests.support.processes import children_of, wait_until
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
@@ -28,10 +28,10 @@ def pool() -> Iterator[DecodePool]:
         yield shared
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF", "HEIF"])
 def test_a_file_cut_short_is_refused_at_once_with_a_reason(pool: DecodePool, tmp_path: Path, kind: str) -> None:
     noise = PIL.Image.frombytes("RGB", (64, 64), random.Random(1).randbytes(64 * 64 * 3))
-    whole = encoded(noise, kind)
+    whole = heic_corners() if kind == "HEIF" else encoded(noise, kind)
     file = tmp_path / "cut"
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DecodeFailed) as failed:
@@ -48,6 +48,23 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
         with pytest.raises(DecodeFailed, match="400000000 pixels") as failed:
             small.decode(file)
         assert failed.value.final
+
+
+@pytest.mark.parametrize("kind", ["HEIF", "AVIF"])
+def test_a_phones_picture_that_claims_another_size_than_it_has_stays_within_limits(tmp_path: Path, kind: str) -> None:
+    whole = heic_corners() if kind == "HEIF" else encoded(corners(), kind)
+    file = tmp_path / "bomb"
+    with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**29, max_pixels=80_000_000)) as small:
+        file.write_bytes(claiming_size(whole, 12_000, 8_000))
+        with pytest.raises(DecodeFailed, match="96000000 pixels"):
+            small.decode(file)
+        for claimed in (4_000, 3_000), (8, 8):  # libavif scales, libheif refuses
+            file.write_bytes(claiming_size(whole, *claimed))
+            with contextlib.suppress(DecodeFailed):
+                found = small.decode(file)
+                assert (found.width, found.height) == claimed
+        file.write_bytes(whole)
+        assert small.decode(file).picture.mode == "RGB"
 
 
 def test_a_picture_that_needs_too_much_memory_is_worth_another_try(tmp_path: Path) -> None:
@@ -67,7 +84,7 @@ def test_a_missing_file_is_worth_another_try(pool: DecodePool, tmp_path: Path) -
     assert not failed.value.final
 
 
-KINDS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+KINDS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF", "HEIF")
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -75,15 +92,16 @@ KINDS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
 def test_any_damage_gives_a_picture_or_a_reason(
     pool: DecodePool, tmp_path: Path, kind: str, flips: list[tuple[int, int]]
 ) -> None:
-    content = bytearray(encoded(corners(), kind))
+    whole = heic_corners() if kind == "HEIF" else encoded(corners(), kind)
+    content = bytearray(whole)
     for place, bits in flips:
         content[place % len(content)] ^= bits
     file = tmp_path / "damaged"
     file.write_bytes(content)
     with contextlib.suppress(DecodeFailed):
         assert pool.decode(file).picture.mode == "RGB"
-    file.write_bytes(encoded(corners(), kind))
-    assert pool.decode(file).width == 60
+    file.write_bytes(whole)
+    assert pool.decode(file).width == (120 if kind == "HEIF" else 60)
 
 
 def test_a_decoder_that_hangs_is_ended_and_replaced(tmp_path: Path) -> None:

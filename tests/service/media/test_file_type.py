@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import struct
 import warnings
 import zipfile
 from pathlib import Path
@@ -11,17 +12,62 @@ import pytest
 
 from service.errors import UnreadablePicture
 from service.media.file_type import image_extension
-from tests.support.pictures import corners, encoded, huge_png
+from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 
 MAX_PIXELS = 80_000_000
 
 
 def test_pictures_get_the_extension_of_their_content(tmp_path: Path) -> None:
-    kinds = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp", "BMP": "bmp", "TIFF": "tif", "GIF": "gif", "MPO": "jpg"}
+    kinds = {
+        "JPEG": "jpg",
+        "PNG": "png",
+        "WEBP": "webp",
+        "BMP": "bmp",
+        "TIFF": "tif",
+        "GIF": "gif",
+        "MPO": "jpg",
+        "AVIF": "avif",
+    }
     for kind, extension in kinds.items():
         file = tmp_path / "misleading.txt"
         file.write_bytes(encoded(corners(), kind))
         assert image_extension(file, MAX_PIXELS) == extension
+
+
+def test_phones_pictures_are_told_from_films(tmp_path: Path) -> None:
+    file = tmp_path / "photo"
+    file.write_bytes(heic_corners())
+    assert image_extension(file, MAX_PIXELS) == "heic"
+    file.write_bytes(heic_corners().replace(b"ftypheic", b"ftypmif1", 1))
+    assert image_extension(file, MAX_PIXELS) == "heic"
+    file.write_bytes(heic_corners().replace(b"ftypheic", b"ftypisom", 1))
+    with pytest.raises(UnreadablePicture, match="film"):
+        image_extension(file, MAX_PIXELS)
+
+
+@pytest.mark.parametrize("kind", ["HEIF", "AVIF"])
+def test_the_pixels_of_a_phones_picture_are_counted_undecoded(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "bomb"
+    file.write_bytes(claiming_size(of_kind(kind), 12_000, 8_000))
+    with pytest.raises(UnreadablePicture, match="megapixels"):
+        image_extension(file, MAX_PIXELS)
+
+
+@pytest.mark.parametrize("kind", ["HEIF", "AVIF"])
+def test_thousands_of_boxes_are_refused_before_a_decoder_sees_them(tmp_path: Path, kind: str) -> None:
+    whole, file = of_kind(kind), tmp_path / "boxes"
+    start = int.from_bytes(whole[:4], "big")
+    file.write_bytes(whole[:start] + 3000 * b"\0\0\0\x08free" + whole[start:])
+    with pytest.raises(UnreadablePicture, match="more than 2000 boxes"):
+        image_extension(file, MAX_PIXELS)
+    inside = b"meta" + bytes(4) + 3000 * b"\0\0\0\x08free"
+    file.write_bytes(whole[:start] + struct.pack(">I", 4 + len(inside)) + inside + whole[start:])
+    with pytest.raises(UnreadablePicture, match="more than 2000 boxes"):
+        image_extension(file, MAX_PIXELS)
+
+
+def of_kind(kind: str) -> bytes:
+    return heic_corners() if kind == "HEIF" else encoded(corners(), kind)
 
 
 def zipped() -> bytes:
@@ -80,9 +126,9 @@ def test_the_limit_itself_is_allowed(tmp_path: Path) -> None:
         image_extension(file, max_pixels=65_499)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF", "HEIF"])
 def test_every_beginning_of_a_picture_is_taken_or_refused(tmp_path: Path, kind: str) -> None:
-    whole = encoded(corners(), kind)
+    whole = of_kind(kind)
     file = tmp_path / "cut"
     for length in range(1, min(len(whole), 1200), 7):
         file.write_bytes(whole[:length])

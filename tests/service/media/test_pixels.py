@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from service.media.decode_pool import DecodeLimits, DecodePool
-from tests.support.pictures import CORNERS, corners, encoded, seen_corners
+from tests.support.pictures import CORNERS, corners, encoded, heic_corners, seen_corners
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
 
@@ -82,7 +82,7 @@ def test_what_is_transparent_is_white(pool: DecodePool, tmp_path: Path, mode: st
     assert found.getpixel((2, 10)) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF", "AVIF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_orientation_is_applied_and_the_size_is_the_upright_one(
     pool: DecodePool, tmp_path: Path, kind: str, orientation: int
@@ -108,6 +108,18 @@ def test_orientation_is_applied_and_the_size_is_the_upright_one(
     assert (found.width, found.height) == (1800, 1200)
     assert found.picture.size == (1333, 889)
     assert seen_corners(found.picture) == {colour: colour for colour in CORNERS}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_heic_picture_that_says_twice_how_to_turn_it_is_turned_once(
+    pool: DecodePool, tmp_path: Path, orientation: int
+) -> None:
+    file = tmp_path / "phone.heic"
+    file.write_bytes(heic_corners(orientation))
+    found = pool.decode(file)
+    assert found.picture.size == (found.width, found.height) == (120, 80)
+    assert seen_corners(found.picture) == {colour: colour for colour in CORNERS}
+    assert found.taken_at == 1714979289.0
 
 
 def test_a_large_picture_is_reduced_and_its_size_told(pool: DecodePool, tmp_path: Path) -> None:
@@ -183,7 +195,7 @@ def test_a_rendered_picture_has_full_size_and_nothing_but_pixels(pool: DecodePoo
     file = tmp_path / "picture.tif"
     stored = corners(1800, 1200).transpose(PIL.Image.Transpose.ROTATE_270)
     file.write_bytes(encoded(stored, "TIFF", exif=exif))
-    with PIL.Image.open(io.BytesIO(pool.render_jpeg(file))) as shown:
+    with PIL.Image.open(io.BytesIO(pool.strip(file, tmp_path / "shown.tif").read_bytes())) as shown:
         assert shown.size == (1800, 1200)
         assert not shown.getexif()
         assert seen_corners(shown) == {colour: colour for colour in CORNERS}

@@ -1,0 +1,136 @@
+"""One decoding process as its parent sees it: a program without environment, and the pipes to it.
+
+Nothing that comes from it is trusted: it has read a stranger's file. Lengths are bounded before they are allocated,
+and an answer of another form than was asked for ends the process.
+"""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service import PACKAGES_FOLDER
+from service.media.decode_worker import FRAME_HEADER, LARGEST_STRIPPED_FILE, write_frame
+from service.media.pixels import DETECTOR_SIDE
+
+STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
+LARGEST_MESSAGE = 64 * 1024
+LARGEST_THUMBNAIL = 2**20
+LARGEST_BODY = 3 * DETECTOR_SIDE**2 + LARGEST_THUMBNAIL + LARGEST_STRIPPED_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeLimits:
+    """Limits of the decoding of one picture, and of the look at a file's header."""
+
+    timeout_s: float
+    memory_bytes: int
+    max_pixels: int
+    inspect_s: float = 5.0
+
+
+class ProcessLost(Exception):
+    """The decoding process ended, did not answer in time, or answered with something else."""
+
+
+class DecodeProcess:
+    """One decoding process and the pipes to it."""
+
+    def __init__(self, limits: DecodeLimits, readable: Sequence[Path] = ()) -> None:
+        """Start it, with only `readable` folders to read where some are named and the kernel can see to it.
+
+        RuntimeError when it does not come up, which is no picture's fault.
+        """
+        # Twice the time: its own clock matters only once nobody is left to end it.
+        arguments = [str(limits.memory_bytes), str(limits.max_pixels), str(2 * limits.timeout_s)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "service.media.decode_worker", *arguments, *map(str, readable)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            cwd=PACKAGES_FOLDER,
+            env={},
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._replies = self._process.stdin, self._process.stdout.fileno()
+        self._readable = select.poll()
+        self._readable.register(self._replies, select.POLLIN)
+        self._waited_s = STARTUP_S
+        self._malformed = False
+        self.timed_out = False
+        try:
+            message, _ = self._receive(STARTUP_S)
+        except ProcessLost:
+            raise RuntimeError(f"the decoding process did not start: {self.end()}") from None
+        self.protection: dict[str, str] = message["protection"]
+        """Each protection of `sandbox.py` with "on", or why it is missing."""
+
+    def send(self, request: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bytearray]:
+        """The reply to one request; ProcessLost when there is none in time."""
+        try:
+            write_frame(self._requests, request)
+        except BrokenPipeError:
+            raise ProcessLost from None
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> tuple[dict[str, Any], bytearray]:
+        self._waited_s = seconds
+        deadline = time.monotonic() + seconds
+        text, body = FRAME_HEADER.unpack(self._exactly(FRAME_HEADER.size, deadline))
+        if text > LARGEST_MESSAGE or body > LARGEST_BODY:
+            raise self.malformed()
+        try:
+            message = json.loads(self._exactly(text, deadline))
+        except (ValueError, RecursionError):
+            raise self.malformed() from None
+        if not isinstance(message, dict):
+            raise self.malformed()
+        return message, self._exactly(body, deadline)
+
+    def _exactly(self, count: int, deadline: float) -> bytearray:
+        received, place = bytearray(count), 0
+        while place < count:
+            left = deadline - time.monotonic()
+            ready = left > 0 and self._readable.poll(1000 * left)
+            if not ready:
+                self.timed_out = True
+                raise ProcessLost
+            read = os.readv(self._replies, [memoryview(received)[place:]])
+            if not read:
+                raise ProcessLost
+            place += read
+        return received
+
+    def malformed(self) -> ProcessLost:
+        """The exception for an answer of another form than was asked for."""
+        self._malformed = True
+        return ProcessLost()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended, or closed its pipe and is about to."""
+        return self._process.poll() is not None or bool(self._readable.poll(0))
+
+    def end(self) -> str:
+        """End it at once; returns in words how it ended or why it was ended."""
+        try:  # one that closed its pipe is about to end by itself, and how is worth knowing
+            status = self._process.wait(0 if self._malformed or self.timed_out else 1)
+        except subprocess.TimeoutExpired:
+            status = None
+        self._process.kill()
+        with self._process:  # waits, and closes the pipes
+            pass
+        if self._malformed:
+            return "its process answered in another form than it was asked for"
+        if self.timed_out:
+            return f"it took longer than {self._waited_s:g} s"
+        if status is None:
+            return "its process closed its pipe"
+        return f"its process ended with signal {-status}" if status < 0 else f"its process ended with {status}"

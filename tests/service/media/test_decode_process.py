@@ -1,0 +1,116 @@
+"""Whatever a decoding process answers, its parent allocates little, waits no longer than it said, and goes on."""
+
+import json
+import struct
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.errors import UnreadablePicture
+from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
+from service.media.decode_process import LARGEST_BODY, LARGEST_MESSAGE
+
+LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6, inspect_s=20)
+READY = {"protection": {"seccomp": "on"}}
+PIXELS = {"size": [2, 1], "reduced": [2, 1], "taken_at": None, "parts": [6]}
+PYTHON = sys.executable
+Answering = Callable[..., DecodePool]
+
+
+def frame(message: object, body: bytes = b"") -> bytes:
+    text = json.dumps(message).encode()
+    return struct.pack("<II", len(text), len(body)) + text + body
+
+
+@pytest.fixture
+def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Answering:
+    """A pool whose processes send these bytes for every request."""
+
+    def pool(answer: bytes) -> DecodePool:
+        program = tmp_path / "program"
+        (tmp_path / "ready").write_bytes(frame(READY))
+        (tmp_path / "answer").write_bytes(answer)
+        program.write_text(
+            textwrap.dedent(f"""\
+                #!{PYTHON} -S
+                import os, struct
+                def send(name):
+                    with open({str(tmp_path)!r} + "/" + name, "rb") as file:
+                        os.write(1, file.read())
+                send("ready")
+                while len(head := os.read(0, 8)) == 8:
+                    os.read(0, struct.unpack("<II", head)[0])
+                    send("answer")
+            """)
+        )
+        program.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(program))
+        return DecodePool(1, LIMITS)
+
+    return pool
+
+
+def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
+    with answering(frame(PIXELS, bytes(6))) as pool:
+        assert pool.decode(Path("any")).picture.size == (2, 1)
+    with answering(frame({"extension": "png"})) as pool:
+        assert pool.inspect(Path("any")) == "png"
+    with answering(frame({"unreadable": "It is text."})) as pool, pytest.raises(UnreadablePicture, match="text"):
+        pool.inspect(Path("any"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        struct.pack("<II", 2, LARGEST_BODY + 1) + b"{}",
+        struct.pack("<II", LARGEST_MESSAGE + 1, 0),
+        struct.pack("<II", 2**32 - 1, 2**32 - 1),
+        struct.pack("<II", 3, 0) + b"{a}",
+        struct.pack("<II", 60_000, 0) + b"[" * 60_000,
+        frame([]),
+        frame("text"),
+        frame({}),
+        frame({"reason": 5, "final": True}),
+        frame({"reason": "said", "final": "no"}),
+        frame(PIXELS, bytes(5)),
+        frame(PIXELS | {"parts": [6, 0]}, bytes(6)),
+        frame(PIXELS | {"parts": [-1]}, b""),
+        frame(PIXELS | {"parts": [True]}, b"x"),
+        frame(PIXELS | {"parts": [3]}, bytes(3)),
+        frame(PIXELS | {"reduced": [2, 1, 1]}, bytes(6)),
+        frame(PIXELS | {"reduced": [10**6, 10**6]}, bytes(6)),
+        frame(PIXELS | {"size": [0, 1]}, bytes(6)),
+        frame(PIXELS | {"size": "big"}, bytes(6)),
+        frame(PIXELS | {"taken_at": "now"}, bytes(6)),
+        frame(PIXELS | {"taken_at": float("inf")}, bytes(6)),
+    ],
+)
+def test_an_answer_in_another_form_ends_the_process(answering: Answering, answer: bytes) -> None:
+    with answering(answer) as pool:
+        with pytest.raises(DecodeFailed, match="answered in another form") as failed:
+            pool.decode(Path("any"))
+        assert not failed.value.final
+        assert not failed.value.timed_out
+
+
+@pytest.mark.parametrize("extension", ["exe", "../../x", 5, None])
+def test_a_format_that_is_not_known_is_no_answer(answering: Answering, extension: object) -> None:
+    with answering(frame({"extension": extension})) as pool, pytest.raises(DecodeFailed, match="another form"):
+        pool.inspect(Path("any"))
+
+
+def test_no_file_is_written_where_none_was_asked_for(answering: Answering, tmp_path: Path) -> None:
+    message = PIXELS | {"parts": [6, 3], "stripped": "../../elsewhere"}
+    with answering(frame(message, bytes(9))) as pool, pytest.raises(DecodeFailed, match="another form"):
+        pool.decode(Path("any"), stripped=tmp_path / "stripped" / "a.png")
+    assert not (tmp_path / "stripped").exists()
+
+
+def test_what_a_process_sends_unasked_counts_for_no_later_request(answering: Answering) -> None:
+    twice = frame(PIXELS, b"first!") + frame(PIXELS, b"stale!")
+    with answering(twice) as pool:
+        for _ in range(3):
+            assert pool.decode(Path("any")).picture.tobytes() == b"first!"
