@@ -21,8 +21,9 @@ class Service:
 
 
 def compose() -> dict[str, Any]:
-    """The compose file with its anchors and merges resolved."""
-    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")
+    """The compose file with its anchors and merges resolved, and its variables as where nobody sets them."""
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
     return loaded
 
 
@@ -61,6 +62,11 @@ def service(name: str) -> Service:
     assert check is None or check[0] == "CMD", f"{name}: a health check without a shell"
     return Service(
         command=tuple(said.get("command") or image_command()),
-        environment={**(image_environment() if of_the_image else {}), **(said.get("environment") or {})},
+        environment={**(image_environment() if of_the_image else {}), **_texts(said.get("environment") or {})},
         healthcheck=tuple(check[1:]) if check else image_healthcheck(),
     )
+
+
+def _texts(variables: dict[str, Any]) -> dict[str, str]:
+    """Variables as a process gets them."""
+    return {name: str(value) for name, value in variables.items()}

@@ -1,5 +1,6 @@
 """The compose file's processes, started without docker: its commands, environment and health checks."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from service.auth.key_file import read_keys
 from tests.e2e.compose import Service, compose, image_command, image_environment, service
 from tests.e2e.pictures import Photo, photos
 from tests.e2e.stack import REGARD, Stack, until
+from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer
 
 PICTURES = 12
@@ -151,12 +154,35 @@ def test_compose_gives_no_process_more_than_it_needs(name: str) -> None:
     assert said["mem_limit"]
     assert str(said["user"]).split(":")[0] not in {"0", "root"}
     assert said["restart"] == "unless-stopped"
+    assert 0 < said["pids_limit"] <= 512
+    assert 0 < said["cpus"] <= 2, "docker refuses more than a small machine has"
+    assert set(said["logging"]["options"]) == {"max-size", "max-file"}
 
 
-def test_api_and_worker_are_one_image_on_one_volume_and_wait_for_redis() -> None:
+def test_no_key_is_needed_only_because_the_port_is_published_to_this_machine_alone() -> None:
+    services = compose()["services"]
+    published = [port for one in services.values() for port in one.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    assert services["api"]["environment"]["REGARD_INSECURE"] == "true"
+    assert "REGARD_INSECURE" not in image_environment(), "the image alone refuses to start without a key"
+
+
+def test_the_first_key_is_made_by_the_documented_command(tmp_path: Path) -> None:
+    (line,) = [line for line in (ROOT / "docker-compose.yml").read_text().splitlines() if "regard keys create" in line]
+    assert line.removeprefix("# The first API key: ") in (ROOT / "docs" / "operations.md").read_text()
+    command = line.partition(" exec api ")[2].replace("NAME", "me").split()
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    environment = {**outside, **service("api").environment, "REGARD_DATA_DIR": str(tmp_path)}
+    made = subprocess.run(here(tuple(command)), env=environment, capture_output=True, text=True, check=True)
+    (stored,) = read_keys(tmp_path / "keys.json")
+    assert stored.matches(made.stdout.strip())
+    assert stored.permission == "admin"
+
+
+def test_api_and_worker_are_one_image_on_one_volume_and_do_not_wait_for_redis() -> None:
     api, worker = (compose()["services"][name] for name in ("api", "worker"))
-    for key in ("image", "build", "volumes", "depends_on", "environment"):
+    for key in ("image", "build", "volumes", "environment"):
         assert api[key] == worker[key]
-    assert api["depends_on"] == {"redis": {"condition": "service_healthy"}}
+    assert not [name for name, one in compose()["services"].items() if "depends_on" in one]
     assert api["volumes"] == [f"regard-data:{image_environment()['REGARD_DATA_DIR']}"]
     assert tuple(api["command"]) == image_command()

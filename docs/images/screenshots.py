@@ -1,0 +1,46 @@
+"""Pictures of the page, taken by a browser of a service over the drawings beside this file.
+
+python -m docs.images.screenshots docs/images
+
+The service runs the shipped models on an empty data directory; chromium and playwright must be there.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.e2e.browser import Visit, chromium
+from tests.e2e.pictures import Photo
+from tests.e2e.stack import Stack
+
+DRAWINGS = Path(__file__).with_name("drawings")
+SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
+SIZE = {"width": 1120, "height": 760}
+NAMES = ("page-results.png", "page-why.png")
+
+
+def take_screenshots(folder: Path) -> None:
+    """Write both pictures: results with a word looked at, in light colours; the best of them large, in dark ones."""
+    drawings = [Photo(path.name, path.read_bytes(), ()) for path in sorted(DRAWINGS.iterdir())]
+    with tempfile.TemporaryDirectory() as place, Stack(Path(place)) as stack, chromium() as browser:
+        stack.start("all")
+        stack.wait_ready()
+        stack.wait_job(stack.ingest(drawings))
+        for name, colours in zip(NAMES, ("light", "dark"), strict=True):
+            visit = Visit(browser, stack.url, viewport=SIZE, color_scheme=colours, reduced_motion="reduce")
+            visit.page.get_by_label("What do the pictures show?").fill(SENTENCE)
+            word = visit.page.locator("#words").get_by_role("button", name=WORD, exact=True)
+            word.wait_for()
+            visit.page.wait_for_function("[...document.images].every((one) => one.complete)")
+            if name == NAMES[0]:
+                word.hover()
+            else:
+                visit.page.locator("li.card .picture").first.click()
+                visit.page.get_by_role("dialog").get_by_role("button", name=WORD, exact=True).hover()
+                visit.page.wait_for_function("[...document.images].every((one) => one.complete)")
+            visit.page.screenshot(path=folder / name)
+            visit.close()
+
+
+if __name__ == "__main__":
+    take_screenshots(Path(sys.argv[1]))

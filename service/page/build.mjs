@@ -1,0 +1,29 @@
+// Builds the page into service/web. The files are committed: whoever runs Regard needs no node.
+// The first line of page.js names the sources it was made of; a test compares it with them.
+import { createHash } from "node:crypto";
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { build } from "esbuild";
+import { writeTypes } from "./types.mjs";
+
+const out = new URL("../web/", import.meta.url);
+const here = (name) => new URL(name, import.meta.url);
+
+writeTypes(here("../../docs/openapi.json"), here("src/openapi.ts"));
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out);
+for (const name of ["index.html", "icon.svg"]) copyFileSync(here(`src/${name}`), new URL(name, out));
+
+const digest = createHash("sha256");
+for (const name of readdirSync(here("src")).sort()) {
+  digest.update(`${name}\n`).update(readFileSync(here(`src/${name}`)));
+}
+await build({
+  entryPoints: [here("src/page.ts").pathname, here("src/page.css").pathname],
+  outdir: out.pathname,
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  banner: { js: `// built by make page from ${digest.digest("hex")}` },
+});

@@ -1,0 +1,80 @@
+// Requests to the service. The API key, where one is needed, is kept for this tab and sent in a header, never in a URL.
+import type { ProblemAnswer } from "./openapi";
+
+const KEY = "regard-key";
+
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly problem: Partial<ProblemAnswer> & Record<string, unknown>,
+  ) {
+    super(problem.detail ?? `The service answered ${status}.`);
+  }
+}
+
+type KeyDialog = (why: string) => Promise<boolean>;
+let askForKey: KeyDialog = async () => false;
+
+export function onKeyNeeded(dialog: KeyDialog): void {
+  askForKey = dialog;
+}
+
+export function keepKey(key: string): void {
+  sessionStorage.setItem(KEY, key);
+}
+
+export interface Options {
+  method?: string;
+  json?: unknown;
+  form?: FormData;
+  signal?: AbortSignal;
+}
+
+/** The answer's JSON; Refusal where the service says no, after the user had the chance to give a key. */
+export async function ask<T>(path: string, options: Options = {}): Promise<T> {
+  for (;;) {
+    const response = await send(path, options);
+    if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T;
+    const refusal = new Refusal(response.status, await response.json().catch(() => ({})));
+    const needsKey = response.status === 401 || "needed" in refusal.problem;
+    if (!needsKey || !(await askForKey(refusal.message))) throw refusal;
+  }
+}
+
+async function send(path: string, { method, json, form, signal }: Options): Promise<Response> {
+  const headers = new Headers();
+  const key = sessionStorage.getItem(KEY);
+  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (json !== undefined) headers.set("Content-Type", "application/json");
+  const body = json === undefined ? form : JSON.stringify(json);
+  return fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal });
+}
+
+/** At most one piece of work at a time: a newer one ends the one before, whose outcome is never shown. */
+export class Latest {
+  private running: AbortController | null = null;
+  private ended: Promise<void> = Promise.resolve();
+
+  /** Whether anything was asked so far. */
+  get begun(): boolean {
+    return this.running !== null;
+  }
+
+  async run<T>(work: (signal: AbortSignal) => Promise<T>, show: (outcome: T) => void): Promise<void> {
+    this.running?.abort();
+    const mine = (this.running = new AbortController());
+    const before = this.ended;
+    let end = () => {};
+    this.ended = new Promise((resolve) => (end = resolve));
+    await before;
+    try {
+      if (mine !== this.running) return;
+      const outcome = await work(mine.signal);
+      if (mine === this.running) show(outcome);
+    } catch (fault) {
+      if (mine === this.running) throw fault;
+    } finally {
+      end();
+    }
+  }
+}

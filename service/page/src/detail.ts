@@ -1,0 +1,154 @@
+// One result large: its regions, what each word added to its score, and all that is known of it.
+import { button, el, type Child } from "./dom";
+import { roundedToSum, strongest } from "./explanation";
+import type { ExplanationAnswer, PictureHit } from "./openapi";
+import { Overlay } from "./overlay";
+import { day, percent, titleOf } from "./text";
+import { Words } from "./words";
+
+const DIGITS = 4;
+const MOST_REGIONS = 8;
+
+export class Detail {
+  private readonly dialog: HTMLDialogElement;
+  private hits: PictureHit[] = [];
+  private place = 0;
+
+  constructor(private readonly like: (hit: PictureHit) => void) {
+    this.dialog = el("dialog", { id: "detail", "aria-labelledby": "detail-title", onkeydown: (event) => this.key(event) });
+    document.body.append(this.dialog);
+  }
+
+  open(hits: PictureHit[], place: number): void {
+    [this.hits, this.place] = [hits, place];
+    this.show();
+    if (!this.dialog.open) this.dialog.showModal();
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.key === "ArrowRight") this.step(1);
+    if (event.key === "ArrowLeft") this.step(-1);
+  }
+
+  private step(by: number): void {
+    const next = this.place + by;
+    if (next < 0 || next >= this.hits.length) return;
+    this.place = next;
+    this.show();
+    this.dialog.querySelector("button")?.focus();
+  }
+
+  private show(): void {
+    const hit = this.hits[this.place]!;
+    const overlay = new Overlay(hit);
+    this.dialog.replaceChildren(
+      el(
+        "header",
+        {},
+        el("h2", { id: "detail-title" }, titleOf(hit)),
+        button("Previous", () => this.step(-1), { disabled: this.place === 0 }),
+        button("Next", () => this.step(1), { disabled: this.place === this.hits.length - 1 }),
+        button("Close", () => this.dialog.close()),
+      ),
+      el(
+        "div",
+        { class: "large" },
+        el("figure", { class: "picture" }, hit.url && el("img", { src: hit.url, alt: titleOf(hit) }), overlay.element),
+        el("div", { class: "why" }, ...this.why(hit, overlay), ...this.known(hit)),
+      ),
+    );
+  }
+
+  private why(hit: PictureHit, overlay: Overlay): Child[] {
+    const why = hit.explanation;
+    const likely = hit.probability === null ? "" : `, ${percent(hit.probability)} likely`;
+    const ranks = el("p", {}, `Rank ${hit.rank}, of the shortlist ${hit.shortlist_rank}${likely}`);
+    if (!why) return [ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
+    const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)));
+    const show = (region: number | null) => {
+      overlay.lightRegion(region);
+      words.lightRegion(why, region);
+    };
+    overlay.element.addEventListener("pointermove", (event) => show(overlay.regionAt(event.clientX, event.clientY)));
+    overlay.element.addEventListener("pointerleave", () => show(null));
+    return [
+      ranks,
+      el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
+      bars(why, hit.score),
+      ...regionList(why, show),
+    ];
+  }
+
+  private known(hit: PictureHit): Child[] {
+    const tags = Object.entries(hit.tags).map(([name, value]) => `${name}: ${value}`);
+    return [
+      el("h3", {}, "Picture"),
+      el(
+        "dl",
+        {},
+        ...row("File", hit.filename),
+        ...row("Date", day(hit.taken_at)),
+        ...row("Captions", ...hit.captions),
+        ...row("Tags", ...tags),
+      ),
+      button("More like this", () => (this.dialog.close(), this.like(hit))),
+    ];
+  }
+}
+
+function row(name: string, ...values: string[]): Child[] {
+  return values.length ? [el("dt", {}, name), ...values.map((value) => el("dd", {}, value))] : [];
+}
+
+function bars(why: ExplanationAnswer, score: number): HTMLElement {
+  if (!why.contributions)
+    return el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`);
+  const shown = roundedToSum(why.contributions, score, DIGITS);
+  const most = Math.max(...shown.map(Math.abs), 10 ** -DIGITS);
+  const rows = shown.map((value, n) => {
+    const bar = el("span", { class: value < 0 ? "bar negative" : "bar" });
+    bar.style.width = `${(100 * Math.abs(value)) / most}%`;
+    const word = why.words[n]!;
+    return el(
+      "tr",
+      { "data-word": n },
+      el("th", { scope: "row", class: word.special ? "quiet" : "" }, word.text),
+      el("td", { class: "track" }, bar),
+      el("td", { class: "number" }, value.toFixed(DIGITS)),
+    );
+  });
+  const total = el(
+    "tr",
+    { class: "total" },
+    el("th", { scope: "row" }, "score"),
+    el("td"),
+    el("td", { class: "number" }, score.toFixed(DIGITS)),
+  );
+  return el("table", { class: "bars" }, el("caption", {}, "What each word added"), el("tbody", {}, ...rows, total));
+}
+
+function regionList(why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
+  if (!why.shares) return [];
+  const added = why.regions.map((region, n) => ({ n, region, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
+  const best = added.sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
+  const items = best.map(({ n, region, sum }) =>
+    el(
+      "li",
+      {},
+      el(
+        "button",
+        {
+          type: "button",
+          class: "region",
+          onfocus: () => show(n),
+          onblur: () => show(null),
+          onpointerenter: () => show(n),
+          onpointerleave: () => show(null),
+        },
+        `${region.label} `,
+        el("span", { class: "number" }, sum.toFixed(DIGITS)),
+      ),
+    ),
+  );
+  return [el("h3", {}, "Regions that added most"), el("ul", { class: "regions" }, ...items)];
+}

@@ -1,0 +1,40 @@
+// Elements made in one call. Styles are set by class alone: the page's policy allows no inline ones.
+
+export type Child = Node | string | null | undefined | false;
+export type Properties = Record<string, string | number | boolean | null | undefined | ((event: any) => void)>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  return filled(document.createElement(tag), properties, children);
+}
+
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  return filled(document.createElementNS(SVG, tag), properties, children);
+}
+
+export function find<T extends HTMLElement>(id: string): T {
+  return document.getElementById(id) as T;
+}
+
+export function button(text: string, onclick: () => void, properties: Properties = {}): HTMLButtonElement {
+  return el("button", { type: "button", onclick, ...properties }, text);
+}
+
+function filled<T extends Element>(element: T, properties: Properties, children: Child[]): T {
+  for (const [name, value] of Object.entries(properties)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
+  }
+  element.append(...children.filter((child): child is Node | string => child instanceof Node || typeof child === "string"));
+  return element;
+}

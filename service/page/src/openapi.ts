@@ -1,0 +1,296 @@
+// Written by types.mjs from docs/openapi.json.
+
+export type Accepted = {
+  image_id: string;
+  filename: string;
+  duplicate: boolean;
+};
+
+export type Box = {
+  box: [number, number, number, number] | null;
+  label: string;
+  confidence: number | null;
+};
+
+export type CaptionHit = {
+  rank: number;
+  caption_id: number;
+  text: string;
+  image_id: string;
+  score: number;
+  probability: number | null;
+  shortlist_rank: number;
+  explanation?: ExplanationAnswer | null;
+};
+
+export type ExplanationAnswer = {
+  kind: "words attend regions" | "regions attend words" | "weights";
+  words: Array<Token>;
+  contributions: Array<number> | null;
+  regions: Array<Box>;
+  attention: Array<Array<number>> | null;
+  shares?: Array<Array<number>> | null;
+  word_weights: Array<number> | null;
+  region_weights: Array<number> | null;
+};
+
+export type FailureAnswer = {
+  image_id: string;
+  filename: string;
+  reason: string;
+  attempts: number;
+};
+
+export type FailuresAnswer = {
+  failures: Array<FailureAnswer>;
+};
+
+export type FieldProblem = {
+  field: string;
+  problem: string;
+};
+
+export type ImageAnswer = {
+  model: string;
+  model_digest: string;
+  k: number;
+  shortlist: number;
+  index_version: string;
+  cached: boolean;
+  left_out: number;
+  target: "captions" | "images";
+  results: Array<CaptionHit> | Array<PictureHit>;
+  timings_ms: ImageTimings;
+};
+
+export type ImageInfo = {
+  image_id: string;
+  filename: string;
+  url: string | null;
+  thumbnail_url: string | null;
+  width: number | null;
+  height: number | null;
+  state: "queued" | "ready" | "failed" | "deleted";
+  taken_at: string | null;
+  added_at: string;
+  captions: Array<string>;
+  tags: Record<string, string | number>;
+  num_bytes: number;
+  kind: string;
+  extractor: string | null;
+  regions: Array<Box> | null;
+  failure: FailureAnswer | null;
+};
+
+export type ImageListed = {
+  image_id: string;
+  filename: string;
+  url: string | null;
+  thumbnail_url: string | null;
+  width: number | null;
+  height: number | null;
+  state: "queued" | "ready" | "failed" | "deleted";
+  taken_at: string | null;
+  added_at: string;
+  captions: Array<string>;
+  tags: Record<string, string | number>;
+};
+
+export type ImageTimings = {
+  encode: number;
+  shortlist: number;
+  rerank: number;
+  total: number;
+  detect: number;
+};
+
+export type ImagesAnswer = {
+  images: Array<ImageListed>;
+  next: string | null;
+};
+
+export type IngestAnswer = {
+  job_id: string;
+  status_url: string;
+  accepted: Array<Accepted>;
+  rejected: Array<Rejected>;
+};
+
+export type JobAnswer = {
+  job_id: string;
+  state: "queued" | "running" | "done";
+  total: number;
+  done: number;
+  failed: number;
+  failures: Array<FailureAnswer>;
+};
+
+export type LiveAnswer = {
+  status: "alive";
+};
+
+export type MigrationAnswer = {
+  extractor: string;
+  former: Array<string>;
+  done: number;
+  total: number;
+  seconds_left: number | null;
+  message: string;
+};
+
+export type ModelListed = {
+  name: string;
+  digest: string;
+  default: boolean;
+  calibrated: boolean;
+  state: "ready" | "building" | "not built";
+  pictures: number;
+  captions: number;
+  missing_pictures: number;
+  missing_captions: number;
+};
+
+export type ModelsAnswer = {
+  models: Array<ModelListed>;
+  migration?: MigrationAnswer | null;
+};
+
+export type Period = {
+  gte?: string | null;
+  lte?: string | null;
+};
+
+export type Permission = "read" | "write" | "admin";
+
+export type PictureEdit = {
+  captions?: Array<string> | null;
+  tags?: Record<string, string | number | null> | null;
+  taken_at?: string | null;
+  filename?: string;
+};
+
+export type PictureFilter = {
+  tags?: Record<string, string | number | Array<string | number> | Range>;
+  taken_at?: Period | null;
+};
+
+export type PictureHit = {
+  rank: number;
+  image_id: string;
+  score: number;
+  probability: number | null;
+  shortlist_rank: number;
+  url: string | null;
+  thumbnail_url: string | null;
+  width: number | null;
+  height: number | null;
+  filename: string;
+  taken_at: string | null;
+  captions: Array<string>;
+  tags: Record<string, string | number>;
+  explanation?: ExplanationAnswer | null;
+};
+
+export type ProblemAnswer = {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  instance: string;
+  errors?: Array<FieldProblem> | null;
+};
+
+export type Range = {
+  gte?: string | number | null;
+  lte?: string | number | null;
+};
+
+export type ReadyAnswer = {
+  status: "ready";
+  checks: Record<string, string>;
+};
+
+export type RegionsAnswer = {
+  image_id: string;
+  width: number | null;
+  height: number | null;
+  extractor: string;
+  regions: Array<Box>;
+};
+
+export type Rejected = {
+  filename: string;
+  problem: string;
+};
+
+export type RetryAnswer = {
+  job_id: string;
+  status_url: string;
+};
+
+export type SessionAnswer = {
+  required: boolean;
+  permission: Permission | null;
+  key_id: string | null;
+  name: string | null;
+};
+
+export type SessionRequest = {
+  key: string;
+};
+
+export type TagListed = {
+  name: string;
+  pictures: number;
+  distinct_values: number;
+  values: Array<TagValue>;
+};
+
+export type TagValue = {
+  value: string | number;
+  pictures: number;
+};
+
+export type TagsAnswer = {
+  tags: Array<TagListed>;
+  next: string | null;
+};
+
+export type TextAnswer = {
+  model: string;
+  model_digest: string;
+  k: number;
+  shortlist: number;
+  index_version: string;
+  cached: boolean;
+  left_out: number;
+  query: string;
+  unknown_words: Array<string>;
+  read_as?: Record<string, string>;
+  results: Array<PictureHit>;
+  timings_ms: Timings;
+};
+
+export type TextSearchRequest = {
+  k?: number;
+  shortlist?: number;
+  model?: string | null;
+  explain?: boolean;
+  min_score?: number | null;
+  min_probability?: number | null;
+  filter?: PictureFilter | null;
+  query: string;
+  sort?: "relevance" | "date";
+};
+
+export type Timings = {
+  encode: number;
+  shortlist: number;
+  rerank: number;
+  total: number;
+};
+
+export type Token = {
+  text: string;
+  special: boolean;
+};

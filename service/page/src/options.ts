@@ -1,0 +1,78 @@
+// How to search: model and second model, order, dates, tag. `onchange` hears of every change.
+import { ask } from "./api";
+import { el, find } from "./dom";
+import { value } from "./editing";
+import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
+
+const MOST_TAGS = 50;
+
+export class SearchOptions {
+  private readonly model = el("select", {});
+  private readonly second = el("select", {});
+  private readonly sort = el(
+    "select",
+    {},
+    el("option", { value: "relevance" }, "relevance"),
+    el("option", { value: "date" }, "date"),
+  );
+  private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
+  private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
+  private readonly tag = el("input", { type: "text", placeholder: "name: value", list: "tags", size: 16 });
+  private readonly known = el("datalist", { id: "tags" });
+
+  constructor(onchange: () => void) {
+    const named: [string, HTMLElement][] = [
+      ["Model", this.model],
+      ["beside", this.second],
+      ["Sort by", this.sort],
+      ["From", this.from],
+      ["to", this.until],
+      ["Tag", this.tag],
+    ];
+    find("options").append(...named.map(([text, control]) => el("label", {}, `${text} `, control)), this.known);
+    find("options").addEventListener("change", onchange);
+    this.tag.addEventListener("input", () => void this.suggest());
+  }
+
+  /** Fills in the models that can be asked, and the tags in use. */
+  async load(): Promise<void> {
+    const { models } = await ask<ModelsAnswer>("/models");
+    const ready = models.filter((one) => one.state !== "not built");
+    this.model.replaceChildren(...ready.map((one) => choice(one)));
+    this.second.replaceChildren(el("option", { value: "" }, "no other"), ...ready.map((one) => choice({ ...one, default: false })));
+    this.second.parentElement!.hidden = ready.length < 2;
+    await this.suggest();
+  }
+
+  private async suggest(): Promise<void> {
+    const search = this.tag.value.split(":").at(-1)!.trim();
+    const { tags } = await ask<TagsAnswer>(`/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`);
+    const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
+    this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
+  }
+
+  /** The model asked, and the one shown beside it, null for none. */
+  get models(): [string | null, string | null] {
+    const first = this.model.value || null;
+    return [first, this.second.value && this.second.value !== first ? this.second.value : null];
+  }
+
+  get order(): "relevance" | "date" {
+    return this.sort.value as "relevance" | "date";
+  }
+
+  /** The filter as the service takes it; null for none. */
+  get filter(): Record<string, unknown> | null {
+    const [gte, lte, tag] = [this.from.value.trim(), this.until.value.trim(), this.tag.value.trim()];
+    const name = tag.split(":")[0]!.trim();
+    const filter = {
+      ...((gte || lte) && { taken_at: { ...(gte && { gte }), ...(lte && { lte }) } }),
+      ...(tag.includes(":") && { tags: { [name]: value(tag) } }),
+    };
+    return Object.keys(filter).length ? filter : null;
+  }
+}
+
+function choice(model: ModelListed): HTMLElement {
+  return el("option", { value: model.name, selected: model.default }, model.name);
+}

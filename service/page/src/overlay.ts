@@ -1,0 +1,75 @@
+// Regions drawn over a picture. The drawing has the picture's own pixels as its coordinates, so that boxes sit right at
+// any size; it lies over an <img> whose `object-fit` is `contain`, as its `preserveAspectRatio` is `meet`.
+import { svg } from "./dom";
+import { FAINTEST, strengths } from "./explanation";
+import type { Box, ExplanationAnswer } from "./openapi";
+
+export interface Explained {
+  width: number | null;
+  height: number | null;
+  explanation?: ExplanationAnswer | null;
+}
+
+export class Overlay {
+  readonly element: SVGSVGElement;
+  private readonly rects = new Map<number, SVGRectElement>();
+
+  constructor(private readonly hit: Explained) {
+    this.element = svg("svg", {
+      class: "overlay",
+      viewBox: `0 0 ${hit.width ?? 1} ${hit.height ?? 1}`,
+      preserveAspectRatio: "xMidYMid meet",
+      "aria-hidden": "true",
+    });
+    this.regions.forEach((region, n) => this.add(region, n));
+  }
+
+  private get regions(): Box[] {
+    return this.hit.explanation?.regions ?? [];
+  }
+
+  private add(region: Box, n: number): void {
+    if (!region.box) return;
+    const [left, top, right, bottom] = region.box;
+    const size = { width: right - left, height: bottom - top };
+    const rect = svg("rect", { x: left, y: top, ...size, "fill-opacity": 0, "data-region": n });
+    this.rects.set(n, rect);
+    this.element.append(rect);
+  }
+
+  /** Light the regions that answer a word, as brightly as they do compared with `most`; none for null. */
+  lightWord(word: number | null, most: number): void {
+    const shown = word === null || !this.hit.explanation ? [] : strengths(this.hit.explanation, word);
+    this.light(shown, most);
+  }
+
+  lightRegion(region: number | null): void {
+    this.light(this.regions.map((_, n) => (n === region ? 1 : 0)), 1);
+  }
+
+  private light(shown: number[], most: number): void {
+    const best = Math.max(...shown);
+    for (const [n, rect] of this.rects) {
+      const strength = most > 0 ? (shown[n] ?? 0) / most : 0;
+      const lit = strength >= FAINTEST;
+      rect.classList.toggle("lit", lit);
+      rect.classList.toggle("strongest", lit && shown[n] === best);
+      rect.setAttribute("fill-opacity", lit ? (0.08 + 0.5 * strength).toFixed(3) : "0");
+    }
+  }
+
+  /** The smallest region at a place of the screen; null where there is none. */
+  regionAt(x: number, y: number): number | null {
+    const matrix = this.element.getScreenCTM();
+    if (!matrix) return null;
+    const at = new DOMPoint(x, y).matrixTransform(matrix.inverse());
+    let found: number | null = null;
+    let smallest = Infinity;
+    this.regions.forEach(({ box }, n) => {
+      if (!box || at.x < box[0] || at.x > box[2] || at.y < box[1] || at.y > box[3]) return;
+      const area = (box[2] - box[0]) * (box[3] - box[1]);
+      if (area < smallest) [found, smallest] = [n, area];
+    });
+    return found;
+  }
+}

@@ -1,0 +1,74 @@
+// The grid of results. A word lights its regions in all of them; a region lights its words.
+import { button, el, find } from "./dom";
+import { strongest } from "./explanation";
+import type { PictureHit } from "./openapi";
+import { Overlay } from "./overlay";
+import { day, said, titleOf } from "./text";
+import { Words } from "./words";
+
+export interface Actions {
+  open(hits: PictureHit[], place: number): void;
+  like(hit: PictureHit): void;
+}
+
+export function resultGrid(
+  hits: PictureHit[],
+  actions: Actions,
+  label = "Results",
+): { grid: HTMLElement; words: Words | null } {
+  const overlays = hits.map((hit) => new Overlay(hit));
+  const explanations = hits.flatMap((hit) => hit.explanation ?? []);
+  const light = (word: number | null) => {
+    const most = word === null ? 0 : strongest(explanations, word);
+    for (const overlay of overlays) overlay.lightWord(word, most);
+  };
+  const first = explanations[0];
+  const words = first ? new Words(first, light) : null;
+  const cards = hits.map((hit, n) => card(hit, overlays[n]!, words, () => actions.open(hits, n), () => actions.like(hit)));
+  return { grid: el("ol", { class: "grid", "aria-label": label }, ...cards), words };
+}
+
+/** Shows the words of a query above the results; nothing where there are none. */
+export function showWords(words: Words | null): void {
+  find("words").replaceChildren(...(words ? ["Hover a word: ", ...words.elements] : []).map(asNode));
+}
+
+function asNode(child: unknown): Node {
+  return child instanceof Node ? child : el("span", { class: "quiet" }, String(child));
+}
+
+function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () => void, like: () => void): HTMLElement {
+  const lightAt = (region: number | null) => {
+    if (hit.explanation) words?.lightRegion(hit.explanation, region);
+  };
+  return el(
+    "li",
+    { class: "card", "data-image": hit.image_id },
+    el(
+      "button",
+      {
+        type: "button",
+        class: "picture",
+        "aria-label": `${titleOf(hit)}, ${said(hit)}: show large`,
+        onclick: open,
+        onpointermove: (event: PointerEvent) => lightAt(overlay.regionAt(event.clientX, event.clientY)),
+        onpointerleave: () => lightAt(null),
+      },
+      thumbnail(hit),
+      overlay.element,
+    ),
+    el(
+      "p",
+      { class: "about" },
+      el("span", { class: "title" }, titleOf(hit)),
+      el("span", { class: "quiet" }, `${said(hit)} · ${day(hit.taken_at)}`),
+      button("More like this", like, { class: "link", "aria-label": `More like this: ${titleOf(hit)}` }),
+    ),
+  );
+}
+
+export function thumbnail(picture: { thumbnail_url: string | null }): HTMLElement {
+  return picture.thumbnail_url
+    ? el("img", { src: picture.thumbnail_url, alt: "", loading: "lazy", decoding: "async" })
+    : el("span", { class: "none" }, "features only");
+}

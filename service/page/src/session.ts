@@ -1,0 +1,51 @@
+// The dialog that asks for an API key, and the session of this browser that pictures are loaded by.
+import { ask, keepKey, onKeyNeeded } from "./api";
+import { el } from "./dom";
+import type { SessionAnswer } from "./openapi";
+
+let open: Promise<boolean> | null = null;
+
+export async function startSession(): Promise<void> {
+  onKeyNeeded((why) => (open ??= keyDialog(why).finally(() => (open = null))));
+  const session = await ask<SessionAnswer>("/session");
+  if (session.required && !session.permission) await (open ??= keyDialog("").finally(() => (open = null)));
+}
+
+/** True once a key was taken, false where the user gave up. */
+function keyDialog(why: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const key = el("input", { id: "key", type: "password", required: true, autocomplete: "off" });
+    const fault = el("p", { class: "fault", role: "alert" }, why);
+    const dialog = el(
+      "dialog",
+      { "aria-labelledby": "key-title", class: "small", onclose: () => (dialog.remove(), resolve(dialog.returnValue === "taken")) },
+      el(
+        "form",
+        { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
+        el("h2", { id: "key-title" }, "This library asks for a key"),
+        fault,
+        el("label", { for: "key" }, "API key"),
+        key,
+        el("button", { type: "submit" }, "Sign in"),
+        el("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+      ),
+    );
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDialogElement): Promise<void> {
+  const response = await fetch("/session", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ key: key.value.trim() }),
+  });
+  if (response.ok) {
+    keepKey(key.value.trim());
+    dialog.close("taken");
+    return;
+  }
+  const problem = await response.json().catch(() => ({}));
+  fault.textContent = problem.detail ?? `The service answered ${response.status}.`;
+}

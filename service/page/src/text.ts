@@ -1,0 +1,24 @@
+// Numbers, dates and lists as people read them.
+import type { PictureHit } from "./openapi";
+
+export function day(moment: string | null): string {
+  // A camera that names no zone is taken to show UTC, so that is what is shown.
+  return moment ? new Date(moment).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "no date";
+}
+
+export function percent(probability: number): string {
+  const value = 100 * probability;
+  return value > 0 && value < 1 ? "under 1 %" : `${Math.round(value)} %`;
+}
+
+export function titleOf(picture: { captions: string[]; filename: string }): string {
+  return picture.captions[0] ?? picture.filename;
+}
+
+export function said(hit: PictureHit): string {
+  return hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
+}
+
+export function counted(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}

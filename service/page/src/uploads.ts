@@ -1,0 +1,118 @@
+// Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
+import { ask, Refusal } from "./api";
+import type { IngestAnswer, JobAnswer, RetryAnswer } from "./openapi";
+
+const BATCH_FILES = 20;
+const BATCH_BYTES = 64 * 2 ** 20;
+const LARGEST = 32 * 2 ** 20;
+const POLL_MS = 1000;
+const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
+
+export interface Outcome {
+  filename: string;
+  reason: string;
+  image_id?: string;
+}
+
+export interface Progress {
+  total: number;
+  sent: number;
+  done: number;
+  known: number;
+  skipped: Outcome[];
+  failed: Outcome[];
+}
+
+/** Sends the files and follows them until all can be found; `tell` hears of every step. */
+export async function upload(files: File[], tell: (progress: Progress) => void): Promise<Progress> {
+  const progress: Progress = { total: files.length, sent: 0, done: 0, known: 0, skipped: [], failed: [] };
+  const pictures = files.filter((file) => {
+    const reason = whyNot(file);
+    if (reason) progress.skipped.push({ filename: file.name, reason });
+    return !reason;
+  });
+  tell(progress);
+  const jobs: Promise<void>[] = [];
+  for (const batch of batches(pictures)) {
+    const receipt = await send(batch, progress);
+    progress.sent += batch.length;
+    tell(progress);
+    if (receipt) jobs.push(follow(receipt.job_id, progress, () => tell(progress)));
+  }
+  await Promise.all(jobs);
+  return progress;
+}
+
+export async function retry(image_id: string, tell: (progress: Progress) => void): Promise<void> {
+  const progress: Progress = { total: 1, sent: 1, done: 0, known: 0, skipped: [], failed: [] };
+  const { job_id } = await ask<RetryAnswer>(`/failures/${image_id}/retry`, { method: "POST" });
+  await follow(job_id, progress, () => tell(progress));
+}
+
+function whyNot(file: File): string | null {
+  if (NO_PICTURE.test(file.type)) return `is no picture (${file.type})`;
+  return file.size > LARGEST ? "is larger than 32 MB" : null;
+}
+
+function* batches(files: File[]): Generator<File[]> {
+  let batch: File[] = [];
+  let bytes = 0;
+  for (const file of files) {
+    if (batch.length && (batch.length === BATCH_FILES || bytes + file.size > BATCH_BYTES)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(file);
+    bytes += file.size;
+  }
+  if (batch.length) yield batch;
+}
+
+/** The receipt of a batch; null where nothing of it was taken. */
+async function send(batch: File[], progress: Progress): Promise<IngestAnswer | null> {
+  const form = new FormData();
+  for (const file of batch) form.append("images", file, file.name);
+  try {
+    const receipt = await ask<IngestAnswer>("/ingest", { form });
+    progress.skipped.push(...receipt.rejected.map(({ filename, problem }) => ({ filename, reason: problem })));
+    progress.known += receipt.accepted.filter((one) => one.duplicate).length;
+    return receipt;
+  } catch (fault) {
+    const reason = fault instanceof Error ? fault.message : String(fault);
+    const rejected = fault instanceof Refusal ? (fault.problem.rejected as IngestAnswer["rejected"] | undefined) : undefined;
+    const named = rejected ?? batch.map((file) => ({ filename: file.name, problem: reason }));
+    progress.skipped.push(...named.map(({ filename, problem }) => ({ filename, reason: problem })));
+    return null;
+  }
+}
+
+/** Follows a job to its end. Where no stream can be had the job itself is asked now and then. */
+async function follow(job_id: string, progress: Progress, tell: () => void): Promise<void> {
+  let before = 0;
+  let end: (job: JobAnswer) => void;
+  const ended = new Promise<JobAnswer>((resolve) => (end = resolve));
+  const hear = (job: JobAnswer) => {
+    progress.done += job.done - before;
+    before = job.done;
+    tell();
+    if (job.state === "done") end(job);
+  };
+  const source = new EventSource(`/jobs/${job_id}/events`);
+  source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) void poll(job_id, hear);
+  });
+  const last = await ended;
+  source.close();
+  progress.failed.push(...last.failures);
+  tell();
+}
+
+async function poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
+  for (;;) {
+    const job = await ask<JobAnswer>(`/jobs/${job_id}`);
+    hear(job);
+    if (job.state === "done") return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}

@@ -1,0 +1,55 @@
+// The words of a query as buttons: hovering or focusing one tells the listener, a region lights those that answer it.
+import { el, type Child } from "./dom";
+import { FAINTEST, wordStrengths } from "./explanation";
+import type { ExplanationAnswer } from "./openapi";
+
+export class Words {
+  private readonly buttons = new Map<number, HTMLButtonElement>();
+  private held: number | null = null;
+
+  /** `onword` hears which word is looked at, null for none; a click holds one until the next click. */
+  constructor(
+    explanation: ExplanationAnswer,
+    private readonly onword: (word: number | null) => void,
+  ) {
+    explanation.words.forEach((word, n) => {
+      if (word.special) return;
+      const look = () => this.onword(n);
+      const leave = () => this.onword(this.held);
+      this.buttons.set(
+        n,
+        el(
+          "button",
+          {
+            type: "button",
+            class: "word",
+            "aria-pressed": "false",
+            onpointerenter: look,
+            onpointerleave: leave,
+            onfocus: look,
+            onblur: leave,
+            onclick: () => this.hold(n),
+          },
+          word.text,
+        ),
+      );
+    });
+  }
+
+  get elements(): Child[] {
+    return [...this.buttons.values()];
+  }
+
+  private hold(word: number): void {
+    this.held = this.held === word ? null : word;
+    for (const [n, one] of this.buttons) one.setAttribute("aria-pressed", String(n === this.held));
+    this.onword(this.held ?? word);
+  }
+
+  /** Light the words that a region answers; none for null. */
+  lightRegion(explanation: ExplanationAnswer, region: number | null): void {
+    const shown = region === null ? [] : wordStrengths(explanation, region);
+    const most = Math.max(0, ...shown);
+    for (const [n, one] of this.buttons) one.classList.toggle("lit", most > 0 && (shown[n] ?? 0) >= FAINTEST * most);
+  }
+}

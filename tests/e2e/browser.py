@@ -1,0 +1,67 @@
+"""Debian's chromium, driven by playwright: pages that reach nothing but the service they are of."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+SERIOUS = {"serious", "critical"}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without a window, until the block ends."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A fresh context at a service, and what went wrong in it: requests to elsewhere, faults of the page."""
+
+    def __init__(self, browser: Browser, address: str, **options: Any) -> None:
+        """`options` are those of a context, such as its width or colours."""
+        self.address = address
+        self.elsewhere: list[str] = []
+        self.faults: list[str] = []
+        self.context: BrowserContext = browser.new_context(**options)
+        self.context.route("**/*", self._refuse_elsewhere)
+        self.page: Page = self.context.new_page()
+        self.page.on("pageerror", lambda fault: self.faults.append(str(fault)))
+        self.page.on("console", self._note)
+        self.page.goto(address)
+
+    def _refuse_elsewhere(self, route: Route) -> None:
+        if urlsplit(route.request.url).netloc == urlsplit(self.address).netloc:
+            route.continue_()
+        else:
+            self.elsewhere.append(route.request.url)
+            route.abort()
+
+    def _note(self, message: Any) -> None:
+        if "Content Security Policy" in message.text:
+            self.faults.append(message.text)
+
+    def close(self) -> None:
+        """End it; AssertionError where something went wrong meanwhile."""
+        self.context.close()
+        assert self.elsewhere == []
+        assert self.faults == []
+
+
+def accessibility_faults(page: Page) -> list[str]:
+    """What axe-core finds that is serious, as `rule: element`."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['id']}: {node['html'][:200]}"
+        for rule in found["violations"]
+        if rule["impact"] in SERIOUS
+        for node in rule["nodes"]
+    ]
