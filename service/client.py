@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from service.api.schemas.resources import (
     FailuresAnswer,
+    ImageListed,
     ImagesAnswer,
     IngestAnswer,
     JobAnswer,
@@ -20,7 +21,9 @@ from service.api.schemas.resources import (
     RegionsAnswer,
 )
 from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.auth.api_keys import check_key_form
 from service.errors import UserError
+from service.settings import ClientSettings
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -28,13 +31,15 @@ TIMEOUT_S = 120.0  # for one answer; a large upload takes its time
 MAX_BATCH_FILES = 32
 MAX_BATCH_BYTES = 64 * 2**20
 MAX_SENDS = 20
+UNAUTHORIZED = 401
 
 
 class RequestRefused(UserError):
     """The server refused a request; the message is its reason, `document` its problem document."""
 
     def __init__(self, status: int, document: Mapping[str, Any]) -> None:
-        super().__init__(str(document.get("detail") or document.get("title") or f"status {status}"))
+        message = str(document.get("detail") or document.get("title") or f"status {status}")
+        super().__init__(f"{message} Commands read it from REGARD_API_KEY." if status == UNAUTHORIZED else message)
         self.status = status
         self.document = dict(document)
 
@@ -44,12 +49,21 @@ class ServerUnreachable(UserError):
 
 
 class Client:
-    """Sends requests to one server, and sends them again where it is overloaded, after the time that it names."""
+    """Sends requests to one server; again, after the time that it names, where it or the API key is overloaded."""
 
-    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep, api_key: SecretStr | None = None) -> None:
+        """`api_key` is sent in a header with each request. UserError where it cannot be a key."""
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S)
+        headers = {}
+        if api_key is not None:
+            headers["Authorization"] = f"Bearer {check_key_form(api_key.get_secret_value(), 'REGARD_API_KEY')}"
+        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers)
         self._sleep = sleep
+
+    @classmethod
+    def from_environment(cls, url: str) -> Self:
+        """A client with the API key of REGARD_API_KEY, if that is set."""
+        return cls(url, api_key=ClientSettings().api_key)
 
     def ingest(
         self, files: Sequence[tuple[str, Path]], manifest: Mapping[str, Mapping[str, Any]] | None = None
@@ -110,6 +124,14 @@ class Client:
         """Delete a stored picture."""
         self._call("DELETE", f"/images/{image_id}")
 
+    def restore(self, image_id: str) -> ImageListed:
+        """Undo the deletion of a picture, while that is possible."""
+        return self._request(ImageListed, "POST", f"/images/{image_id}/restore")
+
+    def edit(self, image_id: str, **changes: Any) -> ImageListed:
+        """Change what is known about a picture; `changes` as in the body of PATCH /images/{image_id}."""
+        return self._request(ImageListed, "PATCH", f"/images/{image_id}", json=changes)
+
     def models(self) -> ModelsAnswer:
         """The models of the server."""
         return self._request(ModelsAnswer, "GET", "/models")
@@ -134,7 +156,7 @@ class Client:
         for _ in range(MAX_SENDS):
             answer = self._send(method, path, **options)
             wait = answer.headers.get("retry-after", "")
-            if answer.status_code != 503 or not wait.isdecimal():
+            if answer.status_code not in (429, 503) or not wait.isdecimal():
                 break
             self._sleep(float(wait))
         if answer.is_success:

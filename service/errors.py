@@ -109,6 +109,39 @@ class UnreadablePicture(Problem):
     title = "The picture cannot be read"
 
 
+class Unauthenticated(Problem):
+    """The request needs an API key and has none."""
+
+    status = 401
+    kind = "no-key"
+    title = "An API key is needed"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"WWW-Authenticate": 'Bearer realm="regard"'})
+
+
+class InvalidKey(Unauthenticated):
+    """The API key is unknown, malformed, revoked or expired."""
+
+    kind = "invalid-key"
+    title = "The API key is not valid"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.headers["WWW-Authenticate"] += ', error="invalid_token"'
+
+
+class Forbidden(Problem):
+    """The API key does not allow this; `needed` says which permission does."""
+
+    status = 403
+    kind = "forbidden"
+    title = "The API key does not allow this"
+
+    def __init__(self, detail: str, needed: str) -> None:
+        super().__init__(detail, needed=needed)
+
+
 class NotFound(Problem):
     """There is no such picture, job or route."""
 
@@ -124,9 +157,11 @@ class UnknownModel(Problem):
     kind = "unknown-model"
     title = "There is no model of this name"
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], advice: str = "") -> None:
+        """`advice` says how the model can come to be known, where it can."""
         listed = list(known)
-        super().__init__(f"No model is called {name!r}. Known: {', '.join(listed)}.", known=listed)
+        said = advice or f"No model is called {name!r}."
+        super().__init__(f"{said} Known: {', '.join(listed)}.", known=listed)
 
 
 class MethodNotAllowed(Problem):
@@ -159,12 +194,68 @@ class FeaturesOnly(Conflict):
     title = "This collection holds features alone"
 
 
+class ReadOnlyCollection(Conflict):
+    """The data directory may not be written: searches alone are possible."""
+
+    kind = "read-only"
+    title = "This collection can only be read"
+
+
 class TooLarge(Problem):
     """The body is over its limit; reading stopped there."""
 
     status = 413
     kind = "too-large"
     title = "The request is too large"
+
+
+class RateLimited(Problem):
+    """The API key made more requests than it may; `Retry-After` says when to come back."""
+
+    status = 429
+    kind = "rate-limited"
+    title = "Too many requests by this API key"
+
+    def __init__(self, detail: str, retry_after: int) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)}, retry_after=retry_after)
+
+
+class RangeNotSatisfiable(Problem):
+    """The part of a file that is asked for lies behind its end."""
+
+    status = 416
+    kind = "range-not-satisfiable"
+    title = "The file has no such part"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The file has {size} bytes.", headers={"Content-Range": f"bytes */{size}"})
+
+
+class UnknownHost(Problem):
+    """The request is addressed to a host name that this service does not answer for."""
+
+    status = 421
+    kind = "unknown-host"
+    title = "This service does not answer under this name"
+
+
+class CrossSiteRequest(Problem):
+    """A page of another site sent the request, through a browser of somebody who did not mean to."""
+
+    status = 403
+    kind = "cross-site-request"
+    title = "Pages of other sites may not use this service"
+
+
+class DiskFull(Problem):
+    """No room on the disk for what is sent; `Retry-After` says when to look again."""
+
+    status = 507
+    kind = "disk-full"
+    title = "The disk of the server is full"
+
+    def __init__(self, detail: str, retry_after: int) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)}, retry_after=retry_after)
 
 
 class NotReady(Problem):

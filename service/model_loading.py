@@ -9,6 +9,7 @@ import torch
 
 from models.extractors.base import Extractor
 from models.extractors.registry import load_extractor
+from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.matching.checkpoint import WEIGHTS, load_matcher
 from models.matching.ensemble import build_ensemble
 from models.matching.matcher import Matcher, SingleMatcher
@@ -87,6 +88,9 @@ class LoadedModels:
                 )
         loaded = cls(extractor=extractor, matchers=matchers, views=settings.built_views)
         loaded.check(former)
+        kernels = load_kernels(settings.kernels)
+        for matcher in matchers.values():
+            matcher.use_kernels(kernels)
         return loaded
 
     def of_extractor(self, in_views: bool) -> list[Matcher]:
@@ -117,6 +121,17 @@ class LoadedModels:
                     f"{name} reads features of {matcher.feature_dim} numbers, and those of {made.digest} have"
                     f" {made.feature_dim}: the name of the features is wrong in one of them"
                 )
+
+
+def load_kernels(wanted: bool) -> KernelLibrary | None:
+    """The kernels that score stored pictures; None where none are wanted or there (`regard doctor` says why)."""
+    if not wanted:
+        return None
+    try:
+        return load_library()
+    except NoKernels as fault:
+        log.debug("scores are computed by PyTorch, without kernels: %s", fault)
+        return None
 
 
 def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:

@@ -37,11 +37,22 @@ def weights_folder(entry: str) -> Path:
     if given.name != entry or given.is_dir():
         return given
     if not _is_model(shipped):
-        names = sorted(path.name for path in SHIPPED_WEIGHTS.iterdir() if _is_model(path))
-        raise Misconfigured(
-            f"no model called {entry} is shipped (there are {', '.join(names)}), and no such folder exists"
-        )
+        names = ", ".join(shipped_models())
+        raise Misconfigured(f"no model called {entry} is shipped (there are {names}), and no such folder exists")
     return shipped
+
+
+def shipped_models() -> list[str]:
+    """The names of the matching models that come with the project."""
+    return sorted(path.name for path in SHIPPED_WEIGHTS.iterdir() if _is_model(path))
+
+
+def loading_advice(name: str, loaded: Sequence[str]) -> str:
+    """How a shipped model, or an ensemble of shipped ones, is served besides those `loaded`; "" for any other name."""
+    if name in loaded or not set(name.split("+")) <= set(shipped_models()):
+        return ""
+    value = ",".join([*loaded, name])
+    return f"The model {name} comes with Regard but is not loaded: start the service with REGARD_MODELS={value}."
 
 
 def _is_model(folder: Path) -> bool:

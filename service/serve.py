@@ -12,15 +12,19 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from pydantic import SecretStr
+
+from index.schema import is_writable
+from service.auth.exposure import check_exposure
+from service.auth.permissions import Permission
 from service.errors import UserError, user_input
 from service.settings import Settings
+from service.storage.data_dir import DataDir
 
 if TYPE_CHECKING:
     from service.model_loading import LoadedModels
 
 log = logging.getLogger(__name__)
-
-SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
 
 
 def run_worker(settings: Settings, end_with_stdin: bool) -> None:
@@ -32,37 +36,38 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     serve_worker(settings, loaded.extractor, matchers, others, end_with_stdin)
 
 
-def run_api(settings: Settings, with_worker: bool, once_listening: Callable[[str], None] | None = None) -> None:
+def run_api(
+    settings: Settings, with_worker: bool, once_listening: Callable[[str, SecretStr], None] | None = None
+) -> None:
     """Run the web side, and a worker beside it where that is wanted, until it is told to end.
 
-    `once_listening` is called with the server's URL, in a thread of its own.
+    `once_listening` is called in a thread of its own, with the server's URL and an API key that may write.
+    Misconfigured where strangers could reach it without a key.
     """
+    check_exposure(settings)
     exit_on_signals()
+    catalog = DataDir(settings.data_dir).catalog
     with listening_socket(settings.host, settings.port) as listening, contextlib.ExitStack() as stack:
-        if with_worker:
+        if with_worker and not is_writable(catalog):
+            log.warning("%s may not be written: it is searched as it is, without a worker", settings.data_dir)
+        elif with_worker:
             from service.worker.supervisor import supervised_worker  # noqa: PLC0415
 
             stack.enter_context(supervised_worker(settings))
-        import uvicorn  # noqa: PLC0415
-
         from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
         from service.api.services import build_services  # noqa: PLC0415
+        from service.connections import web_server  # noqa: PLC0415
         from service.worker.wakeups import open_notifier  # noqa: PLC0415
 
-        notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url)))
+        notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
         services = build_services(settings, _load(settings), notifier.wake)
-        config = uvicorn.Config(
-            create_app(services),
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
-            server_header=False,
-        )
+        server = web_server(create_app(services), settings)
         url = base_url(listening)
         log.info("Regard listens on %s", url)
         if once_listening is not None:
-            threading.Thread(target=once_listening, args=(url,), daemon=True).start()
-        uvicorn.Server(config).run(sockets=[listening])
+            key = services.keys.create_own("serve --photos", Permission.WRITE)
+            threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
+        server.run(sockets=[listening])
 
 
 def _load(settings: Settings) -> "LoadedModels":

@@ -1,4 +1,7 @@
-"""Every setting of Regard: an environment variable REGARD_<NAME>, a flag and a line of the docs."""
+"""Every setting of Regard: an environment variable REGARD_<NAME>, a flag and a line of the docs.
+
+Nothing else reads the environment.
+"""
 
 import difflib
 import functools
@@ -8,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.model_names import model_name
@@ -24,8 +27,18 @@ log = logging.getLogger(__name__)
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
+class ClientSettings(BaseSettings):
+    """Settings of commands that speak to a server. They are no flags: other users of a machine see command lines."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+
+    api_key: SecretStr | None = Field(
+        None, description="API key that commands such as `regard search` send to the server; none if not set."
+    )
+
+
 class Settings(BaseSettings):
-    """Settings from arguments, then the environment, then defaults. Nothing else reads the environment."""
+    """Settings of a service, from arguments, then the environment, then defaults."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
 
@@ -35,13 +48,42 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
+    insecure: bool = Field(
+        False, description="Listen beyond this machine although there are no API keys: everybody there may do anything."
+    )
+    rate_limit: float = Field(
+        50.0, ge=0, description="Requests a second that each API key may make on average; 0 for no limit."
+    )
+    rate_burst: int = Field(500, ge=1, description="Requests that an API key may make at once after a pause.")
+    allowed_hosts: Names = Field(
+        (),
+        description="Host names, with commas between, under which browsers may reach this service besides localhost"
+        " and the address that it listens on, e.g. photos.example.org; * for any, *.example.org for all below one.",
+    )
+    max_connections: int = Field(512, ge=1, description="Most connections at a time; 503 beyond it.")
+    max_uploads: int = Field(16, ge=1, description="Most requests with files received at a time; 503 beyond it.")
+    header_timeout_s: float = Field(
+        10.0, gt=0, description="Seconds in which the head of a request must be complete; 408 after it."
+    )
+    stall_timeout_s: float = Field(
+        30.0, gt=0, description="Seconds after which a request body or an answer that hardly moves on is ended."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
+    log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object a line.")
+    otlp_endpoint: str | None = Field(
+        None,
+        description="OpenTelemetry collector that gets a trace of each request, e.g. http://localhost:4318; needs the"
+        " extra `tracing`; none if not set.",
+    )
     redis_url: str | None = Field(
         None, description="Redis for wake-ups and cached results, e.g. redis://localhost:6379/0; optional."
     )
 
     device: str = Field("auto", description="Where models run: cpu, cuda, cuda:1, or auto (CUDA where it works).")
     threads: int | None = Field(None, ge=1, description="CPU threads of each process; PyTorch's choice if not set.")
+    kernels: bool = Field(
+        True, description="Score stored pictures by the built kernels where models run on the CPU; 0 for PyTorch alone."
+    )
     detector: Path | None = Field(
         None,
         description="Folder of the detector's weights; if not set the shipped one, none for features made elsewhere.",
@@ -60,8 +102,14 @@ class Settings(BaseSettings):
     max_pixels: int = Field(
         80_000_000, ge=1, le=178_956_970, description="Largest picture decoded, in pixels (width x height)."
     )
+    disk_reserve_bytes: int = Field(
+        512 * MB, ge=0, description="Bytes kept free on the disk of the data directory; 507 for uploads beyond it."
+    )
     decode_workers: int = Field(2, ge=1, description="Processes that decode pictures side by side.")
     decode_timeout_s: float = Field(20.0, gt=0, description="Seconds after which the decoding of a picture is ended.")
+    inspect_timeout_s: float = Field(
+        5.0, gt=0, description="Seconds after which the look at an uploaded file's header is ended."
+    )
     decode_memory_bytes: int = Field(
         2048 * MB, ge=256 * MB, description="Address space of a decoding process, in bytes."
     )
@@ -77,9 +125,17 @@ class Settings(BaseSettings):
     worker_silent_s: float = Field(
         60.0, gt=0, description="Seconds without a sign of the worker after which /readyz says not ready."
     )
-    delete_grace_s: float = Field(86_400.0, ge=0, description="Seconds during which a deletion can be undone.")
+    scrub_rate: float = Field(
+        MB,
+        ge=0,
+        description="Bytes a second that the worker reads of records and originals to compare them with their"
+        " checksums; 0 for none.",
+    )
+    delete_grace_s: float = Field(
+        86_400.0, ge=0, description="Seconds during which a deletion can be undone; then all is erased."
+    )
 
-    @field_validator("models", "views", mode="before")
+    @field_validator("models", "views", "allowed_hosts", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
         if isinstance(names, str):
@@ -98,7 +154,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_environment(cls, values: Any) -> Any:
         """Refuses misspelt variables, which pydantic-settings would pass over, and warns of other unknown ones."""
-        known = [PREFIX + name.upper() for name in cls.model_fields]
+        known = [PREFIX + name.upper() for name in (*cls.model_fields, *ClientSettings.model_fields)]
         for name in sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known):
             if SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and SERVICE_ADDRESS.match(os.environ[name])):
                 continue

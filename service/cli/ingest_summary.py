@@ -1,23 +1,51 @@
 """The outcome of an ingestion, as `ingest` and `ingest-features` report it, and the captions that they add."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from models.datasets.captions import iter_captions
-from service.cli.output import print_json, print_note
+from service.cli.output import print_json, print_note, print_table
 from service.errors import user_input
+
+if TYPE_CHECKING:
+    from service.api.schemas.resources import Accepted, FailureAnswer
 
 
 @dataclass
 class IngestSummary:
-    """Counts of files that were accepted or are stored already, and those rejected or failed later, with reasons."""
+    """What became of each file: counts of those accepted, stored already and, by their kind, passed over; reasons of
+    those rejected or failed later.
+    """
 
     accepted: int = 0
     duplicates: int = 0
     rejected: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    _new: set[str] = field(default_factory=set)  # ids of pictures that were not stored before
+
+    def count_accepted(self, files: "Sequence[Accepted]") -> None:
+        """Count files that a server stored, or had."""
+        self._new |= {one.image_id for one in files if not one.duplicate}
+        self.duplicates += sum(one.duplicate for one in files)
+        self.accepted += sum(not one.duplicate for one in files)
+
+    def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
+        """Count accepted pictures that were set aside, no longer among those that are there."""
+        for one in failures:
+            self.failed.append({"filename": one.filename, "problem": one.reason})
+            if one.image_id in self._new:
+                self.accepted -= 1
+            else:
+                self.duplicates -= 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as it is printed as JSON."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
 def captions_by_name(path: Path | None) -> dict[str, list[str]]:
@@ -31,7 +59,7 @@ def captions_by_name(path: Path | None) -> dict[str, list[str]]:
 def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:
     """Print the outcome and exit; the status is 1 where a file was rejected or failed."""
     if as_json:
-        print_json(vars(summary))
+        print_json(summary.as_dict())
     else:
         print_summary(summary)
     if summary.rejected or summary.failed:
@@ -39,9 +67,12 @@ def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:
 
 
 def print_summary(summary: IngestSummary) -> None:
-    """Print the outcome for people."""
+    """Print the outcome for people: a table in which every file is counted, and before it what has a reason."""
     for one in summary.rejected:
         print_note(f"turned away: {one['filename']}: {one['problem']}")
     for one in summary.failed:
         print_note(f"set aside: {one['filename']}: {one['problem']}")
-    print(f"{summary.accepted} pictures taken in, {summary.duplicates} were there already")
+    rows = [["taken in", summary.accepted], ["there already", summary.duplicates]]
+    rows += [[f"skipped: {kind}", count] for kind, count in sorted(summary.skipped.items())]
+    rows += [[name, len(files)] for name, files in (("turned away", summary.rejected), ("set aside", summary.failed))]
+    print_table("outcome", "files", rows=[[str(name), str(count)] for name, count in rows if count])

@@ -9,19 +9,25 @@ import typer
 
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
+from service.cli.commands.compact import compact
 from service.cli.commands.convert import convert
+from service.cli.commands.delete import delete
 from service.cli.commands.detect import detect
 from service.cli.commands.doctor import doctor
+from service.cli.commands.edit import edit
 from service.cli.commands.evaluate import evaluate
 from service.cli.commands.explain import explain
 from service.cli.commands.extract import extract
 from service.cli.commands.ingest import ingest
 from service.cli.commands.ingest_features import ingest_features
+from service.cli.commands.keys import keys
 from service.cli.commands.models import models
+from service.cli.commands.restore import restore
 from service.cli.commands.score import score
 from service.cli.commands.search import search
 from service.cli.commands.serve import serve
 from service.cli.commands.similar import similar
+from service.cli.commands.snapshot import snapshot
 from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
@@ -37,10 +43,12 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
+    *(delete, restore, edit, snapshot, compact),
     *(extract, evaluate, calibrate, train, convert, score, words, bench),
 )
 for command in COMMANDS:
     app.command(epilog=EPILOG if command is train else None)(command)
+app.add_typer(keys)
 
 
 def main() -> None:

@@ -16,6 +16,10 @@ Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, or aut
 DetectorFolder = Annotated[
     Path | None, typer.Option("--detector", help="Folder of the detector's weights; the shipped one if not given.")
 ]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data-dir", help="The data directory; REGARD_DATA_DIR if not given.")
+]
+ImageIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of pictures, as searches print them.")]
 PictureFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A picture file.")]
 CaptionsFile = Annotated[
     Path | None,

@@ -1,39 +1,96 @@
-"""Picture files that a command line names: single ones, and those of folders."""
+"""Picture files that a command line names: single ones, and those of folders, and what else lies there."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.errors import UserError
 
-PICTURE_EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
+# fmt: off
+PICTURE_EXTENSIONS = frozenset({
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif",
+    ".heic", ".heif", ".hif", ".avif",
+})
+SKIPPED_KINDS = {
+    "RAW photographs": {
+        ".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mrw", ".nef", ".nrw", ".orf", ".pef",
+        ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srw", ".x3f",
+    },
+    "films": {
+        ".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".webm", ".wmv",
+    },
+    "sounds": {".aac", ".flac", ".m4a", ".mp3", ".ogg", ".opus", ".wav"},
+    "archives": {".7z", ".bz2", ".gz", ".rar", ".tar", ".tgz", ".xz", ".zip"},
+}
+# fmt: on
+
+
+@dataclass
+class FoundFiles:
+    """Pictures as (name, file), and how many files of each other kind were passed over."""
+
+    pictures: list[tuple[str, Path]] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
 
 
 def picture_files(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """(name, file): files as they are, folders with everything below that is named like a picture.
+    """(name, file) of the pictures that `find_files` finds."""
+    yield from find_files(paths).pictures
+
+
+def find_files(paths: Iterable[Path]) -> FoundFiles:
+    """Files as they are, folders with everything below that is named like a picture.
 
     Within a folder the name is the path from there, so that two pictures of one name stay apart. Links that
     lead out of a folder are not followed. UserError for what is not there.
     """
+    found = FoundFiles()
     for path in paths:
         if path.is_dir():
-            yield from _below(path)
+            _look_below(path, found)
         elif path.exists():
-            yield printable(path.name), path
+            found.pictures.append((printable(path.name), path))
         else:
             raise UserError(f"there is no {path}")
+    return found
 
 
-def _below(folder: Path) -> Iterator[tuple[str, Path]]:
+def _look_below(folder: Path, found: FoundFiles) -> None:
     root = folder.resolve()
-    for parent, folders, names in os.walk(folder):  # does not enter folders that are links
+
+    def count_unreadable(_: OSError) -> None:
+        found.skipped["folders that cannot be read"] += 1
+
+    for parent, folders, names in os.walk(folder, onerror=count_unreadable):  # does not enter folders that are links
+        found.skipped["hidden folders"] += sum(name.startswith(".") for name in folders)
+        found.skipped["links to folders"] += sum(
+            (Path(parent) / name).is_symlink() for name in folders if not name.startswith(".")
+        )
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(parent) / name
-            if file.suffix.lower() not in PICTURE_EXTENSIONS or name.startswith("."):
-                continue
-            if file.is_file() and file.resolve().is_relative_to(root):
-                yield printable(file.relative_to(folder).as_posix()), file
+            if kind := _kind_skipped(file, root):
+                found.skipped[kind] += 1
+            else:
+                found.pictures.append((printable(file.relative_to(folder).as_posix()), file))
+    found.skipped = +found.skipped  # without those that there are none of
+
+
+def _kind_skipped(file: Path, root: Path) -> str | None:
+    """What a file is that is passed over; None for one that is named like a picture and can be read."""
+    extension = file.suffix.lower()
+    if file.name.startswith("."):
+        return "hidden files"
+    if extension in PICTURE_EXTENSIONS:
+        if not file.resolve().is_relative_to(root):
+            return "links that lead elsewhere"
+        return None if file.is_file() else "links to nothing, and devices"
+    for kind, extensions in SKIPPED_KINDS.items():
+        if extension in extensions:
+            return kind
+    return f"{printable(extension)} files" if extension else "files without an extension"
 
 
 def printable(name: str) -> str:

@@ -38,10 +38,15 @@ def with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[..
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    described = f"{field.description} [{PREFIX}{name.upper()}{_default(field)}]"
+    if field.annotation is bool:
+        switch = typer.Option(f"{flag_name(name)}/--no-{flag_name(name)[2:]}", help=described, show_default=False)
+        annotation: Any = Annotated[bool | None, switch]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
     choices = [choice for choice in get_args(field.annotation) if isinstance(choice, str)]
     option = typer.Option(
         flag_name(name),
-        help=f"{field.description} [{PREFIX}{name.upper()}{_default(field)}]",
+        help=described,
         metavar="|".join(choices) or "VALUE",
         show_default=False,
     )
@@ -51,6 +56,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
 
 def _default(field: FieldInfo) -> str:
     value = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    value = str(value).lower() if isinstance(value, bool) else value
     return "" if value in (None, "") else f"; {value}"
 
 

@@ -6,6 +6,8 @@ from service.errors import UserError
 LIBRARY_ERRORS = frozenset(
     {
         "index.lock.Locked",
+        "index.schema.DamagedCatalog",
+        "index.schema.ReadOnlyCatalog",
         "index.schema.UnknownSchema",
         "index.slab.LayoutMismatch",
         "index.view_manifest.ViewMismatch",

@@ -26,6 +26,7 @@ from models.matching.matcher import EncodedTexts, Matcher
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.search.candidates import Candidates
 from service.search.model_views import ModelView, ModelViews, migrating
+from service.search.pair_costs import PairCosts
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
 from service.search.results import AnyRanked, ImageSearchResult, RankedCaption, RankedPicture, TextSearchResult
@@ -99,6 +100,7 @@ class SearchEngine:
         self._models = models
         self._extractor = extractor
         self._captions_each = (-1, 1.0)
+        self._pair_costs = PairCosts()
 
     def begin(self, request: AnyRequest) -> Query[AnyRequest]:
         """Fix what answers the request. UnknownModel, ViewNotBuilt, NotReady; InvalidRequest for what has no answer."""
@@ -113,13 +115,24 @@ class SearchEngine:
         regions = self._regions.of(model.matcher.extractor_digest)
         return Query(request, model, snapshot, regions, f"{version}-{pictures}-{captions}")
 
-    def cost(self, request: SearchRequest, num_words: int = TYPICAL_WORDS, detect: bool = False) -> int:
-        """Cost of a query for the accelerator: candidates x regions x words, and finding regions.
+    def measure_costs(self) -> None:
+        """Measure how much each model costs a pair, where models run."""
+        self._pair_costs.measure([model.matcher for model in self._models], self._extractor.num_regions)
 
-        With a filter a second shortlist is scored, the one that there is without it.
+    def cost(self, query: Query[Any], detect: bool = False) -> int:
+        """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and finding regions.
+
+        With a filter a second shortlist is scored, the one that there is without it; the results that are explained
+        are scored once more. InvalidRequest for a sentence without a word.
         """
-        candidates = request.shortlist * (2 if request.filter else 1)
-        return candidates * self._extractor.num_regions * num_words + detect * DETECTION_COST
+        request, num_words = query.request, TYPICAL_WORDS
+        candidates = request.shortlist * (2 if request.filter else 1) + request.explain * request.k
+        if isinstance(request, TextSearchRequest):
+            num_words = len(words_of(query.matcher, request.query))
+        elif request.target == "images":  # stage one alone
+            candidates = 1
+        pairs = candidates * self._extractor.num_regions * num_words
+        return int(pairs * self._pair_costs.weight(query.matcher)) + detect * DETECTION_COST
 
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says; InvalidRequest where it holds no word."""
@@ -137,7 +150,7 @@ class SearchEngine:
         if snapshot is None:
             return found()
         with watch.stage("shortlist"):
-            masks = self._pictures(query), self._passing_pictures(query)
+            masks = self._picture_masks(query)
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, *masks)
         log_odds = matcher.calibration.text if matcher.calibration else None
         rows = candidates.rows_to_score if log_odds else candidates.rows
@@ -167,8 +180,8 @@ class SearchEngine:
             return found()
         if request.target == "images":
             with watch.stage("shortlist"):
-                passing = self._passing_pictures(query)
-                allowed = _without(self._pictures(query) if passing is None else passing, slot)
+                visible, passing = self._picture_masks(query)
+                allowed = _without(visible if passing is None else passing, [] if slot is None else [slot])
                 asked = matcher.similarity_query(embedding)
                 alike = Candidates.nearest(snapshot.images, asked, request.shortlist, allowed)
             hits, left_out = self._picture_hits(request, alike)
@@ -264,19 +277,15 @@ class SearchEngine:
         score = float(matcher.score(images, texts)[0, 0])
         assert np.isfinite(score), f"{matcher.name} scores {score}"
 
-    def _pictures(self, query: Query[Any]) -> Mask:
-        """[slots] True for visible pictures that may answer: those without any region cannot be scored."""
-        return self._without_blanks(self._catalog.visible(), query)
+    def _picture_masks(self, query: Query[Any]) -> tuple[Mask, Mask | None]:
+        """[slots] True for visible pictures, and for those that pass the request's filter, None without one.
 
-    def _passing_pictures(self, query: Query[Any]) -> Mask | None:
-        """[slots] True for those of them that pass the request's filter; None without a filter."""
-        given = query.request.filter
-        return self._without_blanks(self._catalog.matching(given.compiled()), query) if given else None
-
-    def _without_blanks(self, allowed: Mask, query: Query[Any]) -> Mask:
+        Pictures without any region are left out of both: they cannot be scored.
+        """
         blank = self._catalog.blank_slots(query.matcher.extractor_digest)
-        allowed[[slot for slot in blank if slot < len(allowed)]] = False
-        return allowed
+        given = query.request.filter
+        passing = self._catalog.matching(given.compiled()) if given else None
+        return _without(self._catalog.visible(), blank), None if passing is None else _without(passing, blank)
 
     def _passing_captions(self, request: SearchRequest) -> Mask | None:
         """[caption slots] True for captions of visible pictures that pass the filter; None without a filter."""
@@ -327,6 +336,14 @@ class SearchEngine:
         return [replace(hit, explanation=why) for hit, why in zip(hits, accelerate(explain), strict=True)]
 
 
+def words_of(matcher: Matcher, sentence: str) -> list[str]:
+    """The tokens that are scored; InvalidRequest where the sentence holds no word."""
+    try:
+        return matcher.words(sentence)
+    except ValueError as fault:
+        raise InvalidRequest.field("query", str(fault)) from fault
+
+
 def encoded_sentence(matcher: Matcher, sentence: str) -> tuple[EncodedTexts, Tensor]:
     """The encoded sentence and [1, E] embedding of a query; InvalidRequest where it holds no word."""
     try:
@@ -360,11 +377,11 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def _without(allowed: Mask, slot: int | None) -> Mask:
-    allowed = allowed.copy()
-    if slot is not None and slot < len(allowed):
-        allowed[slot] = False
-    return allowed
+def _without(allowed: Mask, slots: Sequence[int]) -> Mask:
+    """The mask with these slots, as far as it reaches, set to False."""
+    left = allowed.copy()
+    left[[slot for slot in slots if slot < len(left)]] = False
+    return left
 
 
 def _newest_first(image: Image) -> tuple[bool, float, float]:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -91,8 +91,15 @@ class ModelViews:
     Each searches the regions of its own extractor. Models of a former one answer for as long as its regions are there.
     """
 
-    def __init__(self, views: Sequence[ModelView], catalog: Catalog, regions: RegionStores) -> None:
-        """`views`: the default first."""
+    def __init__(
+        self,
+        views: Sequence[ModelView],
+        catalog: Catalog,
+        regions: RegionStores,
+        advice: Callable[[str], str] = lambda name: "",
+    ) -> None:
+        """`views`: the default first. `advice` says of the name of a model that is not here how it could be, if so."""
+        self._advice = advice
         self._views = tuple(views)
         self._catalog, self._regions = catalog, regions
         for view in self._views:  # what a former extractor found is not extended any more, and yet it is no fault
@@ -124,7 +131,7 @@ class ModelViews:
         for view in self:
             if view.name == name:
                 return view
-        raise UnknownModel(name, self.names)
+        raise UnknownModel(name, self.names, self._advice(name))
 
     def resolve(self, name: str | None) -> tuple[ModelView, Snapshot | None]:
         """The model and one state of its view, None for an empty store.

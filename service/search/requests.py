@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AwareDatetime,
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from index.filters import Filter
+from service.dates import date_span
 from service.errors import InvalidRequest
 
 LONGEST_QUERY = 512
@@ -48,7 +49,15 @@ def _with_message(message: str) -> Callable[[Any, ValidatorFunctionWrapHandler],
     return validate
 
 
-Value = StrictStr | StrictInt | StrictFloat
+def _check_unicode(text: str) -> str:
+    """The text; ValueError for half a surrogate pair, which JSON can write and nothing can store."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("holds half a surrogate pair (such as \\ud800), which is no character")
+    return text
+
+
+Text = Annotated[StrictStr, AfterValidator(_check_unicode)]
+Value = Text | StrictInt | StrictFloat
 
 
 class Range(RequestModel):
@@ -64,11 +73,31 @@ class Range(RequestModel):
         return self
 
 
-class Period(RequestModel):
-    """From `gte` to `lte`, both included, as RFC 3339 times with an offset."""
+def _check_date(text: str) -> str:
+    """The text; ValueError, in words, for what is no date."""
+    date_span(text)
+    return text
 
-    gte: AwareDatetime | None = None
-    lte: AwareDatetime | None = None
+
+def _date(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """A date as text; a number is refused, since 2024 might be a year or seconds."""
+    _refuse_number(value)
+    return handler(value)
+
+
+def _refuse_number(value: Any) -> None:
+    if isinstance(value, int | float):
+        raise PydanticCustomError("date", 'write dates as text: "2024" is the year')
+
+
+Date = Annotated[StrictStr, AfterValidator(_check_date), WrapValidator(_date)]
+
+
+class Period(RequestModel):
+    """From `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
+
+    gte: Date | None = Field(None, description="`2024` is from the first second of the year.")
+    lte: Date | None = Field(None, description="`2024` is to the last second of the year.")
 
     @model_validator(mode="after")
     def _one_end(self) -> Self:
@@ -76,11 +105,22 @@ class Period(RequestModel):
             raise ValueError("give gte, lte or both")
         return self
 
+    def seconds(self) -> dict[str, float]:
+        """The ends that are given, in unix seconds."""
+        first = {} if self.gte is None else {"gte": date_span(self.gte)[0]}
+        return first if self.lte is None else {**first, "lte": date_span(self.lte)[1]}
+
+
+def _period(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """One date stands for all of it."""
+    _refuse_number(value)
+    return handler({"gte": value, "lte": value} if isinstance(value, str) else value)
+
 
 Condition = Annotated[
     Value | Annotated[list[Value], Field(min_length=1, max_length=1000)] | Range,
     WrapValidator(
-        _with_message('give a string, a number, a list of these, or a range such as {{"gte": 2020, "lte": 2024}}')
+        _with_message('give a string, a number, a list of these, or a range such as {"gte": 2020, "lte": 2024}')
     ),
 ]
 
@@ -88,8 +128,10 @@ Condition = Annotated[
 class PictureFilter(RequestModel):
     """Which pictures may answer; applied before the shortlist is made, so nothing better is lost."""
 
-    tags: dict[str, Condition] = Field(default_factory=dict, max_length=50)
-    taken_at: Period | None = None
+    tags: dict[Text, Condition] = Field(default_factory=dict, max_length=50)
+    taken_at: Annotated[Period, WrapValidator(_period)] | None = Field(
+        None, description="A period; a date alone, such as `2024-05`, stands for all of it."
+    )
 
     def compiled(self) -> Filter:
         """The filter as the catalog takes it; InvalidRequest where it makes no sense."""
@@ -97,10 +139,7 @@ class PictureFilter(RequestModel):
             name: condition.model_dump(exclude_none=True) if isinstance(condition, Range) else condition
             for name, condition in self.tags.items()
         }
-        taken_at = None
-        if self.taken_at is not None:
-            ends = {"gte": self.taken_at.gte, "lte": self.taken_at.lte}
-            taken_at = {end: time.timestamp() for end, time in ends.items() if time is not None}
+        taken_at = None if self.taken_at is None else self.taken_at.seconds()
         try:
             return Filter(tags=tags, taken_at=taken_at)
         except ValueError as fault:
@@ -131,15 +170,16 @@ ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 class SearchRequest(RequestModel):
     """Fields that every search takes."""
 
-    k: int = Field(10, ge=1, le=100, description="How many results at most.")
+    k: int = Field(10, strict=True, ge=1, le=100, description="How many results at most.")
     shortlist: int = Field(
-        100, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
+        100, strict=True, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
     )
     model: str | None = Field(None, max_length=200, description="A model of GET /models; null for the default.")
-    explain: bool = Field(False, description="Add which region answered which word.")
-    min_score: float | None = Field(None, description="Leave out results whose raw score is lower.")
+    explain: bool = Field(False, strict=True, description="Add which region answered which word.")
+    min_score: float | None = Field(None, strict=True, description="Leave out results whose raw score is lower.")
     min_probability: float | None = Field(
         None,
+        strict=True,
         ge=0,
         le=1,
         description="Leave out results that are less probable; refused where the model has no calibration.",

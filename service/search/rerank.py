@@ -46,10 +46,22 @@ def read_captions(
         yield part, matcher.texts_from(Words(torch.from_numpy(vectors), mask).to(matcher.device))
 
 
+def score_stored(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: EncodedTexts) -> Scores | None:
+    """`score_pictures` by the kernels; None where they do not know the model, or there are none."""
+    numbers = np.asarray(rows, np.int64)
+    if len(numbers) and numbers.max() >= snapshot.counts.images:
+        raise IndexError(f"the snapshot has {snapshot.counts.images} pictures, asked for {numbers.max()}")
+    scores = matcher.score_stored(snapshot.images_in_place(), numbers, texts)
+    return None if scores is None else scores[0].numpy()
+
+
 def score_pictures(
     matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: EncodedTexts, chunk: int = CHUNK
 ) -> Scores:
-    """[len(rows)] score of each picture with the one sentence."""
+    """[len(rows)] score of each picture with the one sentence: by the kernels where they know the model, from the
+    records where these lie, else by PyTorch from copies."""
+    if (stored := score_stored(matcher, snapshot, rows, texts)) is not None:
+        return stored
     scores = np.empty(len(rows), dtype=np.float32)
     for part, images in read_pictures(matcher, snapshot, rows, chunk):
         scores[part] = matcher.score(images, texts)[0].float().cpu().numpy()

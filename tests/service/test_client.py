@@ -6,9 +6,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from service.api.schemas.results import CaptionHit, PictureHit
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
 from service.client import MAX_BATCH_BYTES, MAX_BATCH_FILES, Client, RequestRefused, ServerUnreachable, upload_batches
+from service.errors import UserError
 from tests.support.library import two_coloured
 from tests.support.redis_server import free_port
 from tests.support.running_server import running_server
@@ -48,6 +53,10 @@ def test_a_folder_goes_in_and_is_found_again(url: str, photos: list[tuple[str, P
         assert client.models().models[0].name == "fake"
         assert len(client.regions(best.image_id).regions) == 4
         assert [image.filename for image in client.images(limit=2).images] == ["red.png", "green.png"]
+        changed = client.edit(best.image_id, captions=["a wall"], tags={"year": None})
+        assert (changed.captions, changed.tags, changed.filename) == (["a wall"], {}, "red.png")
+        client.delete(best.image_id)
+        assert client.restore(best.image_id) == changed
         client.delete(best.image_id)
         assert best.image_id not in {hit.image_id for hit in client.search_text("red").results}
         assert client.failures().failures == []
@@ -116,3 +125,61 @@ def test_batches_are_of_reasonable_size_and_lose_nothing(tmp_path: Path) -> None
         assert len(part) <= MAX_BATCH_FILES
         assert len(part) == 1 or sum(path.stat().st_size for _, path in part) <= MAX_BATCH_BYTES
     assert list(upload_batches([])) == []
+
+
+def test_the_key_of_the_environment_is_sent_and_never_in_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, stored = create_key("cli", Permission.READ, 0.0)
+    change_keys(tmp_path / "keys.json", lambda keys: [stored])
+    with running_server(tmp_path) as address:
+        with Client.from_environment(address) as client, pytest.raises(RequestRefused, match="REGARD_API_KEY"):
+            client.models()
+        monkeypatch.setenv("REGARD_API_KEY", f" {key}\n")
+        with Client.from_environment(address) as client:
+            assert client.models().models[0].name == "fake"
+            with pytest.raises(RequestRefused, match="needs a key with the permission write"):
+                client.delete("0" * 32)
+            assert key not in str(client._client.base_url)
+            assert key not in repr(client._client)
+
+
+@pytest.mark.parametrize("wrong", ["nonsense", "rgd_short", "Bearer x", "a\nb", "é"])
+def test_a_malformed_key_is_refused_before_it_is_sent(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("REGARD_API_KEY", wrong)
+    with pytest.raises(UserError, match="REGARD_API_KEY is no API key") as refused:
+        Client.from_environment("http://127.0.0.1:1")
+    assert wrong not in str(refused.value).removeprefix("REGARD_API_KEY")
+
+
+def test_a_key_that_asks_too_often_waits_as_it_is_told() -> None:
+    slept: list[float] = []
+    handler = type("Handler", (TooOften,), {"asked": []})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        key = create_key("cli", Permission.READ, 0.0)[0]
+        with Client(f"http://127.0.0.1:{server.server_port}", slept.append, SecretStr(key)) as client:
+            assert client.failures().failures == []
+        server.shutdown()
+        thread.join()
+    assert slept == [3.0]
+    assert handler.asked == [f"Bearer {key}"] * 2
+
+
+class TooOften(BaseHTTPRequestHandler):
+    """Says 429 to the first request, then answers."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.headers["authorization"])
+        answer = b'{"failures": []}'
+        self.send_response(429 if len(self.asked) == 1 else 200)
+        self.send_header("Retry-After", "3")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass

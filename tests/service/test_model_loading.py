@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from models.kernels.library import KernelLibrary, NoKernels
+from service import model_loading
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.errors import Misconfigured
 from service.model_loading import LoadedModels, load_model, load_models
 from service.model_names import model_name
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor
+from tests.support.kernels import load_kernels
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_weights
 from tests.support.web_app import Web, checked, problem
@@ -77,6 +80,24 @@ def test_views_are_named_as_models_are_served(folders: Path) -> None:
     settings = Settings(models=("scan-t2i-avg", "i2t=other/best"), views=("i2t",))
     assert settings.built_views == ("i2t",)
     assert Settings(models=("other/best",), views=("best",)).built_views == ("best",)
+
+
+def test_models_use_the_kernels_unless_these_are_turned_off(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("scan-t2i-avg", "i2t=other/best", "scan-t2i-avg+i2t")
+    detector = FakeExtractor()
+    monkeypatch.setattr(model_loading, "extractor_of", lambda *arguments: detector)
+    kernels = load_kernels()
+    for wanted in (True, False):
+        loaded = LoadedModels.from_settings(Settings(data_dir=folders / "data", models=names, kernels=wanted))
+        used = [matcher.kernels for matcher in loaded.matchers.values()]
+        assert [one and one.target for one in used] == [kernels.target if wanted else None] * 3
+    monkeypatch.setattr(model_loading, "load_library", without_kernels)
+    loaded = LoadedModels.from_settings(Settings(data_dir=folders / "data", models=names))
+    assert [matcher.kernels for matcher in loaded.matchers.values()] == [None] * 3
+
+
+def without_kernels() -> KernelLibrary:
+    raise NoKernels("they are not built")
 
 
 PLAIN, TOGETHER = "scan-t2i-avg", "scan-t2i-avg+i2t"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.settings import PREFIX, Settings
+from service.cli.settings_options import read_settings
+from service.settings import PREFIX, ClientSettings, Settings
 
 
 def test_variables_are_read_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +31,7 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -
         ("REGARD_MODEL", "REGARD_MODELS"),
         ("REGARD_DATADIR", "REGARD_DATA_DIR"),
         ("REGARD_DECODE_TIMEOUT", "REGARD_DECODE_TIMEOUT_S"),
+        ("REGARD_APIKEY", "REGARD_API_KEY"),
     ],
 )
 def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch, misspelt: str, right: str) -> None:
@@ -124,3 +126,22 @@ def test_every_setting_explains_itself() -> None:
 
 def test_it_listens_to_this_machine_alone_unless_told() -> None:
     assert Settings().host == "127.0.0.1"
+
+
+def test_the_key_of_commands_is_no_setting_of_a_service_and_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("REGARD_API_KEY", "rgd_secret")
+    Settings()
+    assert not [record for record in caplog.records if "API_KEY" in record.getMessage()]
+    settings = ClientSettings()
+    assert settings.api_key is not None
+    assert settings.api_key.get_secret_value() == "rgd_secret"
+    assert "rgd_secret" not in repr(settings)
+
+
+@pytest.mark.parametrize("said", ["true", "1", "yes"])
+def test_a_switch_is_a_variable_and_a_flag(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("REGARD_INSECURE", said)
+    assert Settings().insecure
+    assert not read_settings({"insecure": False}).insecure

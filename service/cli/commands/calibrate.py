@@ -1,5 +1,6 @@
 """`regard calibrate`: what a model's scores mean, kept beside its weights."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,9 @@ from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
 
 if TYPE_CHECKING:
+    from models.datasets.captioned_features import CaptionedFeatures
     from models.evaluation.fit_calibration import CalibrationPlan
+    from models.matching.matcher import Matcher
 
 
 def calibrate(
@@ -23,16 +26,26 @@ def calibrate(
     split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
     bank_split: Annotated[str, typer.Option(help="Split whose captions the bank against hubs is made of.")] = "train",
     bank: Annotated[int, typer.Option(min=1, help="How many typical sentences stand for them.")] = 160,
+    typical_pictures: Annotated[
+        bool,
+        typer.Option("--typical-pictures", help="Tell hubs among sentences by as many typical pictures of that split."),
+    ] = False,
     best: Annotated[int, typer.Option(min=1, help="How many of the highest values with it count.")] = 2,
     share: Annotated[float, typer.Option(min=0, max=1, help="How much hubs are lowered; 0: not at all.")] = 0.4,
+    fit_share: Annotated[
+        bool, typer.Option("--fit-share", help="Lower them as much as ranks best instead, each side for itself.")
+    ] = False,
     by: Annotated[
         Literal["embeddings", "scores"], typer.Option(help="What tells hubs: stage one, or the model's own scores.")
     ] = "embeddings",
     stage_one: Annotated[
         bool,
         typer.Option(
-            "--stage-one", help="Lower hubs in stage one too, as much as ranks best; views take one more number."
+            "--stage-one", help="Lower hubs in stage one too, as much as ranks best; embeddings grow by two numbers."
         ),
+    ] = False,
+    fuse_stage_one: Annotated[
+        bool, typer.Option("--fuse-stage-one", help="Add stage one's cosine to the score, as much as ranks best.")
     ] = False,
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
@@ -43,21 +56,22 @@ def calibrate(
     source = require_source(precomp, captions, features)
     check_checkpoint(folder)
     source.check(Selection(split))
-    if share > 0 or stage_one:
+    if share > 0 or fit_share or stage_one:
         source.check(Selection(bank_split))
     from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.fit_hubness import HubnessPlan  # noqa: PLC0415
     from service.model_loading import device_of  # noqa: PLC0415
 
-    plan = CalibrationPlan(
+    hubness = HubnessPlan(
         share=share,
+        fit_share=fit_share,
         similarity=by,
         neighbours=best,
         bank_size=bank,
         stage_one=stage_one,
-        held_out=held_out,
-        seed=seed,
     )
-    report = _calibrate(folder, source, split, bank_split, plan, device_of(device))
+    plan = CalibrationPlan(hubness=hubness, fuse_stage_one=fuse_stage_one, held_out=held_out, seed=seed)
+    report = _calibrate(folder, source, split, Bank(bank_split, typical_pictures), plan, device_of(device))
     if as_json:
         print_json(report)
     else:
@@ -65,8 +79,16 @@ def calibrate(
         print_note(f"calibration.json is in {folder}; views of it are built anew")
 
 
+@dataclass(frozen=True)
+class Bank:
+    """The split that the typical sentences are made of, and whether typical pictures are made of it too."""
+
+    split: str
+    of_pictures: bool
+
+
 def _calibrate(
-    folder: Path, source: CaptionedSource, split: str | None, bank_split: str, plan: "CalibrationPlan", device: str
+    folder: Path, source: CaptionedSource, split: str | None, bank: Bank, plan: "CalibrationPlan", device: str
 ) -> dict[str, Any]:
     """Fit the calibration and save it; the report."""
     from models.evaluation.fit_calibration import calibrate as fit_calibration  # noqa: PLC0415
@@ -79,15 +101,38 @@ def _calibrate(
         check_fits(matcher, data, folder)
         with user_input():
             plan.split(len(data))  # which refuses too few pictures
-        sentences = _sentences(source, bank_split) if plan.needs_bank else []
-        if plan.needs_bank and len(sentences) < plan.bank_size:
-            raise UserError(f"the bank is to have {plan.bank_size} typical sentences, and there are {len(sentences)}")
-        if plan.share > 0 and plan.similarity == "scores" and not matcher.reranker.projects:
-            raise UserError(f"{folder} does not encode regions as it encodes words: find hubs with --by embeddings")
+        wanted = plan.hubness
+        sentences = _sentences(source, bank.split) if wanted.needs_bank else []
+        pictures = _pictures(source, bank, matcher, folder) if wanted.needs_bank else None
+        if wanted.needs_bank:
+            _check_bank("sentences", len(sentences), wanted.bank_size)
+        if pictures is not None:
+            _check_bank("pictures", len(pictures), wanted.bank_size)
+        by_scores = wanted.corrects_scores and wanted.similarity == "scores"
+        if by_scores and pictures is None and not matcher.reranker.projects:
+            raise UserError(
+                f"{folder} does not encode regions as it encodes words: find hubs with --by embeddings, or with"
+                " --typical-pictures"
+            )
         with progress.activity("calibrating"):
-            calibration, hubs_bank, report = fit_calibration(matcher, data, sentences, plan, progress=progress.report)
-    report["digest"] = save_calibration(folder, calibration, hubs_bank)
+            calibration, banks, report = fit_calibration(matcher, data, sentences, plan, pictures, progress.report)
+    report["digest"] = save_calibration(folder, calibration, banks)
     return report
+
+
+def _pictures(source: CaptionedSource, bank: Bank, matcher: "Matcher", folder: Path) -> "CaptionedFeatures | None":
+    """The pictures that the typical ones are made of, where these are asked for."""
+    if not bank.of_pictures:
+        return None
+    pictures = source.load(Selection(bank.split))
+    check_fits(matcher, pictures, folder)
+    return pictures
+
+
+def _check_bank(what: str, number: int, bank_size: int) -> None:
+    """UserError unless there are enough sentences or pictures for a bank."""
+    if number < bank_size:
+        raise UserError(f"the bank is to have {bank_size} typical {what}, and there are {number}")
 
 
 def _sentences(source: CaptionedSource, split: str) -> list[str]:
@@ -108,6 +153,11 @@ def print_calibration(report: dict[str, Any]) -> None:
         for half, sums in rsums.items()
     ]
     print_table("rsum", "hubs left in", "as served", rows=rows)
+    if report["cosine_weight"]:
+        alone = ", ".join(f"{half} {value:.1f}" for half, value in report["rsum_without_stage_one"].items())
+        print(
+            f"stage one's cosine is added to the score {report['cosine_weight']:.3g} times; without it rsum is {alone}"
+        )
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in report["held_out"][direction].items():
             first = result["first"]

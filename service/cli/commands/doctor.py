@@ -3,21 +3,26 @@
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from index.schema import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_table, show_progress
+from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import with_settings
 from service.errors import UserError
 from service.settings import Settings
 
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Also read everything that is stored, and compare it with its checksums.")
+]
 Check = Callable[[Settings], str]
+FAULTS = (UserError, ValueError, OSError, RuntimeError, ImportError, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)
 
 
 @with_settings("role", "host", "port")
-def doctor(settings: Settings, as_json: AsJson = False) -> None:
+def doctor(settings: Settings, verify: Verify = False, as_json: AsJson = False) -> None:
     """Check what Regard needs. Says of each part, as these settings have it, whether it works."""
     found = []
     with show_progress() as progress:
@@ -25,6 +30,8 @@ def doctor(settings: Settings, as_json: AsJson = False) -> None:
         for name, check in CHECKS.items():
             found.append(run_check(name, check, settings))
             task.advance()
+        if verify:
+            found += _verified(settings, progress)
     if as_json:
         print_json({"healthy": all(one["ok"] for one in found), "checks": found})
     else:
@@ -42,8 +49,25 @@ def run_check(part: str, check: Check, settings: Settings) -> dict[str, Any]:
     """The result of one check: what was found, or what is wrong."""
     try:
         return {"part": part, "ok": True, "found": check(settings)}
-    except (UserError, ValueError, OSError, RuntimeError, ImportError) as fault:
+    except FAULTS as fault:
         return {"part": part, "ok": False, "found": f"{fault}" or type(fault).__name__}
+
+
+def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
+    """One line where all is well, or one for each thing that is damaged."""
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
+
+    if not DataDir(settings.data_dir).catalog.is_file():
+        return [{"part": "stored", "ok": True, "found": "nothing is stored"}]
+    task = progress.add_task("reading what is stored", None)
+    try:
+        damage = list(find_damage(settings.data_dir, lambda: task.advance(1)))
+    except FAULTS as fault:
+        damage = [str(fault)]
+    return [{"part": "stored", "ok": False, "found": one} for one in damage] or [
+        {"part": "stored", "ok": True, "found": "everything matches its checksum"}
+    ]
 
 
 def _python(settings: Settings) -> str:
@@ -67,6 +91,17 @@ def _device(settings: Settings) -> str:
     return device
 
 
+def _kernels(settings: Settings) -> str:
+    from models.kernels.library import NoKernels, load_library  # noqa: PLC0415
+
+    if not settings.kernels:
+        return "turned off by REGARD_KERNELS: PyTorch computes the scores"
+    try:
+        return f"built for {load_library().target}"
+    except NoKernels as fault:
+        return f"PyTorch computes the scores: {fault}"
+
+
 def _weights(settings: Settings) -> str:
     from service.model_loading import LoadedModels  # noqa: PLC0415
 
@@ -87,21 +122,35 @@ def _decoding(settings: Settings) -> str:
         path = Path(folder) / "picture.png"
         Image.new("RGB", (8, 8)).save(path)
         pool.decode(path)
-    return "a picture was decoded in a process of its own"
+        missing = [f"without {name}: {why}" for name, why in pool.protection().items() if why != "on"]
+    return "; ".join(["a picture was decoded in a process of its own", *missing])
 
 
 def _data_dir(settings: Settings) -> str:
-    from index.lock import Locked, WriterLock  # noqa: PLC0415
+    from index.lock import Locked  # noqa: PLC0415
+    from service.storage.writing import lock_data_dir  # noqa: PLC0415
 
     folder = settings.data_dir
     try:
-        with WriterLock(folder):
+        with lock_data_dir(folder):
             probe = folder / ".doctor"
             probe.write_bytes(b"")
             probe.unlink()
     except Locked as locked:
         return str(locked)
     return f"{folder.resolve()} can be written, no worker has it"
+
+
+def _catalog(settings: Settings) -> str:
+    from index.catalog_check import check_catalog  # noqa: PLC0415
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+
+    path = DataDir(settings.data_dir).catalog
+    if not path.is_file():
+        return "there is none yet"
+    state = check_catalog(path)
+    upgraded = ", brought up to date when it is opened next" if state.is_old else ""
+    return f"schema {state.version}{upgraded}, {state.pictures} pictures, every page can be read"
 
 
 def _regions(settings: Settings) -> str:
@@ -123,22 +172,38 @@ def _regions(settings: Settings) -> str:
         return f"{catalog.num_slots()} of {extractor.digest}" if progress is None else str(progress)
 
 
+def _keys(settings: Settings) -> str:
+    import time  # noqa: PLC0415
+
+    from service.auth.key_file import read_keys  # noqa: PLC0415
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+
+    keys = read_keys(DataDir(settings.data_dir).keys)
+    if not keys:
+        return "there are none: it listens to this machine alone, and answers everybody there"
+    return f"{sum(key.unusable(time.time()) is None for key in keys)} of {len(keys)} can be used"
+
+
 def _redis(settings: Settings) -> str:
     from service.api.cache import ping  # noqa: PLC0415
+    from service.redis_url import without_password  # noqa: PLC0415
 
     if settings.redis_url is None:
         return "not used"
     ping(settings.redis_url)
-    return f"{settings.redis_url} answers"
+    return f"{without_password(settings.redis_url)} answers"
 
 
 CHECKS: dict[str, Check] = {
     "python": _python,
     "torch": _torch,
     "device": _device,
+    "kernels": _kernels,
+    "catalog": _catalog,  # before whatever opens it, and so changes an old one
     "weights": _weights,
     "decoding": _decoding,
     "data": _data_dir,
     "regions": _regions,
+    "keys": _keys,
     "redis": _redis,
 }

@@ -1,5 +1,6 @@
 """`regard explain`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +14,9 @@ from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
 
 if TYPE_CHECKING:
-    from service.model_loading import LoadedModels
-    from service.storage.region_records import PictureFeatures
+    from models.matching.matcher import Matcher
+    from service.media.decode_pool import DecodedPicture
+    from service.search.one_pair import ExplainedPair
 
 
 def explain(
@@ -23,6 +25,9 @@ def explain(
     model: Model = None,
     detector: DetectorFolder = None,
     device: Device = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="Also draw it to this PNG file: a panel a word.", dir_okay=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which region answers which word. Scores a sentence with a picture file, without a server."""
@@ -38,7 +43,14 @@ def explain(
 
         with user_input():
             loaded = LoadedModels.from_settings(settings, stored=False)
-        answer = explain_sentence(loaded, sentence, find_regions(loaded.extractor, decoded))
+        name, matcher = next(iter(loaded.matchers.items()))
+        from service.search.one_pair import explain_one  # noqa: PLC0415
+
+        with user_input():
+            pair = explain_one(matcher, sentence, find_regions(loaded.extractor, decoded))
+        answer = explanation_answer(name, matcher, sentence, pair)
+        if out is not None:
+            draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")
     if as_json:
         print_json(answer)
         return
@@ -47,19 +59,25 @@ def explain(
         print(line)
 
 
-def explain_sentence(loaded: "LoadedModels", sentence: str, picture: "PictureFeatures") -> dict[str, Any]:
-    """Score and explanation of a sentence with a picture by the default model."""
+def explanation_answer(name: str, matcher: "Matcher", sentence: str, pair: "ExplainedPair") -> dict[str, Any]:
+    """Score and explanation of a sentence with a picture, as JSON."""
     from service.api.schemas.results import ExplanationAnswer  # noqa: PLC0415
-    from service.search.explain import explain_pair  # noqa: PLC0415
 
-    name, matcher = next(iter(loaded.matchers.items()))
-    images, _ = matcher.encode_regions(picture.as_batch())
-    words, _ = matcher.encode_sentences([sentence])
-    explanation = explain_pair(matcher.explain(images, words), 0, 0, matcher.words(sentence), picture)
     return {
         "model": name,
-        "score": float(matcher.score(images, words)[0, 0]),
+        "score": pair.score,
         "unknown_words": matcher.unknown_words(sentence),
         "read_as": matcher.near_words(sentence),
-        "explanation": ExplanationAnswer.model_validate(explanation).model_dump(mode="json"),
+        "explanation": ExplanationAnswer.model_validate(pair.explanation).model_dump(mode="json"),
     }
+
+
+def draw_to(path: Path, decoded: "DecodedPicture", pair: "ExplainedPair", title: str) -> None:
+    """Write the explanation as a picture. UserError where the file cannot be written."""
+    from service.panels import draw_explanation  # noqa: PLC0415 - Pillow comes with it
+
+    sheet = draw_explanation(decoded.picture, (decoded.width, decoded.height), pair.explanation, title)
+    try:
+        sheet.save(path, "PNG")
+    except OSError as fault:
+        raise UserError(f"{path}: {fault.strerror or fault}") from fault

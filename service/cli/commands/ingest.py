@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import SecretStr
 
 from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
 from service.cli.options import DEFAULT_URL, AsJson, Url
 from service.cli.output import show_progress
-from service.cli.picture_files import picture_files
+from service.cli.picture_files import find_files
 from service.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,23 +26,31 @@ def ingest(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Send pictures to a server. Waits until they can be found, and lists what was turned away.
+    """Send pictures to a server. Waits until they can be found, and ends with a table of what became of every file.
 
     Features without pictures are taken in by `regard ingest-features`.
     """
     finish_ingestion(send_files(url, paths, captions), as_json)
 
 
-def send_files(url: str, paths: Sequence[Path], captions: Path | None = None) -> IngestSummary:
-    """Send pictures with progress bars, and wait until they are searchable. UserError."""
+def send_files(
+    url: str, paths: Sequence[Path], captions: Path | None = None, api_key: SecretStr | None = None
+) -> IngestSummary:
+    """Send pictures with progress bars, and wait until they are searchable. UserError.
+
+    With the key of the environment, if no other is given.
+    """
     from service.client import Client, upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
 
-    files = list(picture_files(paths))
+    found = find_files(paths)
+    files = found.pictures
     if not files:
-        raise UserError(f"no pictures in {', '.join(map(str, paths))}")
+        skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
+        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
     manifest = {name: {"captions": texts} for name, texts in captions_by_name(captions).items()}
-    summary, jobs = IngestSummary(), []
-    with Client(url) as client, show_progress() as progress:
+    summary, jobs = IngestSummary(skipped=dict(found.skipped)), []
+    client = Client.from_environment(url) if api_key is None else Client(url, api_key=api_key)
+    with client, show_progress() as progress:
         sending = progress.add_task("sending", len(files))
         detecting = progress.add_task("finding regions", len(files))
         for batch in upload_batches(files):
@@ -53,7 +62,7 @@ def send_files(url: str, paths: Sequence[Path], captions: Path | None = None) ->
             for job in client.wait(job_id):
                 detecting.update(before + job.done + job.failed)
             detecting.update(before + total)
-            summary.failed += [{"filename": one.filename, "problem": one.reason} for one in job.failures]
+            summary.count_failures(job.failures)
         detecting.finish()
     return summary
 
@@ -72,7 +81,5 @@ def _send_batch(
         summary.rejected += refused.document["rejected"]
         return []
     summary.rejected += [one.model_dump() for one in answer.rejected]
-    duplicates = sum(one.duplicate for one in answer.accepted)
-    summary.duplicates += duplicates
-    summary.accepted += len(answer.accepted) - duplicates
+    summary.count_accepted(answer.accepted)
     return [(answer.job_id, len(answer.accepted))]

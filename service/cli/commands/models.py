@@ -8,7 +8,7 @@ def models(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """List the models of a server. Says how much each can search."""
     from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
 
-    with Client(url) as client:
+    with Client.from_environment(url) as client:
         answer = client.models()
     if as_json:
         print_json(answer)

@@ -25,7 +25,7 @@ def search(
     """Find pictures for a sentence."""
     from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
 
-    with Client(url) as client:
+    with Client.from_environment(url) as client:
         answer = client.search_text(
             query,
             k=k,

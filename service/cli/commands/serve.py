@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import SecretStr
 
 from service.cli.ingest_summary import print_summary
 from service.cli.logs import write_log
@@ -33,15 +34,15 @@ def serve(settings: Settings, photos: Photos = None) -> None:
         run_worker(settings, end_with_stdin=False)
         return
 
-    def ingest_photos(url: str) -> None:
+    def ingest_photos(url: str, api_key: SecretStr) -> None:
         assert photos is not None
         threading.current_thread().name = "photos"
-        _ingest_photos(url, photos)
+        _ingest_photos(url, photos, api_key)
 
     run_api(settings, with_worker=settings.role == "all", once_listening=None if photos is None else ingest_photos)
 
 
-def _ingest_photos(url: str, photos: Path) -> None:
+def _ingest_photos(url: str, photos: Path, api_key: SecretStr) -> None:
     """Send the pictures of a folder to the server, once it answers."""
     from service.cli.commands.ingest import send_files  # noqa: PLC0415
     from service.client import Client  # noqa: PLC0415
@@ -50,7 +51,7 @@ def _ingest_photos(url: str, photos: Path) -> None:
         while not client.is_alive():
             time.sleep(0.1)
     try:
-        print_summary(send_files(url, [photos]))
+        print_summary(send_files(url, [photos], api_key=api_key))
         print(f"search at {url}", flush=True)
     except (UserError, OSError) as fault:
         logging.getLogger(__name__).error("%s was not taken in: %s", photos, fault)

@@ -22,7 +22,7 @@ def similar(
     from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
 
     target = "captions" if captions else "images"
-    with Client(url) as client:
+    with Client.from_environment(url) as client:
         answer = client.search_image(picture, target=target, k=k, shortlist=max(k, 100), model=model)
     if as_json:
         print_json(answer)

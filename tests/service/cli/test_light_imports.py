@@ -47,8 +47,9 @@ def run_all(command_lines: list[list[str]], folder: Path) -> list[tuple[int, lis
 
 
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
-    names = [command.__name__.replace("_", "-") for command in COMMANDS]
-    answers = run_all([["--help"], *([name, "--help"] for name in names)], tmp_path)
+    names: list[str] = [command.__name__.replace("_", "-") for command in COMMANDS]
+    names += ["keys", "keys create", "keys list", "keys revoke"]
+    answers = run_all([["--help"], *([*name.split(), "--help"] for name in names)], tmp_path)
     for (status, heavy, said), name in zip(answers, ["regard", *names], strict=True):
         assert (status or 0, heavy) == (0, []), name
         assert "--help" in said
@@ -121,6 +122,11 @@ REFUSED = [
     ["serve", "--role", "worker", "--photos", "EMPTY"],
     ["serve", "--host", "no.such.host.invalid", "--role", "api", "--data-dir", "OUT"],
     ["worker", "--models", "EMPTY", "--data-dir", "OUT"],
+    ["serve", "--host", "0.0.0.0", "--role", "api", "--data-dir", "OUT"],
+    ["keys", "nonsense"],
+    ["keys", "create", "me"],
+    ["keys", "create", "a\nb", "--permission", "read", "--data-dir", "OUT"],
+    ["keys", "revoke", "nobody", "--data-dir", "OUT"],
     ["doctor", "--nonsense"],
 ]
 

@@ -8,17 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
 import pytest
 
 import service.model_loading
+from index.catalog import Catalog
 from index.lock import WriterLock
+from index.schema import VERSION
+from models.kernels import library
 from service.cli.commands import doctor
 from service.cli.settings_options import flag_name
 from service.model_loading import LoadedModels
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor, FakeMatcher
+from tests.support.kernels import load_kernels
 from tests.support.library import two_coloured
+from tests.support.pictures import heic_corners
 from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.running_server import running_server
@@ -64,15 +70,89 @@ def test_every_setting_is_a_flag_with_its_words(regard: Regard, command: str, le
     assert not {flag_name(name) for name in left_out} & flags
 
 
+@pytest.fixture
+def other_url(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path / "data") as address:
+        yield address
+
+
+def test_pictures_are_changed_deleted_and_brought_back(regard: Regard, other_url: str, tmp_path: Path) -> None:
+    url = other_url
+    regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--url", url)
+    _, said, _ = regard("search", "yellow", "--url", url, "--json", "-k", 1)
+    image_id = json.loads(said)["results"][0]["image_id"]
+    changes = ["--caption", "a wall", "--tag", "year=2024", "--tag", "place=Oslo", "--taken-at", "2024-07-01T12:00:00Z"]
+    status, said, _ = regard("edit", image_id, *changes, "--name", "wall.png", "--url", url, "--json")
+    (changed,) = json.loads(said)
+    assert (status, changed["filename"], changed["tags"]) == (0, "wall.png", {"year": 2024, "place": "Oslo"})
+    assert (changed["captions"], changed["taken_at"]) == (["a wall"], "2024-07-01T12:00:00Z")
+    cleared = ["--no-captions", "--tag", "year=", "--taken-at", ""]
+    status, said, _ = regard("edit", image_id, *cleared, "--url", url)
+    assert (status, said) == (0, f"{image_id} wall.png: no captions; tags {{'place': 'Oslo'}}\n")
+    assert regard("delete", image_id, "--url", url)[:2] == (0, f"{image_id} deleted\n")
+    status, _, complaint = regard("delete", image_id, "--url", url)
+    assert (status, complaint) == (1, f"regard: There is no picture {image_id}.\n")
+    assert regard("restore", image_id, "--url", url)[:2] == (0, f"{image_id} wall.png is back\n")
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+def test_a_data_directory_is_copied_and_made_again(regard: Regard, tmp_path: Path, name: str) -> None:
+    with running_server(tmp_path / "data") as url:
+        regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--url", url)
+        status, said, _ = regard("snapshot", tmp_path / name, "--data-dir", tmp_path / "data")
+        assert (status, said) == (0, f"{tmp_path / name} holds 2 pictures\n")
+    status, said, _ = regard("restore", tmp_path / name, tmp_path / "again")
+    assert status == 0
+    assert said.startswith(f"{tmp_path / 'again'} holds 2 pictures; start")
+    status, _, complaint = regard("restore", tmp_path / name, tmp_path / "again")
+    assert (status, complaint.startswith(f"regard: {tmp_path / 'again'} is not empty")) == (1, True)
+    assert regard("restore", tmp_path / "nowhere", tmp_path / "new")[0] == 2
+    assert regard("restore", "nonsense")[0] == 2
+
+
+def test_a_data_directory_is_verified_and_compacted(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", {"catalog": doctor.CHECKS["catalog"]})
+    folder = tmp_path / "data"
+    assert "nothing is stored" in regard("doctor", "--verify", "--data-dir", folder)[1]
+    assert regard("compact", "--data-dir", folder)[0] == 1
+    with running_server(folder) as url:
+        regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--url", url)
+    status, said, _ = regard("doctor", "--verify", "--data-dir", folder)
+    assert (status, "everything matches its checksum" in said) == (0, True)
+    status, said, _ = regard("compact", "--data-dir", folder)
+    assert (status, said) == (0, "0 region records and 0 rows of views overwritten, 0.0 MB given back\n")
+    original = next(path for path in (folder / "originals").rglob("*.png"))
+    original.write_bytes(b"x")
+    status, said, _ = regard("doctor", "--verify", "--data-dir", folder)
+    assert (status, "not the bytes that were taken in" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "nothing to change"),
+        (["--caption", "a", "--no-captions"], "--no-captions takes them away"),
+        (["--tag", "a=1", "--no-tags"], "--no-tags takes them away"),
+        (["--tag", "year"], "NAME=VALUE"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(regard: Regard, arguments: list[str], words: str) -> None:
+    status, _, complaint = regard("edit", "0" * 32, *arguments)
+    assert status == 2
+    assert words in complaint
+
+
 def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) -> None:
     folder = photos(tmp_path / "photos", "red", "green", "blue")
     captions = tmp_path / "captions.jsonl"
     captions.write_text(json.dumps({"image": "red.png", "captions": ["a red wall"]}) + "\n")
     status, said, _ = regard("ingest", folder, "--captions", captions, "--url", url, "--json")
     assert status == 0
-    assert json.loads(said) == {"accepted": 3, "duplicates": 0, "rejected": [], "failed": []}
+    assert json.loads(said) == {"accepted": 3, "duplicates": 0, "rejected": [], "failed": [], "skipped": {}}
     status, said, _ = regard("ingest", folder, "--url", url)
-    assert (status, said) == (0, "0 pictures taken in, 3 were there already\n")
+    assert (status, said) == (0, "outcome        files\nthere already  3\n")
     status, said, _ = regard("search", "red", "--url", url, "--json", "-k", 1)
     assert json.loads(said)["results"][0]["filename"] == "red.png"
     status, said, _ = regard("search", "red sheep", "--url", url, "-k", 1, "--explain")
@@ -94,12 +174,49 @@ def test_files_turned_away_are_listed_and_told_by_the_status(regard: Regard, url
     folder = photos(tmp_path / "photos", "white")
     (folder / "bad.jpg").write_text("hello")
     status, said, noted = regard("ingest", folder, "--url", url)
-    assert (status, said) == (1, "1 pictures taken in, 0 were there already\n")
+    assert (status, said) == (1, "outcome      files\ntaken in     1\nturned away  1\n")
     assert "turned away: bad.jpg" in noted
     alone = photos(tmp_path / "alone")
     (alone / "bad.jpg").write_text("hello")
     status, said, _ = regard("ingest", alone, "--url", url, "--json")
     assert (status, [one["filename"] for one in json.loads(said)["rejected"]]) == (1, ["bad.jpg"])
+
+
+def test_every_file_of_a_folder_is_accounted_for(regard: Regard, url: str, tmp_path: Path) -> None:
+    folder = photos(tmp_path / "photos", "magenta")
+    (folder / "same.png").write_bytes((folder / "magenta.png").read_bytes())
+    (folder / "phone.heic").write_bytes(heic_corners())
+    (folder / "cut.png").write_bytes((folder / "magenta.png").read_bytes()[:50])
+    (folder / "bad.jpg").write_text("hello")
+    for name in ("a.NEF", "b.cr2", "film.mp4", "film.MOV", "letter.pdf", ".DS_Store", "README"):
+        (folder / name).write_text("x")
+    status, said, noted = regard("ingest", folder, "--url", url)
+    assert status == 1
+    assert [line.split("  ")[0] + " " + line.split()[-1] for line in said.splitlines()[1:]] == [
+        "taken in 2",
+        "there already 1",
+        "skipped: .pdf files 1",
+        "skipped: RAW photographs 2",
+        "skipped: files without an extension 1",
+        "skipped: films 2",
+        "skipped: hidden files 1",
+        "turned away 1",
+        "set aside 1",
+    ]
+    assert sum(int(line.split()[-1]) for line in said.splitlines()[1:]) == len(list(folder.iterdir()))
+    assert "turned away: bad.jpg: This is text" in noted
+    assert "set aside: cut.png: The file is damaged" in noted
+    status, said, _ = regard("ingest", folder, "--url", url, "--json")
+    counts = json.loads(said)
+    assert (counts["accepted"], counts["duplicates"], len(counts["failed"])) == (0, 3, 1)
+    assert counts["skipped"]["films"] == 2
+
+
+def test_a_folder_without_pictures_says_what_is_in_it(regard: Regard, url: str, tmp_path: Path) -> None:
+    (tmp_path / "film.mp4").write_text("x")
+    status, _, complaint = regard("ingest", tmp_path, "--url", url)
+    assert status == 1
+    assert complaint.endswith("(skipped: 1 films)\n")
 
 
 @pytest.mark.parametrize(
@@ -153,9 +270,28 @@ def test_one_picture_can_be_looked_at_without_a_server(regard: Regard, tmp_path:
     assert sum(answer["explanation"]["contributions"]) == pytest.approx(answer["score"], abs=1e-6)
     assert sum(map(sum, answer["explanation"]["shares"])) == pytest.approx(answer["score"], abs=1e-6)
     assert "left [0, 0, 200, 200]" in regard("explain", "red", picture)[1]
+    drawn = tmp_path / "why.png"
+    assert regard("explain", "red blue", picture, "--out", drawn)[0] == 0
+    with PIL.Image.open(drawn) as sheet:
+        assert (sheet.format, sheet.width > 2 * 320) == ("PNG", True)
+    assert "nowhere" in regard("explain", "red", picture, "--out", tmp_path / "nowhere" / "why.png")[2]
     bad = tmp_path / "bad.jpg"
     bad.write_text("hello")
     assert regard("detect", bad)[0] == 1
+
+
+def test_doctor_reads_the_whole_catalog(regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> str:
+        _, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
+        return str(json.loads(said)["checks"][0]["found"])
+
+    monkeypatch.setattr(doctor, "CHECKS", {"catalog": doctor.CHECKS["catalog"]})
+    assert found() == "there is none yet"
+    path = tmp_path / "catalog.sqlite"
+    Catalog(path).close()
+    assert found() == f"schema {VERSION}, 0 pictures, every page can be read"
+    path.write_bytes(b"x" * 4096)
+    assert "is damaged (file is not a database)" in found()
 
 
 def test_doctor_says_of_each_part_whether_it_works(
@@ -173,6 +309,14 @@ def test_doctor_says_of_each_part_whether_it_works(
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     checks: list[dict[str, Any]] = json.loads(said)["checks"]
     assert (status, checks[-1]) == (1, {"part": "thing", "ok": False, "found": "out of order"})
+
+
+def test_doctor_says_what_computes_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = doctor.CHECKS["kernels"]
+    assert kernels(Settings()) == f"built for {load_kernels().target}"
+    assert "turned off by REGARD_KERNELS" in kernels(Settings(kernels=False))
+    monkeypatch.setattr(library, "usable_targets", lambda *arguments: [])
+    assert kernels(Settings()).startswith("PyTorch computes the scores: there are none for this processor")
 
 
 @pytest.mark.redis

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.picture_files import picture_files
+from service.cli.picture_files import find_files, picture_files
 from service.errors import UserError
 
 
@@ -36,6 +36,25 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     (photos / "nowhere.jpg").symlink_to(tmp_path / "gone.jpg")
     (photos / "inside.jpg").symlink_to(photos / "a.jpg")
     assert [name for name, _ in picture_files([photos])] == ["a.jpg", "inside.jpg"]
+
+
+def test_what_is_passed_over_is_counted_by_its_kind(tmp_path: Path) -> None:
+    make(tmp_path, "photos/a.JPG", "photos/b.jfif", "photos/x.heic", "photos/sub/raw.DNG", "photos/film.mp4")
+    make(tmp_path, "photos/a.txt", "photos/c.TXT", "photos/.hidden.jpg", "photos/.git/d.png", "photos/noname", "e.jpg")
+    (tmp_path / "photos" / "out.jpg").symlink_to(tmp_path / "e.jpg")
+    (tmp_path / "photos" / "folder").symlink_to(tmp_path)
+    found = find_files([tmp_path / "photos"])
+    assert [name for name, _ in found.pictures] == ["a.JPG", "b.jfif", "x.heic"]
+    assert found.skipped == {
+        "RAW photographs": 1,
+        "films": 1,
+        ".txt files": 2,
+        "hidden files": 1,
+        "hidden folders": 1,
+        "files without an extension": 1,
+        "links that lead elsewhere": 1,
+        "links to folders": 1,
+    }
 
 
 def test_a_name_that_is_no_text_can_still_be_sent(tmp_path: Path) -> None:

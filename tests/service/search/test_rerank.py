@@ -5,9 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from index.view import View, ViewWriter
+from models.batches import Regions
 from service.search import rerank
+from tests.support.fakes import D
+from tests.support.kernels import load_kernels
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
+from tests.support.small_matchers import small_matcher
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +41,34 @@ def test_chunks_change_nothing(full: Library, chunk: int) -> None:
     np.testing.assert_allclose(rerank.score_pictures(full.matcher, view, rows, words, chunk), whole, atol=1e-6)
     captions = rerank.score_captions(full.matcher, view, rows, images, chunk=64)
     np.testing.assert_allclose(rerank.score_captions(full.matcher, view, rows, images, chunk), captions, atol=1e-6)
+
+
+def test_stored_pictures_are_scored_where_they_lie(tmp_path: Path) -> None:
+    """The kernels read the view's own file, while it grows too, and give what PyTorch gives from copies."""
+    matcher, kernels = small_matcher("bfan-equal"), load_kernels()
+    vectors = torch.randn(7, 5, D, generator=torch.Generator().manual_seed(1))
+    regions = Regions(vectors, torch.arange(5) < torch.arange(1, 8)[:, None])
+    encoded, embeddings = matcher.encode_regions(regions)
+    records = {name: tensor.numpy() for name, tensor in encoded.tensors().items()}
+    about = {"layout": matcher.image_layout(5, D), "embed_dim": matcher.embed_dim, "word_dim": matcher.word_dim}
+    writer = ViewWriter(tmp_path, **about, digest="model", extractor="detector")
+    writer.add_images(0, {name: array[:4] for name, array in records.items()}, embeddings[:4].numpy())
+    view = View(tmp_path)
+    before = view.snapshot()
+    writer.add_images(4, {name: array[4:] for name, array in records.items()}, embeddings[4:].numpy())
+    view.refresh()
+    texts, _ = matcher.encode_sentences(["red green"])
+    for snapshot, rows in ((before, [3, 0, 2]), (view.snapshot(), [6, 0, 5, 5]), (before, [])):
+        matcher.use_kernels(None)
+        assert rerank.score_stored(matcher, snapshot, rows, texts) is None
+        copied = rerank.score_pictures(matcher, snapshot, rows, texts)
+        matcher.use_kernels(kernels)
+        in_place = rerank.score_stored(matcher, snapshot, rows, texts)
+        assert in_place is not None
+        np.testing.assert_allclose(in_place, copied, atol=1e-5)
+        np.testing.assert_array_equal(rerank.score_pictures(matcher, snapshot, rows, texts), in_place)
+    with pytest.raises(IndexError, match="the snapshot has 4 pictures, asked for 4"):
+        rerank.score_pictures(matcher, before, [4], texts)
 
 
 def test_an_explanation_adds_up_and_points_at_regions_of_the_picture(full: Library) -> None:

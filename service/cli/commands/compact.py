@@ -1,0 +1,25 @@
+"""`regard compact`."""
+
+from service.cli.options import AsJson, DataFolder
+from service.cli.output import print_json
+from service.cli.settings_options import read_settings
+from service.errors import UserError
+
+
+def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
+    """Overwrite what is left of erased pictures, and give the room back. No worker may run meanwhile."""
+    settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.free_space import MEGABYTE  # noqa: PLC0415
+    from service.worker.compaction import compact_data_dir  # noqa: PLC0415 - PyTorch comes with it
+
+    if not DataDir(settings.data_dir).catalog.is_file():
+        raise UserError(f"there is no catalog in {settings.data_dir}: name the data directory with --data-dir")
+    result = compact_data_dir(settings.data_dir, settings.delete_grace_s)
+    if as_json:
+        print_json(vars(result))
+        return
+    print(
+        f"{result.records} region records and {result.view_rows} rows of views overwritten,"
+        f" {result.num_bytes / MEGABYTE:.1f} MB given back"
+    )

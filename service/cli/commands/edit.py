@@ -1,0 +1,72 @@
+"""`regard edit`: what is known about stored pictures."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.options import DEFAULT_URL, AsJson, ImageIds, Url
+from service.cli.output import print_json
+
+Captions = Annotated[
+    list[str] | None, typer.Option("--caption", help="A caption, in the place of all there are; again for more.")
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="NAME=VALUE to set, NAME= to take away; again for more.")]
+NoCaptions = Annotated[bool, typer.Option("--no-captions", help="Take all captions away.")]
+NoTags = Annotated[bool, typer.Option("--no-tags", help="Take all tags away.")]
+TakenAt = Annotated[
+    str | None, typer.Option("--taken-at", help="2024-05-06, or 2024-05-06T07:08:09+02:00; empty for none.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="The file name that is shown.")]
+
+
+def edit(
+    image_ids: ImageIds,
+    captions: Captions = None,
+    no_captions: NoCaptions = False,
+    tags: Tags = None,
+    no_tags: NoTags = False,
+    taken_at: TakenAt = None,
+    name: Name = None,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Change captions, tags, date or name of stored pictures. What is not named stays as it is."""
+    if no_captions and captions:
+        raise typer.BadParameter("--caption sets captions and --no-captions takes them away: name one of them")
+    if no_tags and tags:
+        raise typer.BadParameter("--tag sets tags and --no-tags takes them away: name one of them")
+    changes: dict[str, Any] = {}
+    if captions or no_captions:
+        changes["captions"] = captions or None
+    if tags or no_tags:
+        changes["tags"] = dict(map(read_tag, tags)) if tags else None
+    if taken_at is not None:
+        changes["taken_at"] = taken_at or None
+    if name is not None:
+        changes["filename"] = name
+    if not changes:
+        raise typer.BadParameter("nothing to change: name --caption, --tag, --taken-at or --name")
+    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    with Client.from_environment(url) as client:
+        changed = [client.edit(image_id, **changes) for image_id in image_ids]
+    if as_json:
+        print_json([image.model_dump(mode="json") for image in changed])
+        return
+    for image in changed:
+        print(f"{image.image_id} {image.filename}: {'; '.join(image.captions) or 'no captions'}; tags {image.tags}")
+
+
+def read_tag(text: str) -> tuple[str, str | int | float | None]:
+    """NAME=VALUE as a tag, a value that is a number as a number; None where the value is empty. typer.BadParameter."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"--tag takes NAME=VALUE, or NAME= to take a tag away, not {text!r}")
+    if not value:
+        return name, None
+    try:
+        number = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, number if isinstance(number, int | float) and not isinstance(number, bool) else value

@@ -1,0 +1,51 @@
+"""`regard restore`: deleted pictures, or a whole data directory, brought back."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.options import DEFAULT_URL, Url
+from service.cli.output import print_note, show_progress
+
+IMAGE_ID = re.compile("[0-9a-f]{32}")
+
+
+def restore(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID... | SNAPSHOT DATA_DIR", help="Ids of deleted pictures, or a snapshot and a new folder."
+        ),
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Bring back pictures that were deleted on a server, or make a new data directory of a snapshot."""
+    if all(IMAGE_ID.fullmatch(one) for one in what):
+        _restore_pictures(what, url)
+    elif len(what) == 2:
+        _restore_snapshot(Path(what[0]), Path(what[1]))
+    else:
+        raise typer.BadParameter("name ids of deleted pictures, or a snapshot and the folder to make of it")
+
+
+def _restore_pictures(image_ids: list[str], url: str) -> None:
+    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    with Client.from_environment(url) as client:
+        for image_id in image_ids:
+            image = client.restore(image_id)
+            print(f"{image_id} {image.filename} is back")
+
+
+def _restore_snapshot(source: Path, data_dir: Path) -> None:
+    if not source.exists():
+        raise typer.BadParameter(f"there is no {source}")
+    from service.storage.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
+
+    with show_progress() as progress:
+        task = progress.add_task("copying files", None)
+        pictures = restore_snapshot(source, data_dir, each=lambda: task.advance(1))
+    print(f"{data_dir} holds {pictures} pictures; start `regard serve --data-dir {data_dir}`")
+    print_note("views are built anew while it runs; API keys were not in the snapshot")

@@ -1,0 +1,33 @@
+"""`regard snapshot`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.options import AsJson, DataFolder
+from service.cli.output import print_json, show_progress
+from service.cli.settings_options import read_settings
+
+
+def snapshot(
+    out: Annotated[Path, typer.Argument(help="A new folder, or an archive whose name ends with .tar.")],
+    data_dir: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a data directory as it is now, also while a service runs on it. `regard restore` makes one of the copy.
+
+    Pictures, captions, tags and regions are in it; API keys are not, and what can be made again (views) is not.
+    """
+    settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
+    from service.storage.snapshot import take_snapshot  # noqa: PLC0415 - PyTorch comes with it
+
+    with show_progress() as progress:
+        task = progress.add_task("copying pictures", None)
+        content = take_snapshot(settings.data_dir, out, each=lambda: task.advance(1))
+    if as_json:
+        print_json(vars(content))
+        return
+    print(
+        f"{out} holds {content.pictures} pictures" + (f", {content.missing} without original" * bool(content.missing))
+    )

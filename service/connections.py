@@ -1,0 +1,182 @@
+"""Connections of the web server that end: those too many, those that send or read too slowly.
+
+uvicorn waits without end for the rest of a request's head or body, and for a client to read its answer. Its protocol is
+extended by deadlines here, and answers beyond the bound on connections before it reads anything.
+"""
+
+import asyncio
+import json
+import logging
+import resource
+from typing import Any, ClassVar
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from service.settings import Settings
+
+MAX_HEAD_BYTES = 32 * 1024
+KEEP_ALIVE_S = 15
+SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
+SLOWEST_BODY = 1024  # bytes a second, on average over the time after which a body counts as stalled
+REFUSED_RETRY_S = 2
+RESERVED_FILES = 256  # handles for the catalog, views, originals and decoding processes
+FEWEST_CONNECTIONS = 16
+
+log = logging.getLogger(__name__)
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 with a bound on connections and deadlines for the head, the body and the answer of a request."""
+
+    max_connections: ClassVar[int]
+    header_timeout_s: ClassVar[float]
+    stall_timeout_s: ClassVar[float]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._body_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._body_bytes = 0
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, or answer 503 at once where too many connections are open."""
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            log.warning("more than %d connections are open: refused another one", self.max_connections)
+            self._refuse(503, "overloaded", "Too many connections are open; try again shortly.")
+            return
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, with every deadline."""
+        for timer in (self._head_timer, self._body_timer, self._write_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a deadline begins with the first bytes of a head, and is not moved by the next ones."""
+        if self._refused:
+            return
+        self._body_bytes += len(data)
+        if self.conn.their_state is h11.IDLE and self._head_timer is None:
+            self._await_head()
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._end_head()
+
+    def handle_events(self) -> None:
+        """Handle what has come in; a body that is not complete then gets a deadline."""
+        super().handle_events()
+        if self.conn.their_state is h11.SEND_BODY and self._body_timer is None:
+            self._body_bytes = 0
+            self._body_timer = self.loop.call_later(self.stall_timeout_s, self._check_body)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read, for a time."""
+        super().pause_writing()
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.stall_timeout_s, self._end_unread)
+
+    def resume_writing(self) -> None:
+        """Go on, since the client has read."""
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.header_timeout_s, self._end_incomplete_head)
+
+    def _end_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end_incomplete_head(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self._refuse(408, "request-timeout", f"The head of a request must come within {self.header_timeout_s:g} s.")
+
+    def _check_body(self) -> None:
+        self._body_timer = None
+        if self.conn.their_state is not h11.SEND_BODY or self.transport.is_closing():
+            return
+        received, self._body_bytes = self._body_bytes, 0
+        # A body that waits for the server to take it is not the client's fault.
+        if received < SLOWEST_BODY * self.stall_timeout_s and not self.flow.read_paused:
+            self._refuse(408, "request-timeout", "The body of the request came too slowly; send it again.")
+            return
+        self._body_timer = self.loop.call_later(self.stall_timeout_s, self._check_body)
+
+    def _end_unread(self) -> None:
+        self._write_timer = None
+        self.transport.abort()
+
+    def _refuse(self, status: int, kind: str, detail: str) -> None:
+        """Answer, unless an answer has begun, and close: what the application did for this request is cancelled."""
+        self._refused = True
+        self._end_head()
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self.transport.write(refusal(status, kind, detail))
+        self.transport.close()
+
+
+def refusal(status: int, kind: str, detail: str) -> bytes:
+    """A whole answer with a problem document, for where no application is asked."""
+    phrase = {408: "Request Timeout", 503: "Service Unavailable"}[status]
+    problem = {"type": f"urn:regard:problem:{kind}", "title": phrase, "status": status, "detail": detail}
+    body = json.dumps(problem | {"instance": "urn:regard:request:unknown"}).encode()
+    head = [
+        f"HTTP/1.1 {status} {phrase}",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(body)}",
+        *([f"Retry-After: {REFUSED_RETRY_S}"] if status == 503 else []),
+        "Connection: close",
+    ]
+    return "\r\n".join([*head, "", ""]).encode("ascii") + body
+
+
+def web_server(app: Any, settings: Settings) -> uvicorn.Server:
+    """A server of the application within the limits that settings name; it runs on a socket that listens already."""
+
+    class Protocol(LimitedProtocol):
+        max_connections = connection_limit(settings.max_connections)
+        header_timeout_s = settings.header_timeout_s
+        stall_timeout_s = settings.stall_timeout_s
+
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        server_header=False,
+        proxy_headers=False,
+    )
+    return uvicorn.Server(config)
+
+
+def connection_limit(wanted: int) -> int:
+    """How many connections may be open: as many as wanted, as far as this process's file handles allow.
+
+    The soft limit on handles is raised to the hard one first: a server without handles can accept nothing and read
+    nothing.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return wanted
+    most = max(FEWEST_CONNECTIONS, hard - RESERVED_FILES, hard // 4)
+    if most < wanted:
+        log.warning("%d file handles allow %d connections, not %d: raise the limit (ulimit -n)", hard, most, wanted)
+    return min(wanted, most)

@@ -1,0 +1,39 @@
+"""Dates as people write them: "2024" is a year, "2024-05" a month, "2024-05-01" a day, and RFC 3339 a moment.
+
+A year, month or day is one of UTC, as is the time of a camera that names no zone.
+"""
+
+import calendar
+import math
+import re
+from datetime import UTC, datetime
+
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+CALENDAR = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")
+SECONDS_A_DAY = 86_400
+EXPECTED = (
+    "must be a year, month or day (2024, 2024-05, 2024-05-06), or a date and time with its timezone as in RFC 3339,"
+    " such as 2024-05-06T07:08:09+02:00"
+)
+
+
+def unix_seconds(text: str) -> float:
+    """Unix seconds of a moment, or of the beginning of a year, month or day. ValueError for anything else."""
+    return date_span(text)[0]
+
+
+def date_span(text: str) -> tuple[float, float]:
+    """The first and last unix seconds of what is written, both included; they are the same for a moment.
+
+    ValueError, in words, for what is no date.
+    """
+    if written := CALENDAR.fullmatch(text):
+        year, month, day = (int(part or 0) for part in written.groups())
+        first = datetime(year, month or 1, day or 1, tzinfo=UTC).timestamp()
+        of_month = calendar.monthrange(year, month)[1] if month else 365 + calendar.isleap(year)
+        num_days = 1 if day else of_month
+        return first, math.nextafter(first + num_days * SECONDS_A_DAY, first)
+    if not RFC_3339.fullmatch(text):
+        raise ValueError(EXPECTED)
+    moment = datetime.fromisoformat(text.upper()).timestamp()
+    return moment, moment

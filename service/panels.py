@@ -1,0 +1,116 @@
+"""An explanation as one picture: a panel a word, in which the regions that answered it stay bright."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
+
+from service.search.results import PairExplanation
+
+PANEL = 320  # pixels of a panel's longer side
+SMALL_PANEL = 160  # where there are more words than MANY
+MANY = 24
+COLUMNS = 4
+GAP = 12
+LINE = 22
+DIMMED = 60  # of 255: how bright a place is that no region lights
+OUTLINE = (255, 183, 3)
+PAPER, INK = (255, 255, 255), (27, 31, 35)
+LONGEST = 40  # characters of a text below a panel
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A word, or all of them where the model tells no words apart: what it says, and the strength of each region."""
+
+    text: str
+    strengths: Sequence[float]  # of the strongest in any panel that it compares with; 0 and below: not lit
+
+
+def draw_explanation(
+    picture: PIL.Image.Image, size: tuple[int, int], explanation: PairExplanation, title: str
+) -> PIL.Image.Image:
+    """The panels of an explanation of `picture`, upright and perhaps reduced, whose full size in pixels is `size`."""
+    panels = panels_of(explanation)
+    side = PANEL if len(panels) <= MANY else SMALL_PANEL
+    scale = side / max(picture.size)
+    small = picture.convert("RGB").resize((max(1, round(picture.width * scale)), max(1, round(picture.height * scale))))
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    cell = max(small.width, side) + GAP, small.height + LINE + GAP
+    sheet = PIL.Image.new("RGB", (GAP + columns * cell[0], 2 * LINE + GAP + rows * cell[1]), PAPER)
+    draw = PIL.ImageDraw.Draw(sheet)
+    font = PIL.ImageFont.load_default(14)
+    draw.text((GAP, 4), title, INK, font)
+    boxes = [scaled(region.box, size, small.size) for region in explanation.regions]
+    for n, panel in enumerate(panels):
+        left, top = panel_corner(n, cell)
+        sheet.paste(draw_panel(small, panel.strengths, boxes), (left, top))
+        draw.text((left, top + small.height + 3), panel.text[:LONGEST], INK, font)
+    draw.text((GAP, sheet.height - LINE), footer(explanation), INK, font)
+    return sheet
+
+
+def panel_corner(n: int, cell: tuple[int, int]) -> tuple[int, int]:
+    """The upper left pixel of a panel, of cells so wide and high."""
+    return GAP + n % COLUMNS * cell[0], LINE + GAP // 2 + n // COLUMNS * cell[1]
+
+
+def panels_of(explanation: PairExplanation) -> list[Panel]:
+    """One panel a word of the sentence; one for all where the model has no numbers of words with regions."""
+    pairs = explanation.shares or explanation.attention
+    if pairs is None:
+        return [Panel("the whole sentence", of_strongest(explanation.region_weights or []))]
+    words = [n for n, word in enumerate(explanation.words) if not word.special]
+    if not words:
+        words = list(range(len(explanation.words)))
+    # Shares are parts of one score, so that a word which fits nowhere stays dark; attention is each word's own.
+    most = max((max(pairs[n]) for n in words), default=0.0) if explanation.shares else None
+    added = explanation.contributions
+    return [
+        Panel(explanation.words[n].text + ("" if added is None else f"  {added[n]:+.4f}"), of_strongest(pairs[n], most))
+        for n in words
+    ]
+
+
+def of_strongest(values: Sequence[float], most: float | None = None) -> list[float]:
+    """The values as parts of the largest, or of `most`; 0 where that is not above 0."""
+    largest = max(values, default=0.0) if most is None else most
+    return [value / largest if largest > 0 else 0.0 for value in values]
+
+
+def footer(explanation: PairExplanation) -> str:
+    """What marks such as <start> added; "" where there is nothing to say."""
+    if explanation.contributions is None:
+        return "This model's score is no sum over the words."
+    pairs = zip(explanation.words, explanation.contributions, strict=True)
+    marks = [f"{word.text} {added:+.4f}" for word, added in pairs if word.special]
+    return f"besides: {', '.join(marks)}" if marks else ""
+
+
+def draw_panel(
+    picture: PIL.Image.Image, strengths: Sequence[float], boxes: Sequence[tuple[int, int, int, int] | None]
+) -> PIL.Image.Image:
+    """The picture, as bright at each place as its strongest region there; the strongest of all is outlined."""
+    light = PIL.Image.new("L", picture.size, DIMMED)
+    lit = sorted((strength, box) for strength, box in zip(strengths, boxes, strict=True) if box and strength > 0)
+    for strength, box in lit:  # the strongest last, over all others
+        PIL.ImageDraw.Draw(light).rectangle(box, fill=round(DIMMED + (255 - DIMMED) * min(1.0, strength)))
+    panel = PIL.Image.composite(picture, PIL.Image.new("RGB", picture.size), light)
+    if lit:
+        PIL.ImageDraw.Draw(panel).rectangle(lit[-1][1], outline=OUTLINE, width=2)
+    return panel
+
+
+def scaled(
+    box: Sequence[float] | None, size: tuple[int, int], shown: tuple[int, int]
+) -> tuple[int, int, int, int] | None:
+    """A box in pixels of a picture of `size` as the first and last pixels of one of the size `shown`; None for none."""
+    if box is None:
+        return None
+    left, top, right, bottom = (round(edge * shown[n % 2] / size[n % 2]) for n, edge in enumerate(box))
+    left, top = min(max(0, left), shown[0] - 1), min(max(0, top), shown[1] - 1)
+    return left, top, min(max(left, right - 1), shown[0] - 1), min(max(top, bottom - 1), shown[1] - 1)

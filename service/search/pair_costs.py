@@ -1,0 +1,62 @@
+"""The cost of scoring one picture with one sentence, model by model, measured on this machine."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from models.batches import Regions, Rows
+from models.matching.matcher import Matcher
+
+PICTURES = 16
+SENTENCE = "a brown dog catches a red frisbee in front of people on a wide green lawn"
+REPEATS = 3  # the fastest counts: whatever else runs only makes it slower
+MOST = 1000.0
+
+log = logging.getLogger(__name__)
+
+
+def stored_records(images: Rows) -> dict[str, npt.NDArray[Any]]:
+    """The fields of encoded pictures as a view stores them: bool, half precision, single numbers in float32."""
+    arrays = {name: tensor.cpu().numpy() for name, tensor in images.tensors().items()}
+    return {name: one.astype(np.float16) if one.ndim > 1 and one.dtype != bool else one for name, one in arrays.items()}
+
+
+class PairCosts:
+    """How many times longer each model takes for a region and a word than the fastest one does; 1 until measured."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._weights: dict[str, float] = {}
+
+    def weight(self, matcher: Matcher) -> float:
+        """The model's factor, from 1 to MOST."""
+        return self._weights.get(matcher.digest, 1.0)
+
+    def measure(self, matchers: Iterable[Matcher], num_regions: int) -> None:
+        """Score with every model, where models run; one that fails keeps the factor 1 and is logged."""
+        seconds = {}
+        for matcher in matchers:
+            try:
+                seconds[matcher.digest] = self._seconds(matcher, num_regions)
+            except Exception:  # it says so itself when it is asked; here it only lacks a factor
+                log.exception("the cost of %s cannot be measured", matcher.name)
+        least = min((one for one in seconds.values() if one > 0), default=0.0)
+        self._weights = {digest: min(MOST, max(1.0, one / least)) for digest, one in seconds.items() if least}
+
+    def _seconds(self, matcher: Matcher, num_regions: int) -> float:
+        """Seconds for one picture and one word of a sentence."""
+        shape = (PICTURES, num_regions, matcher.feature_dim)
+        images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
+        texts, _ = matcher.encode_sentences([SENTENCE])
+        records, rows, spent = stored_records(images), np.arange(PICTURES), []
+        for _ in range(REPEATS):
+            started = self._clock()
+            if matcher.score_stored(records, rows, texts) is None:  # as searches do: by the kernels where they can
+                matcher.score(images, texts).cpu()  # which waits for a GPU
+            spent.append(self._clock() - started)
+        return min(spent) / (PICTURES * len(matcher.words(SENTENCE)))

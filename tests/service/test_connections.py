@@ -1,0 +1,208 @@
+"""Real sockets that send slowly, read slowly, or are too many: each ends, with a reason, and others go on."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from service import connections
+from service.connections import connection_limit, web_server
+from service.serve import listening_socket
+from service.settings import Settings
+from tests.support.processes import wait_until
+
+HEAD_S, STALL_S = 0.5, 0.5
+LARGE = b"x" * 2**20
+
+
+class App:
+    """Answers with the number of bytes received; `/large` with more than any socket takes; notes who hung up."""
+
+    def __init__(self) -> None:
+        self.hung_up = threading.Event()
+        self.answered = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return
+        size, message = 0, {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.hung_up.set()
+                return
+            size += len(message["body"])
+        if scope["path"] == "/slow":
+            await asyncio.sleep(3 * STALL_S)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"transfer-encoding", b"chunked")]})
+        for _ in range(200 if scope["path"] == "/large" else 0):
+            await send({"type": "http.response.body", "body": LARGE, "more_body": True})
+        await send({"type": "http.response.body", "body": str(size).encode()})
+        self.answered.set()
+
+
+@pytest.fixture
+def app() -> App:
+    return App()
+
+
+@pytest.fixture
+def address(app: App) -> Iterator[tuple[str, int]]:
+    settings = Settings(max_connections=4, header_timeout_s=HEAD_S, stall_timeout_s=STALL_S)
+    with listening_socket("127.0.0.1", 0) as listening:
+        server = web_server(app, settings)
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        wait_until(lambda: server.started)
+        try:
+            yield listening.getsockname()[:2]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextlib.contextmanager
+def connected(address: tuple[str, int]) -> Iterator[socket.socket]:
+    with socket.create_connection(address) as client:
+        yield client
+
+
+def everything(client: socket.socket) -> bytes:
+    """The bytes that come until the server closes."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := client.recv(65536):
+            received += piece
+    return received
+
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"POST / HTTP/1.1\r\nContent-Length: 5\r\n"])
+def test_a_head_that_is_never_complete_ends_the_connection(address: tuple[str, int], sent: bytes) -> None:
+    with connected(address) as client:
+        client.sendall(sent)
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b"application/problem+json" in answer
+
+
+def test_a_head_that_drips_ends_the_connection(address: tuple[str, int]) -> None:
+    with connected(address) as client:
+        client.settimeout(HEAD_S / 10)
+        answer = b""
+        for byte in b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000:
+            try:
+                client.sendall(bytes([byte]))
+                answer += client.recv(1000)
+            except TimeoutError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            if answer:
+                break
+    assert b" 408 " in answer
+
+
+def test_a_second_request_on_a_connection_has_its_own_time(address: tuple[str, int]) -> None:
+    with connected(address) as client:
+        client.sendall(GET)
+        first = client.recv(65536)
+        while not first.endswith(b"0\r\n\r\n"):
+            first += client.recv(65536)
+        client.sendall(GET[:20])
+        assert b" 408 " in everything(client)
+    assert first.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("path", [b"/", b"/slow"])
+def test_a_body_that_stalls_ends_the_request_and_the_application_hears_of_it(
+    address: tuple[str, int], app: App, path: bytes
+) -> None:
+    with connected(address) as client:
+        client.sendall(POST.replace(b" / ", b" " + path + b" ") % 10_000 + b"x" * 100)
+        assert b" 408 " in everything(client)
+    assert app.hung_up.wait(60)
+
+
+def test_a_body_that_drips_ends_the_request(address: tuple[str, int], app: App) -> None:
+    with connected(address) as client:
+        client.sendall(POST % 10**9)
+        client.settimeout(STALL_S / 10)
+        answer = b""
+        while not answer:
+            with contextlib.suppress(TimeoutError):
+                client.sendall(b"x")
+                answer = client.recv(1000)
+    assert b" 408 " in answer
+    assert app.hung_up.wait(60)
+
+
+def test_an_application_that_takes_its_time_is_not_the_clients_fault(address: tuple[str, int]) -> None:
+    with connected(address) as client:
+        client.sendall((POST % 5).replace(b"POST /", b"POST /slow") + b"hello")
+        answer = b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += client.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"\r\n5\r\n" in answer
+
+
+def test_a_client_that_reads_nothing_is_let_go(address: tuple[str, int], app: App) -> None:
+    with connected(address) as client:
+        client.sendall(GET.replace(b"/ ", b"/large "))
+        assert app.answered.wait(60)  # the application is not held by what nobody reads
+        assert len(everything(client)) < 200 * len(LARGE)
+
+
+def test_connections_over_the_bound_are_told_to_come_back(address: tuple[str, int]) -> None:
+    with contextlib.ExitStack() as stack:
+        open_ones = [stack.enter_context(connected(address)) for _ in range(4)]
+        for client in open_ones:
+            client.sendall(GET[:-2])
+        over = stack.enter_context(connected(address))
+        answer = everything(over)
+        assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        assert b"\r\nRetry-After: " in answer
+        open_ones[0].sendall(GET[-2:])
+        assert open_ones[0].recv(1000).startswith(b"HTTP/1.1 200")
+    with connected(address) as client:  # as soon as others have gone
+        client.sendall(GET)
+        assert client.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 503")
+
+
+def test_a_head_of_endless_length_is_refused(address: tuple[str, int]) -> None:
+    with connected(address) as client, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"y" * 2**17)
+        assert b" 400 " in everything(client)
+
+
+def test_few_file_handles_mean_few_connections(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = [(1024, 1024)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: limits.append(both))
+    assert connection_limit(512) == 512
+    assert connection_limit(2000) == 768
+    limits[:] = [(256, 256)]
+    with caplog.at_level(logging.WARNING):
+        assert connection_limit(512) == 64
+    assert "256 file handles" in caplog.text
+    limits[:] = [(256, 4096)]
+    assert connection_limit(512) == 512
+    assert limits[-1] == (4096, 4096)
+
+
+def test_a_refusal_is_one_whole_answer() -> None:
+    head, _, body = connections.refusal(503, "overloaded", "Too many.").partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert b"Connection: close" in head

@@ -1,0 +1,227 @@
+"""A full disk: uploads are refused in words and leave nothing, the worker waits, nothing that was accepted is lost."""
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.arrivals import Arrival
+from index.catalog import Catalog
+from index.schema import Database
+from index.slab import Slab
+from service.storage import free_space
+from service.storage.free_space import FreeSpace, is_disk_full
+from service.worker import orphans
+from service.worker.orphans import Orphans
+from service.worker.wakeups import Polling
+from service.worker.worker import Worker
+from tests.support.library import Library, two_coloured
+from tests.support.pictures import encoded
+from tests.support.web_app import Api, png, problem
+from tests.support.worker_store import Store, noise
+
+RESERVE = 1000
+
+
+class Disk:
+    """A disk with as much room as it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = 10 * RESERVE
+        monkeypatch.setattr(free_space.shutil, "disk_usage", lambda folder: self)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path)
+    api = Api(library, disk_reserve_bytes=RESERVE)
+    yield api
+    api.close()
+    library.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+PICTURE = {"images": ("a.png", png(two_coloured("red", "red")))}
+
+
+def test_uploads_that_would_use_up_the_reserve_are_refused_before_they_are_received(api: Api, disk: Disk) -> None:
+    api.library.catalog.heartbeat("worker", api.services.clock())
+    assert api.get("/readyz").json()["checks"]["disk"] == "ok"
+    disk.free = RESERVE + 50  # less than the request brings
+    for path, files in (("/ingest", PICTURE), ("/search/image", {"image": PICTURE["images"]})):
+        answer = api.request("POST", path, files=files)
+        assert "no room" in problem(answer, 507, "disk-full")["detail"]
+        assert int(answer.headers["retry-after"]) >= 1
+    assert api.get("/readyz").status_code == 200
+    disk.free = RESERVE - 1
+    assert "MB free" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["disk"]
+    assert f"regard_disk_free_bytes {RESERVE - 1}.0" in api.get("/metrics").text
+    assert api.text("red").status_code == 200
+    disk.free = 10 * RESERVE
+    assert api.request("POST", "/ingest", files=PICTURE).status_code == 202
+
+
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def full_catalog(*_: Any, **__: Any) -> None:
+    fault = sqlite3.OperationalError("database or disk is full")
+    fault.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise fault
+
+
+@pytest.mark.parametrize(("owner", "name", "fault"), [(Path, "replace", full), (Catalog, "accept", full_catalog)])
+def test_a_disk_that_fills_while_an_upload_is_stored_leaves_nothing_of_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Any
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, fault)
+        problem(api.request("POST", "/ingest", files=PICTURE), 507, "disk-full")
+    assert api.get("/images").json()["images"] == []
+    Orphans(api.library.catalog, api.services.originals).advance()
+    assert [path for path in (api.library.folder / "originals").rglob("*") if path.is_file()] == []
+    assert api.library.catalog.arrivals.open() == []
+    assert api.request("POST", "/ingest", files=PICTURE).status_code == 202
+    Orphans(api.library.catalog, api.services.originals).advance()
+    assert len([path for path in (api.library.folder / "originals").rglob("*") if path.is_file()]) == 1
+
+
+def test_a_change_that_the_disk_has_no_room_for_is_refused_in_words(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    image_id = api.library.add("a", two_coloured("red", "red"))
+    monkeypatch.setattr(Catalog, "change", full_catalog)
+    problem(api.request("PATCH", f"/images/{image_id}", json={"captions": []}), 507, "disk-full")
+    monkeypatch.undo()
+
+    def locked(*_: Any) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(Catalog, "change", locked)
+    assert api.request("PATCH", f"/images/{image_id}", json={"captions": []}).status_code == 500
+
+
+def test_files_of_known_pictures_and_files_nobody_announced_are_left_alone(store: Store) -> None:
+    known = store.accept(encoded(noise(1), "PNG"))
+    stranger = store.originals.path("f" * 32, "png")
+    stranger.parent.mkdir(parents=True)
+    stranger.write_bytes(b"put there by hand")
+    store.catalog.arrivals.announce([Arrival(known, "png"), Arrival("e" * 32, "png")])
+    with store.originals.adding():
+        Orphans(store.catalog, store.originals).advance()  # somebody may be storing the other one just now
+        assert len(store.catalog.arrivals.open()) == 2
+    Orphans(store.catalog, store.originals).advance()
+    assert store.catalog.arrivals.open() == []
+    assert store.originals.path(known, "png").is_file()
+    assert stranger.is_file()
+
+
+def test_orphans_are_looked_for_now_and_then(store: Store) -> None:
+    passed = 0.0
+    looking = Orphans(store.catalog, store.originals, lambda: passed)
+    looking.advance()
+    store.catalog.arrivals.announce([Arrival("e" * 32, "png")])
+    looking.advance()
+    assert len(store.catalog.arrivals.open()) == 1
+    passed = orphans.ORPHANS_EVERY_S
+    looking.advance()
+    assert store.catalog.arrivals.open() == []
+
+
+class Waiting(threading.Event):
+    """An event nobody waits for; each wait is counted, and answered by `woken`."""
+
+    def __init__(self, woken: Any) -> None:
+        super().__init__()
+        self.waits, self._woken = 0, woken
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits += 1
+        self._woken(self)
+        return self.is_set()
+
+
+def work_until_done(store: Store, worker: Worker, woken: Any) -> Waiting:
+    """Run the worker until its queue is empty; `woken` is called at each of its pauses."""
+    stop = Waiting(woken)
+
+    class UntilDone(Polling):
+        def wait(self, stop: threading.Event) -> None:
+            if not store.catalog.queued(1):
+                stop.set()
+
+    worker.run(UntilDone(store.catalog), stop)
+    return stop
+
+
+def test_the_worker_waits_for_room_and_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
+    append, thumbnails, failures = Slab.append, Path.replace, []
+
+    def failing(kind: str, call: Any) -> Any:
+        def maybe(*arguments: Any, **options: Any) -> Any:
+            if len(failures) < 4:
+                failures.append(kind)
+                full()
+            return call(*arguments, **options)
+
+        return maybe
+
+    with store.worker() as (worker, _):
+        monkeypatch.setattr(Slab, "append", failing("slab", append))
+        monkeypatch.setattr(Path, "replace", failing("file", thumbnails))
+        stop = work_until_done(store, worker, lambda stop: None)
+    monkeypatch.undo()
+    assert len(failures) == 4
+    assert 1 <= stop.waits <= 4
+    assert store.catalog.failures() == []
+    store.drain()
+    store.check(pictures)
+
+
+def test_the_worker_begins_nothing_on_a_disk_that_is_nearly_full(store: Store, disk: Disk) -> None:
+    store.accept(encoded(noise(1), "PNG"))
+    with store.worker() as (worker, _):
+        worker._space = FreeSpace(store.folder, RESERVE)
+        disk.free = RESERVE // free_space.WORKER_SHARE - 1
+
+        def make_room(stop: Waiting) -> None:
+            assert store.catalog.counts()["queued"] == 1
+            if stop.waits == 3:
+                disk.free = RESERVE
+
+        assert work_until_done(store, worker, make_room).waits == 3
+    assert store.catalog.counts()["ready"] == 1
+
+
+def test_only_a_full_disk_is_taken_for_one(store: Store) -> None:
+    assert is_disk_full(OSError(errno.ENOSPC, "no room"))
+    assert not is_disk_full(OSError(errno.EIO, "broken"))
+    assert not is_disk_full(ValueError("no room"))
+    database = Database(store.folder / "other.sqlite")
+    pages = database.connection().execute("PRAGMA page_count").fetchone()[0]
+    database.connection().execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill() -> None:
+        with database.writing() as db:
+            db.execute("INSERT INTO heartbeats VALUES (?, 1)", ["x" * 100_000])
+
+    with pytest.raises(sqlite3.OperationalError) as fault:
+        fill()
+    assert is_disk_full(fault.value)
+    database.close()

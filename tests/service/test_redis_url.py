@@ -1,0 +1,46 @@
+"""No address is shown with its password."""
+
+import pytest
+
+from service.api.cache import ping
+from service.cli.commands.doctor import CHECKS, run_check
+from service.redis_url import without_password
+from service.settings import Settings
+from tests.support.redis_server import free_port
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://localhost:6379/0", "redis://localhost:6379/0"),
+        ("redis://:hunter2@localhost/0", "redis://***@localhost/0"),
+        ("rediss://me:hunter2@redis.example:6380", "rediss://***@redis.example:6380"),
+        ("redis://me:hun@ter2@localhost", "redis://***@localhost"),
+        ("redis://localhost/0?password=hunter2&db=1", "redis://localhost/0?password=***&db=1"),
+        ("unix://me:hunter2@/run/redis.sock", "unix://***@/run/redis.sock"),
+    ],
+)
+def test_the_password_is_hidden_and_the_rest_is_shown(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+def test_a_password_is_hidden_wherever_a_message_repeats_it() -> None:
+    assert without_password("AUTH hun%2ter or hun%2ter", "redis://:hun%2ter@host") == "AUTH *** or ***"
+    assert "geheim/1" not in without_password("AUTH geheim/1 failed", "redis://:geheim%2F1@host")
+
+
+@pytest.mark.parametrize("query", ["", "?password=hunter2"])
+def test_a_redis_that_does_not_answer_is_named_without_its_password(query: str) -> None:
+    url = f"redis://me:hunter2@127.0.0.1:{free_port()}/0{query}"
+    with pytest.raises(OSError, match=r"redis://\*\*\*@127") as refused:
+        ping(url)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://me:hunter2@127.0.0.1:1/0", "nonsense://me:hunter2@x", "redis://me:hunter2@x:y"]
+)
+def test_doctor_shows_no_password(url: str) -> None:
+    found = run_check("redis", CHECKS["redis"], Settings(redis_url=url))
+    assert found["ok"] is False
+    assert "hunter2" not in found["found"]
