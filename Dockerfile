@@ -2,7 +2,7 @@
 FROM python:3.11-slim AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
 WORKDIR /build
-COPY requirements.lock requirements-dev.lock ./
+COPY requirements.lock requirements-dev.lock requirements-compiler.lock ./
 # uv itself is taken from the development lock, so that it is pinned and hashed like the rest.
 RUN sed -n '/^uv==/,/[^\\]$/p' requirements-dev.lock > uv.lock \
     && pip install --no-cache-dir --require-hashes --requirement uv.lock \
@@ -12,6 +12,10 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY models models
 COPY index index
 COPY service service
+# The kernels in C are built here for every level of this processor's kind; the compiler stays in this stage.
+RUN uv pip install --require-hashes --target /build/compiler --python /opt/regard/bin/python --requirement requirements-compiler.lock \
+    && PYTHONPATH=/build/compiler /opt/regard/bin/python -m models.kernels.build \
+    && rm -rf /build/compiler
 # Weights fresh from a training may be readable by their maker alone.
 RUN chmod -R a+rX models index service \
     && uv pip install --no-deps --no-build-isolation --python /opt/regard/bin/python .

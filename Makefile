@@ -12,11 +12,15 @@ BIN  := $(VENV)/bin
 UV   := $(BIN)/uv
 SYNC  = $(UV) pip sync --quiet --require-hashes --python $(BIN)/python
 LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --python-version 3.11
 LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --python-version 3.11 pyproject.toml
 
 # requirements-dev.lock holds requirements.lock: where the former is installed, running needs nothing more,
 # and `make run` after `make test` takes nothing away.
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.run)
+
+# The kernels in C are built once for every state of their sources; without them all works, slower.
+KERNELS := $(VENV)/.kernels
 
 # Recipes read these as "$$PHOTOS", so that any character may stand in a folder's name.
 export PHOTOS PORT DATA
@@ -24,7 +28,7 @@ export UV_HTTP_TIMEOUT ?= 300
 # Idle threads sleep instead of spinning; see service/__init__.py.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: help setup run test test-fast check format bench docs lock clean
+.PHONY: help setup run test test-fast check format bench docs page lock audit sbom clean
 
 help:
 	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
@@ -33,17 +37,20 @@ help:
 	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
 	@echo 'make bench BENCH=name [ARGS=..]                   measure'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
+	@echo 'make page                                         build the page at / from its TypeScript (needs node and npm)'
+	@echo 'make audit                                        known vulnerabilities of what is locked (needs the network)'
+	@echo 'make sbom                                         what a release holds, as CycloneDX JSON in regard.cdx.json'
 	@echo 'make format | docs | lock | clean                 format code, write settings tables, renew locks, remove .venv'
 
-setup: $(VENV)/.dev
+setup: $(VENV)/.dev $(KERNELS)
 
-run: $(READY)
+run: $(READY) $(KERNELS)
 	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(KERNELS)
 	$(BIN)/python -m pytest --durations=15 $(TESTS)
 
-test-fast: $(VENV)/.dev
+test-fast: $(VENV)/.dev $(KERNELS)
 	$(BIN)/python -m pytest --durations=15 -m "not e2e and not slow" $(TESTS)
 
 check: $(VENV)/.dev
@@ -57,7 +64,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev $(KERNELS)
 	@test -n "$(BENCH)" || { echo 'Name one with BENCH=, its arguments with ARGS=:'; ls benchmarks/*.py; exit 2; }
 	$(BIN)/python -m benchmarks.$(BENCH) $(ARGS)
 
@@ -66,10 +73,23 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py .env.example > .env.example
 	$(BIN)/python -m docs.openapi_document > docs/openapi.json
 
+# The built page is committed, so that nobody else needs node. esbuild builds it, tsc checks the types.
+page: docs
+	cd service/page && npm ci --no-audit --no-fund && npm run build && npm run check
+
 # A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
 lock: $(VENV)/.uv
 	$(LOCK) --output-file requirements.lock
 	$(LOCK) --all-extras --constraints requirements.lock --output-file requirements-dev.lock
+	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
+
+# Both tools run in environments of their own: what they report on is the lock, not what they bring along.
+audit: $(VENV)/.uv
+	$(UV) tool run pip-audit@2.10.1 --strict --disable-pip --progress-spinner off --requirement requirements.lock
+
+sbom: $(VENV)/.uv
+	$(UV) tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements --pyproject pyproject.toml \
+	  --mc-type application --output-reproducible --output-format JSON --output-file regard.cdx.json requirements.lock
 
 clean:
 	rm -rf $(VENV)
@@ -85,6 +105,17 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/.uv
 	@echo 'Installing what Regard runs on (PyTorch is most of it: about 5 GB on disk).'
 	$(SYNC) requirements.lock
 	$(LINK)
+	@touch $@
+
+# Where no compiler is installed, the one in the package ziglang is taken for the build and removed again (413 MB).
+$(KERNELS): models/kernels/build.py models/kernels/targets.py $(wildcard models/kernels/source/*) requirements-compiler.lock | $(VENV)/.uv
+	@$(BIN)/python -m models.kernels.build 2> $(VENV)/kernels.log || { \
+	  echo 'There is no C compiler that can build the kernels; taking one for the build.'; \
+	  $(UV) pip install --quiet --require-hashes --python $(BIN)/python --target $(VENV)/compiler \
+	    --requirement requirements-compiler.lock \
+	  && PYTHONPATH=$(VENV)/compiler $(BIN)/python -m models.kernels.build; } \
+	|| { cat $(VENV)/kernels.log; echo 'Regard works without kernels: PyTorch computes the scores, slower.'; }
+	@rm -rf $(VENV)/compiler
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/.uv

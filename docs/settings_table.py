@@ -7,8 +7,9 @@ import sys
 from typing import get_args
 
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
 
-from service.settings import PREFIX, Settings
+from service.settings import PREFIX, ClientSettings, Settings
 
 TABLE_HEAD = """# Settings
 
@@ -26,8 +27,19 @@ are ignored. Any other variable that begins with `REGARD_` and is no setting is 
 EXAMPLE_HEAD = """# Copy to .env: `docker compose up` gives what stands there to api and worker.
 # Each line shows a default. Left out is what docker-compose.yml decides itself; docs/settings.md lists everything.
 # Written by `make docs`.
+
+# How many processors (a whole number) api and worker may use each, and threads of each of their processes.
+# Read by docker-compose.yml.
+# CPUS=2
 """
-SET_BY_COMPOSE = {"data_dir", "role", "host", "port", "redis_url"}
+CLIENT_HEAD = """
+Commands that speak to a server read one more variable. It is no flag, because other users of a machine see command
+lines.
+
+| variable | default | what it does |
+|---|---|---|
+"""
+SET_BY_COMPOSE = {"data_dir", "role", "host", "port", "insecure", "threads", "redis_url"}
 
 
 def default(field: FieldInfo) -> str:
@@ -37,7 +49,7 @@ def default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, tuple):
         return ",".join(value)
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def choices(field: FieldInfo) -> str:
@@ -48,11 +60,16 @@ def choices(field: FieldInfo) -> str:
 
 def table() -> str:
     """docs/settings.md."""
+    return TABLE_HEAD + rows(Settings) + CLIENT_HEAD + rows(ClientSettings)
+
+
+def rows(settings: type[BaseSettings]) -> str:
+    """A row of the table for each setting."""
     rows = []
-    for name, field in Settings.model_fields.items():
+    for name, field in settings.model_fields.items():
         shown = f"`{default(field)}`" if default(field) else "none"
         rows.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description}{choices(field)} |")
-    return TABLE_HEAD + "\n".join(rows) + "\n"
+    return "\n".join(rows) + "\n"
 
 
 def example() -> str:

@@ -37,6 +37,8 @@ def missing(need: str) -> str | None:
         return None if folder and Path(folder).is_dir() else f"{TEST_DATA} names no folder of photographs"
     if need == "redis" and shutil.which("redis-server") is None:
         return "redis-server is not installed"
+    if need == "browser" and not (shutil.which("chromium") and importlib.util.find_spec("playwright")):
+        return "chromium or playwright is not installed"
     if need == "detectron2":
         return None if importlib.util.find_spec("detectron2") else "detectron2 is not installed"
     if need == "gpu":
@@ -48,7 +50,7 @@ def missing(need: str) -> str | None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run here, with its reason."""
-    for need in ("realdata", "redis", "gpu", "detectron2"):
+    for need in ("realdata", "redis", "browser", "gpu", "detectron2"):
         if item.get_closest_marker(need) and (reason := missing(need)):
             pytest.skip(reason)
 

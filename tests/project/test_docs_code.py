@@ -18,7 +18,7 @@ import typer
 from docs.images import answer_svg
 from docs.images.draw import DRAWINGS, painted
 from service.cli.main import app
-from service.settings import PREFIX, Settings
+from service.settings import PREFIX, ClientSettings, Settings
 from tests.support.documents import code_of, programs_of
 from tests.support.project_files import ROOT, project_files, text_files
 
@@ -29,6 +29,7 @@ OUR_PATH = re.compile(r"(?<![\w./-])((?:models|index|service|tests|benchmarks|do
 OUR_NAME = re.compile(r"(?<![\w./-])((?:models|index|service|tests|benchmarks|docs)(?:\.\w+)+)(?!\w*/)")
 FILE_TYPES = {"md", "json", "jsonl", "py", "svg", "txt", "npy"}
 PYTHON = {"python", "python3"}
+GROUPS = {"keys"}  # commands that have commands of their own
 OUTSIDE = {"REGARD_TEST_DATA"}  # read by the tests alone
 
 
@@ -42,10 +43,11 @@ def program() -> tuple[Any, Any]:
 @cache
 def flags(command: str | None) -> frozenset[str]:
     """The flags of a command of `regard`, or of the program itself. KeyError for a command that is not there."""
-    group, context = program()
-    found = group if command is None else group.get_command(context, command)
-    if found is None:
-        raise KeyError(command)
+    found, context = program()
+    for name in [] if command is None else command.split():
+        found = found.get_command(context, name) if hasattr(found, "get_command") else None
+        if found is None:
+            raise KeyError(command)
     return frozenset(flag for one in found.params for flag in [*one.opts, *one.secondary_opts]) | {"--help"}
 
 
@@ -57,13 +59,15 @@ def wrong_calls(text: str) -> list[str]:
         if name == "...":
             continue
         command = None if name.startswith("-") else name
+        if name in GROUPS and len(arguments) > 1 and not arguments[1].startswith("-"):
+            command = f"{name} {arguments[1]}"
         try:
             known = flags(command)
         except KeyError:
-            wrong.append(f"regard {name}")
+            wrong.append(f"regard {command}")
             continue
         given = [word.partition("=")[0] for word in arguments]
-        wrong += [f"regard {name} {flag}" for flag in given if OPTION.fullmatch(flag) and flag not in known]
+        wrong += [f"regard {command} {flag}" for flag in given if OPTION.fullmatch(flag) and flag not in known]
     return wrong
 
 
@@ -81,10 +85,14 @@ regard train scan --set a=b \\
     --nothing   # --comment
 regard evaluate --json > --other
 regard search "a dog" -k 3 -q
+regard keys create me --permission read --port 1
+regard keys lose me
 ```
 """
     assert sorted(wrong_calls(text)) == [
         "regard find",
+        "regard keys create --port",
+        "regard keys lose",
         "regard search --k",
         "regard search -q",
         "regard serve --prot",
@@ -129,7 +137,8 @@ def test_make_targets_exist(document: str) -> None:
 def test_settings_that_are_named_exist(document: str) -> None:
     code = "\n".join(code_of((ROOT / document).read_text(encoding="utf-8")))
     named = set(re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b", code))
-    assert named - OUTSIDE <= {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    settings = (*Settings.model_fields, *ClientSettings.model_fields)
+    assert named - OUTSIDE <= {f"{PREFIX}{name.upper()}" for name in settings}
 
 
 @pytest.mark.parametrize("document", TOLD)

@@ -21,13 +21,13 @@ ANYWHERE = {
     "models": {"torch", "torchvision", "numpy", "safetensors", "nltk", "tokenizers", "PIL", "jaxtyping"},
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
-    | {"fastapi", "starlette", "uvicorn", "python_multipart", "httpx", "redis"}
-    | {"prometheus_client", "typer", "rich"},
+    | {"fastapi", "starlette", "uvicorn", "h11", "python_multipart", "httpx", "redis"}
+    | {"prometheus_client", "typer", "rich", "opentelemetry"},
 }
 IN_FUNCTIONS = {
     "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
     "index": set[str](),
-    "service": {"torchvision"},
+    "service": {"torchvision", "pi_heif"},
 }
 
 # What each package inside models/ and service/ may import of its own top folder. Of the others: service may import
@@ -38,8 +38,9 @@ ROOMS: dict[str, set[str]] = {
     "models.digests": set(),
     "models.safe_load": set(),
     "models.text": {"batches", "digests"},
-    "models.rerankers": {"batches"},
-    "models.matching": {"batches", "digests", "rerankers", "text"},
+    "models.kernels": {"batches"},
+    "models.rerankers": {"batches", "kernels"},
+    "models.matching": {"batches", "digests", "kernels", "rerankers", "text"},
     "models.extractors": {"batches", "safe_load"},
     "models.datasets": {"batches", "extractors"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
@@ -54,19 +55,37 @@ ROOMS: dict[str, set[str]] = {
         "safe_load",
         "text",
     },
-    "models.bench": {"batches", "rerankers", "training"},
+    "models.bench": {"batches", "kernels", "rerankers", "training"},
     "service.errors": set(),
+    "service.dates": set(),
     "service.model_names": {"errors"},
     "service.settings": {"errors", "model_names"},
     "service.model_loading": {"errors", "model_names", "settings", "storage"},
+    "service.redis_url": set(),
+    "service.connections": {"settings"},
     "service.media": {"errors", "settings"},
     "service.storage": {"errors", "media"},
-    "service.search": {"errors", "storage"},
-    "service.ingest": {"errors", "media", "settings", "storage"},
+    "service.search": {"dates", "errors", "storage"},
+    "service.ingest": {"dates", "errors", "media", "settings", "storage"},
+    "service.panels": {"search"},
     "service.worker": {"errors", "media", "settings", "storage"},
-    "service.api": {"errors", "ingest", "media", "model_loading", "model_names", "search", "settings", "storage"},
-    "service.client": {"api", "errors"},
-    "service.serve": {"api", "errors", "model_loading", "settings", "worker"},
+    "service.auth": {"errors", "settings", "storage"},
+    "service.api": {
+        "auth",
+        "dates",
+        "errors",
+        "ingest",
+        "media",
+        "model_loading",
+        "model_names",
+        "panels",
+        "redis_url",
+        "search",
+        "settings",
+        "storage",
+    },
+    "service.client": {"api", "auth", "errors", "settings"},
+    "service.serve": {"api", "auth", "connections", "errors", "model_loading", "settings", "storage", "worker"},
     "service.cli": EVERYTHING,
 }
 
@@ -74,8 +93,11 @@ ROOMS: dict[str, set[str]] = {
 ENTRANCES = {
     "fastapi": ("service/api/",),
     "starlette": ("service/api/",),
-    "redis": ("service/api/cache.py", "service/worker/wakeups.py"),
-    "uvicorn": ("service/serve.py",),
+    "redis": ("service/api/cache.py", "service/api/rate_limits.py", "service/worker/wakeups.py"),
+    "opentelemetry": ("service/api/tracing.py",),
+    "pi_heif": ("service/media/formats.py",),
+    "uvicorn": ("service/connections.py",),
+    "h11": ("service/connections.py",),
     "typer": ("service/cli/",),
     "service.api.app": ("service/serve.py",),
     "service.api.routes": ("service/api/app.py", "service/api/routes/"),
@@ -318,7 +340,7 @@ def pins(lock: str) -> set[tuple[str, str, str]]:
     return set(PINNED.findall((ROOT / lock).read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock", "requirements-compiler.lock"])
 def test_a_lock_holds_hashes_and_no_address(lock: str) -> None:
     text = (ROOT / lock).read_text(encoding="utf-8")
     assert "://" not in text

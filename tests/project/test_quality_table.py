@@ -10,10 +10,11 @@ import pytest
 from benchmarks import quality_table
 from benchmarks.quality_table import DEFAULT, FIGURES, PAGES, SERVED, as_json, card_table, collect, filled, read
 from models.matching.checkpoint import WEIGHTS
+from service.model_names import shipped_models
 from service.settings import Settings
 from tests.support.project_files import ROOT
 
-MATCHERS = sorted(path.name for path in WEIGHTS.iterdir() if (path / "vocabulary.json").exists())
+MATCHERS = shipped_models()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -102,6 +103,9 @@ class FakeMatcher(Matcher):
     def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
         tensors = {name: torch.from_numpy(array) for name, array in records.items()}
         return EncodedImages(FakeImages(**tensors)).to(dtype=torch.float32)
+
+    def score_stored(self, records: Mapping[str, np.ndarray], rows: Any, texts: EncodedTexts) -> None:
+        return None
 
     def tokenize(self, sentences: Sequence[str]) -> Tokens:
         rows = [[VOCABULARY.index(w) if w in VOCABULARY else 3 for w in self.words(s)] for s in sentences]

@@ -63,17 +63,21 @@ class DecodeHere:
     """Decodes in the worker's own process, which starts at once."""
 
     @classmethod
-    def from_settings(cls, settings: object) -> Self:
+    def from_settings(cls, settings: object, **options: object) -> Self:
         return cls()
 
-    def decode(self, path: Path, thumbnail: Path | None = None) -> DecodedPicture:
+    def decode(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> DecodedPicture:
         try:
             with PIL.Image.open(path) as picture:
                 return DecodedPicture(picture.convert("RGB"), picture.width, picture.height, None)
         except OSError:
             raise DecodeFailed("The file is damaged.", final=True) from None
 
-    def submit(self, path: Path, thumbnail: Path | None = None) -> Any:
+    def strip(self, path: Path, stripped: Path) -> Path:
+        """Pictures are not shown here."""
+        return path
+
+    def submit(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> Any:
         decoded = self.decode
 
         class Later:

@@ -114,7 +114,8 @@ class Library:
         for queued in self.catalog.queued(100):
             path = originals.path(queued.image_id, queued.extension)
             try:
-                decoded = pool.decode(path, originals.thumbnail(queued.image_id))
+                stripped = originals.stripped(queued.image_id, queued.extension)
+                decoded = pool.decode(path, originals.thumbnail(queued.image_id), stripped)
             except DecodeFailed as failed:
                 self.catalog.set_aside(queued.image_id, failed.reason, NOW)
             else:

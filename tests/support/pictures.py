@@ -6,6 +6,8 @@ import zlib
 
 import PIL.Image
 
+from tests.support.project_files import ROOT
+
 CORNERS = {"red": (0.1, 0.1), "lime": (0.9, 0.1), "blue": (0.1, 0.9), "white": (0.9, 0.9)}
 
 
@@ -14,6 +16,21 @@ def encoded(picture: PIL.Image.Image, kind: str, **options: object) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def heic_corners(orientation: int = 1) -> bytes:
+    """`corners` of 120 x 80 pixels as a HEIC file, stored as a camera held under that EXIF orientation stores it.
+
+    The file says how to turn it twice, as phones write it: in boxes, which count, and in EXIF. EXIF holds a date, a
+    sentence and GPS besides. Made with pillow-heif, whose encoder is no part of this project.
+    """
+    return (ROOT / "tests" / "data" / "heic" / f"orientation_{orientation}.heic").read_bytes()
+
+
+def claiming_size(content: bytes, width: int, height: int) -> bytes:
+    """A HEIC or AVIF file that says to have that many pixels."""
+    place = content.index(b"ispe") + 8
+    return content[:place] + struct.pack(">II", width, height) + content[place + 8 :]
 
 
 def corners(width: int = 60, height: int = 40) -> PIL.Image.Image:

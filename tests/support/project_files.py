@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-TOOLS = {".venv", ".git", "__pycache__", "data", "runs", "photos", "build", ".hypothesis"}
+TOOLS = {".venv", ".git", "__pycache__", "data", "runs", "photos", "build", ".hypothesis", "node_modules"}
 
 
 @cache

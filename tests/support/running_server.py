@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
-
 from service.api.app import create_app
 from service.api.services import build_services
+from service.connections import web_server
 from service.model_loading import LoadedModels
 from service.serve import base_url, listening_socket
 from service.settings import Settings
@@ -20,8 +19,9 @@ def running_server(folder: Path) -> Iterator[str]:
     """The address of a server on the data directory, until the block ends."""
     library = Library(folder)
     loaded = LoadedModels(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])
-    services = build_services(Settings(data_dir=folder, decode_workers=1), loaded, wake=lambda job_id: None)
-    server = uvicorn.Server(uvicorn.Config(create_app(services), log_config=None, access_log=False))
+    settings = Settings(data_dir=folder, decode_workers=1)
+    services = build_services(settings, loaded, wake=lambda job_id: None)
+    server = web_server(create_app(services), settings)
     over = threading.Event()
 
     def work() -> None:

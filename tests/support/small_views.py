@@ -53,6 +53,7 @@ def check(view: Snapshot, num_images: int, num_captions: int) -> None:
     found = view.read_images(range(num_images))
     for name, array in records.items():
         np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(view.images_in_place()[name][:num_images], array)
     words, sentences = captions(0, num_captions)
     for one, other in zip(view.read_captions(range(num_captions)), words, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -31,7 +31,7 @@ class Web:
         self.app = create_app(self.services)
         self._runner = asyncio.Runner()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        self.client = httpx.AsyncClient(transport=transport, base_url="http://regard")
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     def together(self, ask: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
         """The result of a coroutine that uses the client."""

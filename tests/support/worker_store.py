@@ -65,7 +65,8 @@ class Store:
         return found
 
     def settings(self, batch: int = 3) -> Settings:
-        return Settings(data_dir=self.folder, detect_batch=batch, decode_workers=1)
+        # What is deleted at NOW, long ago, can be brought back.
+        return Settings(data_dir=self.folder, detect_batch=batch, decode_workers=1, delete_grace_s=1e12)
 
     @contextmanager
     def worker(
