@@ -11,7 +11,7 @@ import torch
 from index.records import Mask
 from index.shortlist import Shortlist
 from models.batches import tiles
-from models.matching.calibration import LogOddsModel, margins, prior_log_odds
+from models.matching.log_odds import LogOddsModel, margins, prior_log_odds
 from service.search.requests import SearchRequest
 
 T = TypeVar("T")

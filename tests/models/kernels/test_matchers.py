@@ -9,10 +9,11 @@ import torch
 
 from models.batches import Regions
 from models.kernels.library import KernelLibrary
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import HUBNESS, STAGE_ONE, Matcher, SingleMatcher
 from tests.support.fakes import COLOURS, D
 from tests.support.kernels import load_kernels

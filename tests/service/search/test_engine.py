@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Words
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.search.requests import PictureFilter, TextSearchRequest
 from service.search.results import RankedCaption, SearchResult
