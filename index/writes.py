@@ -6,6 +6,7 @@ from sqlite3 import Connection
 from index.deletion import erase, forget
 from index.filters import checked_value
 from index.records import DetectedPicture, NewPicture
+from index.text_index import index_text
 
 
 def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")) -> int:
@@ -32,6 +33,7 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         if found["state"] in ("deleted", "failed"):
             reset_picture(db, number, picture.filename, now)
     add_description(db, number, picture)
+    index_text(db, number)
     if found is not None and found["slot"] is not None:
         assign_caption_slots(db, [number])
     return number
@@ -95,7 +97,9 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     ).fetchall()
     if not changed:
         raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")
-    return int(changed[0]["number"])
+    number = int(changed[0]["number"])
+    index_text(db, number)
+    return number
 
 
 def assign_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
