@@ -59,8 +59,8 @@ class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
-    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` which files come in; `texts` finds
-    words of pictures.
+    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` which files come in. `texts`
+    finds words of pictures.
     """
 
     def __init__(self, path: Path) -> None:

@@ -12,10 +12,13 @@ from index.text_index import REMOVED, merge_texts, rebuild_texts, split_words
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
 PAGES_A_STEP = 500  # of the index, merged by one transaction
 # What a question holds besides what it asks for, in English.
-SMALL_WORDS = frozenset(
-    "a an and are at by for from his her in is it its my of on or our photo photograph photographs photos picture"
-    " pictures image images the their there this to was were with".split()
-)
+# fmt: off
+SMALL_WORDS = frozenset({
+    "a", "an", "and", "are", "at", "by", "for", "from", "her", "his", "image", "images", "in", "is", "it", "its", "my",
+    "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "picture", "pictures", "the", "their",
+    "there", "this", "to", "was", "were", "with",
+})
+# fmt: on
 
 
 class TextMatch(NamedTuple):
@@ -65,15 +68,21 @@ class TextSearch:
             return merge_texts(db, pages)
 
 
+def telling_words(question: str) -> list[str]:
+    """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
+
+    Small words count only where there are no others.
+    """
+    words = list(dict.fromkeys(" ".join(found) for part in question.split() if (found := split_words(part))))
+    return [word for word in words if word not in SMALL_WORDS] or words
+
+
 def match_expression(question: str) -> str:
     """The question as FTS5 takes it; empty where it holds no word.
 
-    Words written together, such as IMG_0412 and 2023-05, stand together and in this order. Each word is quoted, so that
-    none means anything to FTS5 but itself. Small words count only where there are no others.
+    Each word is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order.
     """
-    phrases = list(dict.fromkeys(" ".join(words) for part in question.split() if (words := split_words(part))))
-    telling = [phrase for phrase in phrases if phrase not in SMALL_WORDS]
-    return " AND ".join(f'"{phrase}"' for phrase in telling or phrases)
+    return " AND ".join(f'"{word}"' for word in telling_words(question))
 
 
 def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) -> list[TextMatch]:
