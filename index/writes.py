@@ -89,7 +89,10 @@ def set_tag(db: Connection, number: int, name: str, value: object) -> None:
 
 
 def assign_slot(db: Connection, picture: DetectedPicture) -> int:
-    """Note the picture's region slot; its number. ValueError for a picture unknown or ready already."""
+    """Note the picture's region slot and what its file says; its number.
+
+    ValueError for a picture unknown or ready already.
+    """
     changed = db.execute(
         "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
         " failed_at = NULL, reason = NULL, starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
@@ -98,6 +101,11 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     if not changed:
         raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")
     number = int(changed[0]["number"])
+    for text in picture.captions:
+        add_caption(db, number, text)
+    known = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
+    for name in picture.tags.keys() - known:
+        set_tag(db, number, name, picture.tags[name])
     index_text(db, number)
     return number
 
