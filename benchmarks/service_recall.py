@@ -4,8 +4,9 @@ Start `regard serve --data-dir DIR` on an empty DIR, then one of:
 python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction text
 python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction image --pictures 200
 
-`text` ingests the pictures without any caption and asks with every caption; `image` ingests them with their
-captions and asks with every picture. Shortlist recall is how often the right answer is reranked at all.
+`text` ingests the pictures without any caption and asks with every caption, of the pictures alone (`match`); `image`
+ingests them with their captions and asks with every picture. Shortlist recall is how often the right answer is reranked
+at all.
 """
 
 import argparse
@@ -46,7 +47,7 @@ def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]
 
     def rank(question: tuple[str, str]) -> int | None:
         text, image_id = question
-        answer = client.search_text(text, k=SHORTLIST, shortlist=SHORTLIST)
+        answer = client.search_text(text, k=SHORTLIST, shortlist=SHORTLIST, match="pictures")
         found = [hit.image_id for hit in answer.results]
         return found.index(image_id) if image_id in found else None
 

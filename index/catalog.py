@@ -40,6 +40,7 @@ from index.records import (
 from index.region_stores import (
     add_records,
     all_failures,
+    blank_records,
     complete_store,
     count_records,
     note_regions,
@@ -48,6 +49,7 @@ from index.region_stores import (
     store_entries,
 )
 from index.schema import Database
+from index.text_search import TextSearch
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
 
 EVERY = Filter()
@@ -57,7 +59,8 @@ class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
-    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` which files come in.
+    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` which files come in. `texts`
+    finds words of pictures.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,6 +72,7 @@ class Catalog:
         self.erasures = Erasures(self._database)
         self.starts = DetectionStarts(self._database)
         self.arrivals = Arrivals(self._database)
+        self.texts = TextSearch(self._database)
 
     @property
     def read_only(self) -> bool:
@@ -356,17 +360,13 @@ class Catalog:
         with self._database.changing() as db:
             retire_stores(db)
 
-    def blank_slots(self, extractor: str) -> list[int]:
-        """Slots whose record of the extractor is blank: searches must not score them."""
-        with self._database.reading() as db:
-            rows = db.execute("SELECT slot FROM blank_regions WHERE extractor = ? ORDER BY slot", [extractor])
-            return [row["slot"] for row in rows]
+    def blank_slots(self, extractor: str, only_unreadable: bool = False) -> list[int]:
+        """Slots whose record of the extractor is blank: searches must not score them.
 
-    def unreadable_slots(self, extractor: str) -> list[int]:
-        """Slots whose record of the extractor is blank because the picture could not be read, not for want of one."""
-        sql = "SELECT slot FROM blank_regions WHERE extractor = ? AND reason IS NOT NULL ORDER BY slot"
+        With `only_unreadable` those of pictures that could not be read, not those that came as features alone.
+        """
         with self._database.reading() as db:
-            return [row["slot"] for row in db.execute(sql, [extractor])]
+            return blank_records(db, extractor, only_unreadable)
 
     # -- views and processes
 

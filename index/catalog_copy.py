@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from index.catalog import Catalog
 from index.catalog_check import check_catalog
 from index.schema import DamagedCatalog, reading_address
+from index.text_index import TEXTS
 
 # What names files, and so must not be anything else: a picture's id and extension, a region store's folder.
 STRANGE_NAMES = """
@@ -27,6 +28,11 @@ UNION SELECT 'captions' FROM (SELECT count(slot) AS n, coalesce(min(slot), 0) AS
   FROM captions) WHERE low != 0 OR high != n - 1
 """
 PARTS = "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+# A virtual table is one of a program's, with arguments: none but the text index may be there.
+VIRTUAL = """
+SELECT name FROM pragma_table_list WHERE type = 'virtual' AND name != 'texts'
+UNION SELECT name FROM sqlite_master WHERE name = 'texts' AND sql != ?
+"""
 
 
 def copy_catalog(source: Path, target: Path) -> None:
@@ -42,7 +48,7 @@ def copy_catalog(source: Path, target: Path) -> None:
 def check_foreign_catalog(path: Path) -> None:
     """Refuse a catalog that could do more than hold rows, or name files elsewhere. DamagedCatalog, UnknownSchema.
 
-    One of an older schema is brought up to date on the way.
+    One of an older schema is brought up to date on the way, and the text index is made anew.
     """
     check_catalog(path)
     with TemporaryDirectory() as folder:
@@ -53,9 +59,14 @@ def check_foreign_catalog(path: Path) -> None:
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database:
         # Before anything is written to it: a trigger would run then.
         strange = {name for kind, name in database.execute(PARTS) if kind not in ("table", "index")}
+        strange |= {name for (name,) in database.execute(VIRTUAL, [TEXTS])}
     if strange:
         raise DamagedCatalog(path, f"it holds {', '.join(sorted(strange))}, which no catalog does")
-    Catalog(path).close()
+    with closing(Catalog(path)) as catalog:
+        try:
+            catalog.texts.rebuild()  # whatever the index held
+        except sqlite3.OperationalError as fault:
+            raise DamagedCatalog(path, fault) from fault
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database:
         if set(database.execute(PARTS)) != expected:
             raise DamagedCatalog(path, "its tables are not those of a catalog")

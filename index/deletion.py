@@ -11,6 +11,7 @@ from sqlite3 import Connection
 from index.queries import to_images
 from index.records import ErasedPicture, Image
 from index.schema import Database
+from index.text_index import remove_text
 
 
 def mark_deleted(db: Connection, image_id: str, now: float) -> bool:
@@ -40,6 +41,7 @@ def erase(db: Connection, numbers: Iterable[int], now: float) -> None:
             "UPDATE images SET erased_at = ?, filename = '', taken_at = NULL, reason = NULL WHERE number = ?",
             [now, number],
         )
+        remove_text(db, number)
 
 
 def erase_captions(db: Connection, number: int, after: int = 0) -> None:

@@ -6,6 +6,7 @@ from sqlite3 import Connection
 from index.deletion import erase_captions
 from index.filters import checked_value
 from index.records import UNCHANGED, PictureChange
+from index.text_index import index_text
 from index.writes import add_caption, assign_caption_slots, set_tag
 
 
@@ -33,6 +34,7 @@ def apply_change(db: Connection, image_id: str, change: PictureChange) -> bool:
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
     if change.filename is not UNCHANGED:
         db.execute("UPDATE images SET filename = ? WHERE number = ?", [change.filename, number])
+    index_text(db, number)
     return True
 
 

@@ -91,6 +91,7 @@ class QueuedPicture:
 class DetectedPicture:
     """A picture whose region record lies, fsynced, at `slot`; `taken_at` (EXIF) counts where none was given.
 
+    Its file's `captions` join those that were given, its `tags` count where there are none of their names.
     `width` and `height` are None where features alone are known. `extractor` is None where the record comes later.
     """
 
@@ -100,6 +101,8 @@ class DetectedPicture:
     height: int | None
     extractor: str | None
     taken_at: float | None = None
+    captions: Sequence[str] = ()
+    tags: Mapping[str, TagValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,6 +59,13 @@ def note_regions(
     )
 
 
+def blank_records(db: Connection, extractor: str, only_unreadable: bool) -> list[int]:
+    """Slots whose record of the extractor is blank, for any reason or because the picture could not be read."""
+    condition = "reason IS NOT NULL" if only_unreadable else "TRUE"
+    rows = db.execute(f"SELECT slot FROM blank_regions WHERE extractor = ? AND {condition} ORDER BY slot", [extractor])
+    return [row["slot"] for row in rows]
+
+
 def complete_store(db: Connection, extractor: str) -> bool:
     """Note that every slot has a record of the extractor, so that new pictures get theirs at once; False otherwise."""
     sql = "UPDATE region_stores SET records = NULL WHERE extractor = ? AND records = ?"

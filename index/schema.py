@@ -11,8 +11,9 @@ from pathlib import Path
 
 from index.files import make_folder, sync_folder
 from index.schema_upgrades import ARRIVALS, STATE, upgrade
+from index.text_index import TEXTS, add_functions
 
-VERSION = 3
+VERSION = 4
 BUSY_SECONDS = 30.0
 
 TABLES = f"""
@@ -65,6 +66,7 @@ CREATE TABLE heartbeats (role TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('version', 0);
 {ARRIVALS}
+{TEXTS};
 """
 
 # What came after version 1 was first released: a catalog of that version may have them or not.
@@ -194,6 +196,7 @@ class Database:
             found.execute("PRAGMA foreign_keys = ON")
             found.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not merely let go
             found.row_factory = sqlite3.Row
+            add_functions(found)
             self._local.connection = found
             with self._opening:
                 self._opened.add(found)

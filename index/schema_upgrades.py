@@ -2,6 +2,8 @@
 
 from sqlite3 import Connection
 
+from index.text_index import FILL, TEXTS
+
 # What a picture's row says of it. A deletion can be undone until the picture is erased; once its files are gone too,
 # its extension is empty and the row holds nothing but the slot.
 STATE = """state TEXT NOT NULL GENERATED ALWAYS AS (
@@ -40,7 +42,10 @@ ALTER TABLE images ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
 {ARRIVALS}
 """
 
-STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3}  # the version that each script makes of the one before
+# Version 4: the words of pictures can be searched.
+TO_VERSION_4 = f"{TEXTS}; {FILL};"
+
+STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3, 4: TO_VERSION_4}  # the version that each script makes of the one before
 
 
 def upgrade(connection: Connection, found: int, wanted: int) -> None:

@@ -6,6 +6,7 @@ from sqlite3 import Connection
 from index.deletion import erase, forget
 from index.filters import checked_value
 from index.records import DetectedPicture, NewPicture
+from index.text_index import index_text
 
 
 def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")) -> int:
@@ -32,6 +33,7 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         if found["state"] in ("deleted", "failed"):
             reset_picture(db, number, picture.filename, now)
     add_description(db, number, picture)
+    index_text(db, number)
     if found is not None and found["slot"] is not None:
         assign_caption_slots(db, [number])
     return number
@@ -87,7 +89,10 @@ def set_tag(db: Connection, number: int, name: str, value: object) -> None:
 
 
 def assign_slot(db: Connection, picture: DetectedPicture) -> int:
-    """Note the picture's region slot; its number. ValueError for a picture unknown or ready already."""
+    """Note the picture's region slot and what its file says; its number.
+
+    ValueError for a picture unknown or ready already.
+    """
     changed = db.execute(
         "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
         " failed_at = NULL, reason = NULL, starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
@@ -95,7 +100,14 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     ).fetchall()
     if not changed:
         raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")
-    return int(changed[0]["number"])
+    number = int(changed[0]["number"])
+    for text in picture.captions:
+        add_caption(db, number, text)
+    known = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
+    for name in picture.tags.keys() - known:
+        set_tag(db, number, name, picture.tags[name])
+    index_text(db, number)
+    return number
 
 
 def assign_caption_slots(db: Connection, numbers: Iterable[int]) -> None:

@@ -205,12 +205,13 @@ def _open_files(options: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def upload_batches(files: Iterable[tuple[str, Path]]) -> Iterator[list[tuple[str, Path]]]:
-    """(name, file) pairs in groups, each small enough for one request."""
+    """(name, file) pairs in groups, each small enough for one request and without two files of one name."""
     batch: list[tuple[str, Path]] = []
     num_bytes = 0
     for name, path in files:
         size = path.stat().st_size
-        if batch and (len(batch) == MAX_BATCH_FILES or num_bytes + size > MAX_BATCH_BYTES):
+        is_full = len(batch) == MAX_BATCH_FILES or num_bytes + size > MAX_BATCH_BYTES
+        if batch and (is_full or any(name == other for other, _ in batch)):
             yield batch
             batch, num_bytes = [], 0
         batch.append((name, path))

@@ -70,11 +70,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "search_text": {
         **_SEARCH,
         "query": "dog",
+        "match": "both",
         "unknown_words": [],
         "read_as": {},
         "results": [
             {
                 "rank": 1,
+                "found_by": ["pictures", "text"],
                 "score": 0.271,
                 "probability": 0.71,
                 "shortlist_rank": 3,
@@ -83,7 +85,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
                 "explanation": _EXPLANATION,
             }
         ],
-        "timings_ms": _TIMES,
+        "timings_ms": {**_TIMES, "text": 0.2},
     },
     "search_image": {
         **_SEARCH,

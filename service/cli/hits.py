@@ -14,7 +14,9 @@ def print_picture_hits(hits: "list[PictureHit]", url: str, left_out: int = 0) ->
         print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
     for hit in hits:
         address = hit.image_id if hit.url is None else f"{url.rstrip('/')}{hit.url}"
-        print(f"{hit.rank:3}  {hit.score:7.3f}  {format_probability(hit)}{hit.filename}  {address}")
+        score = f"{'-':>7}" if hit.score is None else f"{hit.score:7.3f}"
+        by_text = "  (by its text)" if "text" in hit.found_by else ""
+        print(f"{hit.rank:3}  {score}  {format_probability(hit)}{hit.filename}  {address}{by_text}")
         for line in explanation_lines(hit.explanation.model_dump() if hit.explanation else {}):
             print(f"       {line}")
 
@@ -35,7 +37,9 @@ def format_probability(hit: "PictureHit | CaptionHit") -> str:
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:
     """A line for each word of the sentence: its contribution to the score, and the region with the largest share of it;
-    where the model has no shares, the region that it attends to most."""
+    where the model has no shares, the region that it attends to most. One line for what the text alone found."""
+    if explanation.get("kind") == "text":
+        return [f"  found by its text alone: {', '.join(word['text'] for word in explanation['words'])}"]
     lines = []
     by_region = explanation.get("shares") or explanation.get("attention")
     for number, word in enumerate(explanation.get("words", ())):

@@ -19,6 +19,9 @@ DetectorFolder = Annotated[
 DataFolder = Annotated[
     Path | None, typer.Option("--data-dir", help="The data directory; REGARD_DATA_DIR if not given.")
 ]
+Albums = Annotated[
+    bool, typer.Option("--albums/--no-albums", help="Tag each picture of a folder with the folder's name, as `album`.")
+]
 ImageIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of pictures, as searches print them.")]
 PictureFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A picture file.")]
 CaptionsFile = Annotated[

@@ -27,11 +27,15 @@ SKIPPED_KINDS = {
 # fmt: on
 
 
+LONGEST_ALBUM = 512  # characters, as of any tag
+
+
 @dataclass
 class FoundFiles:
-    """Pictures as (name, file), and how many files of each other kind were passed over."""
+    """Pictures as (name, file), the albums of files, and how many files of other kinds were passed over."""
 
     pictures: list[tuple[str, Path]] = field(default_factory=list)
+    albums: dict[Path, str] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
 
 
@@ -43,6 +47,7 @@ def picture_files(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
 def find_files(paths: Iterable[Path]) -> FoundFiles:
     """Files as they are, folders with everything below that is named like a picture.
 
+    The album of a picture is the folder that holds it: the path below the folder given, or that one's own name.
     Within a folder the name is the path from there, so that two pictures of one name stay apart. Links that
     lead out of a folder are not followed. UserError for what is not there.
     """
@@ -75,7 +80,15 @@ def _look_below(folder: Path, found: FoundFiles) -> None:
                 found.skipped[kind] += 1
             else:
                 found.pictures.append((printable(file.relative_to(folder).as_posix()), file))
+                if album := album_of(file.relative_to(folder), root):
+                    found.albums[file] = album
     found.skipped = +found.skipped  # without those that there are none of
+
+
+def album_of(file: Path, root: Path) -> str:
+    """The album of a file, named by its path below the folder `root`; empty in the root of the file system."""
+    album = printable(root.name) if file.parent == Path() else printable(file.parent.as_posix())
+    return album[-LONGEST_ALBUM:].strip()
 
 
 def _kind_skipped(file: Path, root: Path) -> str | None:

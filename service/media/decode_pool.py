@@ -16,6 +16,7 @@ import PIL.Image
 
 from service.errors import UnreadablePicture
 from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, ProcessLost
+from service.media.descriptions import LONGEST_CAPTION, LONGEST_KEYWORDS, shown
 from service.media.file_type import EXTENSIONS
 from service.media.pixels import DETECTOR_SIDE
 from service.settings import Settings
@@ -25,12 +26,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """An upright RGB picture of at most 1333 pixels a side; width and height are those of the full picture."""
+    """An upright RGB picture of at most 1333 pixels a side; width and height are those of the full picture.
+
+    Caption (empty where there is none) and keywords are those that the file holds.
+    """
 
     picture: PIL.Image.Image
     width: int
     height: int
     taken_at: float | None
+    caption: str = ""
+    keywords: tuple[str, ...] = ()
 
 
 class DecodeFailed(Exception):
@@ -87,7 +93,8 @@ class DecodePool:
             _write("thumbnail", thumbnail, parts[1])
         if stripped is not None:
             _write("file to show", stripped.with_suffix(f".{message['stripped']}"), parts[-1])
-        return DecodedPicture(picture, width, height, message["taken_at"])
+        described = message["caption"], tuple(message["keywords"])
+        return DecodedPicture(picture, width, height, message["taken_at"], *described)
 
     def strip(self, path: Path, stripped: Path) -> Path:
         """The path of the file without metadata, which is written to `stripped`, or beside it with another extension.
@@ -193,10 +200,24 @@ def _is_decoded(message: dict[str, Any], body: bytearray, request: dict[str, Any
 def _are_pixels(message: dict[str, Any], lengths: list[int], request: dict[str, Any]) -> bool:
     taken = message.get("taken_at")
     is_time = taken is None or (type(taken) is float and math.isfinite(taken))
-    if not (is_time and _is_size(message.get("size"), 2**31) and _is_size(message.get("reduced"), DETECTOR_SIDE)):
+    if not (
+        is_time
+        and _is_description(message)
+        and _is_size(message.get("size"), 2**31)
+        and _is_size(message.get("reduced"), DETECTOR_SIDE)
+    ):
         return False
     width, height = message["reduced"]
     return lengths[0] == 3 * width * height and (not request["thumbnail"] or lengths[1] <= LARGEST_THUMBNAIL)
+
+
+def _is_description(message: dict[str, Any]) -> bool:
+    caption, keywords = message.get("caption"), message.get("keywords")
+    if not (isinstance(keywords, list) and all(isinstance(one, str) for one in [caption, *keywords])):
+        return False
+    texts = [str(caption), *keywords]
+    are_short = len(texts[0]) <= LONGEST_CAPTION and len("; ".join(keywords)) <= LONGEST_KEYWORDS
+    return are_short and all(keywords) and all(text == shown(text) for text in texts)
 
 
 def _is_size(size: Any, most: int) -> bool:

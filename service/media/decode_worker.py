@@ -1,8 +1,9 @@
 """A process that decodes pictures for a DecodePool, which limits its time and ends it when it misbehaves.
 
-It imports Pillow and libheif alone, so that it starts in a fifth of a second, and then takes from itself what
-decoding does not need (`sandbox.py`): it opens files for reading and answers, nothing else. Requests come on stdin,
-answers leave on stdout: both are frames, a JSON object and bytes behind their lengths. The process ends with its stdin.
+It imports Pillow, libheif and a parser of XML alone, so that it starts in a fifth of a second, and then takes from
+itself what decoding does not need (`sandbox.py`): it opens files for reading and answers, nothing else. Requests come
+on stdin, answers leave on stdout: both are frames, a JSON object and bytes behind their lengths. The process ends with
+its stdin.
 """
 
 import json
@@ -85,6 +86,7 @@ def decode(request: dict[str, Any]) -> Reply:
         decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE)
         orientation = decoded.orientation
         message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
+        message |= decoded.description._asdict()
         body.append(decoded.picture.tobytes())
         if request["thumbnail"]:
             body.append(pixels.thumbnail_jpeg(decoded.picture))

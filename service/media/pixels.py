@@ -1,5 +1,5 @@
-"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than formats.py; runs in
-decode_worker.
+"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than formats.py and
+descriptions.py; runs in decode_worker.
 """
 
 import io
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import PIL.Image
 
+from service.media.descriptions import NOTHING, Description, read_description
 from service.media.formats import TURNED_WHILE_LOADING, open_picture
 
 DETECTOR_SIDE = 1333  # pixels of the longest side given to a detector
@@ -54,6 +55,8 @@ class DecodedFile(NamedTuple):
     """Unix seconds; None where the file does not say."""
     orientation: int
     """EXIF orientation of the file, 1 to 8; 1 where the picture is turned while it is loaded."""
+    description: Description
+    """Caption and keywords that the file holds."""
 
 
 def decode_file(path: str, side: int | None) -> DecodedFile:
@@ -70,13 +73,14 @@ def decode_file(path: str, side: int | None) -> DecodedFile:
         if image.format in TURNED_WHILE_LOADING:
             full = image.size
         orientation, _ = read_exif(image)
+        description = description_of(image)
         picture = to_direct_colours(image)
         if side is not None:
             picture = downscale(picture, fit_size(full, side))
     picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
     if orientation in TRANSPOSE_OF:
         picture = picture.transpose(TRANSPOSE_OF[orientation])
-    return DecodedFile(picture, (full[1], full[0]) if orientation >= 5 else full, taken, orientation)
+    return DecodedFile(picture, (full[1], full[0]) if orientation >= 5 else full, taken, orientation, description)
 
 
 def fit_size(size: tuple[int, int], side: int) -> tuple[int, int]:
@@ -103,6 +107,14 @@ def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
     except (OSError, *DECODE_ERRORS):
         return 1, None
     return (orientation if orientation in TRANSPOSE_OF else 1), capture_time(tags)
+
+
+def description_of(image: PIL.Image.Image) -> Description:
+    """Caption and keywords of a loaded picture; none where the metadata is damaged."""
+    try:
+        return read_description(image)
+    except (OSError, *DECODE_ERRORS):
+        return NOTHING
 
 
 def capture_time(tags: dict[int, Any]) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,13 +89,30 @@ class Candidates:
         self, order: Sequence[int], k: int, fetch: Callable[[Sequence[int]], Sequence[T | None]]
     ) -> list[tuple[int, T]]:
         """(position, record) of the first k of `order`; one that vanished meanwhile makes room for the next."""
-        best: list[tuple[int, T]] = []
-        for part in tiles(len(order), k):
-            records = fetch([self.rows[n] for n in order[part]])
-            best += [(n, record) for n, record in zip(order[part], records, strict=True) if record is not None]
-            if len(best) >= k:
-                break
-        return best[:k]
+        found = first_found([self.rows[n] for n in order], k, fetch)
+        return [(order[place], record) for place, record in found]
+
+
+def first_found(
+    rows: Sequence[int], k: int, fetch: Callable[[Sequence[int]], Sequence[T | None]]
+) -> list[tuple[int, T]]:
+    """(place in `rows`, record) of the first k; one that vanished meanwhile makes room for the next."""
+    found: list[tuple[int, T]] = []
+    for part in tiles(len(rows), k):
+        records = fetch(rows[part])
+        found += [(part.start + n, record) for n, record in enumerate(records) if record is not None]
+        if len(found) >= k:
+            break
+    return found[:k]
+
+
+def scores_of(candidates: Candidates, position: int) -> dict[str, Any]:
+    """Score, probability and shortlist rank of the candidate at a position of the shortlist."""
+    return {
+        "score": float(candidates.scores[position]),
+        "probability": candidates.probability(position),
+        "shortlist_rank": position + 1,
+    }
 
 
 def nearest_rows(

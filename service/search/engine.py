@@ -5,9 +5,7 @@ candidates' records are scored; the catalog says what the best of them are. Only
 `accelerate` puts them, everything else in the caller's thread.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -18,18 +16,22 @@ import torch
 from torch import Tensor
 
 from index.catalog import Catalog
+from index.filters import Filter
 from index.records import Caption, Image, Mask
+from index.text_search import TextMatch
 from index.view import Counts, Snapshot
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.matcher import EncodedTexts, Matcher
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
-from service.search.candidates import Candidates
+from service.search.candidates import Candidates, scores_of
+from service.search.fusion import explained_by_text, fused_hits
 from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.pair_costs import PairCosts
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
 from service.search.results import AnyRanked, ImageSearchResult, RankedCaption, RankedPicture, TextSearchResult
+from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures, RegionStore, detected_features
 from service.storage.region_stores import RegionStores
 
@@ -37,6 +39,7 @@ T = TypeVar("T")
 AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
+TEXT_COST = 10_000  # the same of a search in the text index
 TYPICAL_WORDS = 14
 
 
@@ -50,29 +53,6 @@ class Accelerate(Protocol):
 def run_here(work: Callable[[], T], /) -> T:
     """Runs work in the caller's thread."""
     return work()
-
-
-class Stopwatch:
-    """Milliseconds by stage; stages that were never reached took none."""
-
-    def __init__(self, *stages: str) -> None:
-        self.milliseconds = dict.fromkeys(stages, 0.0)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to that of the stage."""
-        started = time.perf_counter()
-        yield
-        self.milliseconds[name] += (time.perf_counter() - started) * 1000
-
-    def timed(self, name: str, work: Callable[..., T], *arguments: Any) -> Callable[[], T]:
-        """`work` as a call without arguments whose time counts for the stage, wherever it runs."""
-
-        def run() -> T:
-            with self.stage(name):
-                return work(*arguments)
-
-        return run
 
 
 @dataclass(frozen=True)
@@ -128,6 +108,8 @@ class SearchEngine:
         request, num_words = query.request, TYPICAL_WORDS
         candidates = request.shortlist * (2 if request.filter else 1) + request.explain * request.k
         if isinstance(request, TextSearchRequest):
+            if request.match == "text":
+                return TEXT_COST
             num_words = len(words_of(query.matcher, request.query))
         elif request.target == "images":  # stage one alone
             candidates = 1
@@ -135,20 +117,27 @@ class SearchEngine:
         return int(pairs * self._pair_costs.weight(query.matcher)) + detect * DETECTION_COST
 
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
-        """Pictures that show what a sentence says; InvalidRequest where it holds no word."""
+        """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
         request, matcher, snapshot = query.request, query.matcher, query.snapshot
-        watch = Stopwatch("encode", "shortlist", "rerank")
-        texts, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
+        watch = Stopwatch("encode", "shortlist", "rerank", "text")
+        texts, read = None, dict[str, Any]()
+        if request.match != "text":
+            texts, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
+            read["unknown_words"] = matcher.unknown_words(request.query)
+            read["read_as"] = matcher.near_words(request.query)
         found = partial(
             TextSearchResult,
             **origin(query),
+            **read,
             query=request.query,
-            unknown_words=matcher.unknown_words(request.query),
-            read_as=matcher.near_words(request.query),
+            match=request.match,
             timings_ms=watch.milliseconds,
         )
-        if snapshot is None:
-            return found()
+        with watch.stage("text"):
+            matches = self._text_matches(request)
+        if texts is None or snapshot is None:
+            hits = fused_hits(None, [], matches, request.k, self._catalog.images_at)
+            return found(results=self._presented(hits, None, query, accelerate, watch))
         with watch.stage("shortlist"):
             masks = self._picture_masks(query)
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, *masks)
@@ -156,12 +145,8 @@ class SearchEngine:
         rows = candidates.rows_to_score if log_odds else candidates.rows
         scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, rows, texts))
         candidates = candidates.rescored(scores, log_odds)
-        hits, left_out = self._picture_hits(request, candidates)
-        if request.sort == "date":
-            hits.sort(key=_newest_first)
-        if request.explain:
-            hits = self._explained_pictures(hits, texts, query, accelerate, watch)
-        return found(results=ranked(hits), left_out=left_out)
+        hits, left_out = self._picture_hits(request, candidates, matches)
+        return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out)
 
     def image(
         self,
@@ -298,13 +283,19 @@ class SearchEngine:
             self._captions_each = version, self._catalog.captions_per_picture()
         return self._captions_each[1]
 
-    def _picture_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedPicture], int]:
+    def _text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
+        """Pictures whose text holds the question, as many as the request hands to the reranker."""
+        if request.match == "pictures":
+            return []
+        passing = request.filter.compiled() if request.filter else Filter()
+        return self._catalog.texts.matches(request.query, request.shortlist, passing)
+
+    def _picture_hits(
+        self, request: SearchRequest, candidates: Candidates, matches: Sequence[TextMatch] = ()
+    ) -> tuple[list[RankedPicture], int]:
         """The best k pictures, and how many candidates the request's limits left out."""
         order = candidates.passing(request)
-        hits = [
-            RankedPicture(**vars(image), **scores_of(candidates, n))
-            for n, image in candidates.best(order, request.k, self._catalog.images_at)
-        ]
+        hits = fused_hits(candidates, order, matches, request.k, self._catalog.images_at)
         return hits, len(candidates.rows) - len(order)
 
     def _caption_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedCaption], int]:
@@ -319,7 +310,26 @@ class SearchEngine:
     def _visible_captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
         return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
 
-    def _explained_pictures(
+    def _presented(
+        self,
+        hits: list[RankedPicture],
+        texts: EncodedTexts | None,
+        query: Query[TextSearchRequest],
+        accelerate: Accelerate,
+        watch: Stopwatch,
+    ) -> list[RankedPicture]:
+        """The best hits in the order of the request, ranked, with explanations where it asks for them."""
+        if query.request.sort == "date":
+            hits.sort(key=_newest_first)
+        if not query.request.explain:
+            return ranked(hits)
+        scored = [hit for hit in hits if hit.score is not None]
+        explained = {}
+        if texts is not None:
+            explained = {hit.slot: hit for hit in self._explained(scored, texts, query, accelerate, watch)}
+        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.query) for hit in hits])
+
+    def _explained(
         self,
         hits: Sequence[RankedPicture],
         texts: EncodedTexts,
@@ -360,15 +370,6 @@ def origin(query: Query[Any]) -> dict[str, Any]:
         "k": query.request.k,
         "shortlist": query.request.shortlist,
         "index_version": query.index_version,
-    }
-
-
-def scores_of(candidates: Candidates, position: int) -> dict[str, Any]:
-    """Score, probability and shortlist rank of the candidate at a position of the shortlist."""
-    return {
-        "score": float(candidates.scores[position]),
-        "probability": candidates.probability(position),
-        "shortlist_rank": position + 1,
     }
 
 

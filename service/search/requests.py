@@ -29,6 +29,7 @@ from service.dates import date_span
 from service.errors import InvalidRequest
 
 LONGEST_QUERY = 512
+Match = Literal["pictures", "text", "both"]
 
 
 class RequestModel(BaseModel):
@@ -207,6 +208,11 @@ class TextSearchRequest(SearchRequest):
     )
 
     query: QueryText
+    match: Match = Field(
+        "both",
+        description="What is looked at: `pictures` alone, ranked by the model; `text`, which is file names, captions,"
+        " tags and dates that hold every word of the query; or `both`, in one list.",
+    )
     sort: Literal["relevance", "date"] = Field(
         "relevance", description="`date`: the best k, then newest first; undated pictures last."
     )

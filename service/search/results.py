@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from index.records import Caption, Image
 from service.storage.region_records import Region
 
+FoundBy: TypeAlias = Literal["pictures", "text"]
 AnyRanked = TypeVar("AnyRanked", "RankedPicture", "RankedCaption")
 
 
@@ -47,12 +48,16 @@ class PairExplanation:
 
 @dataclass(frozen=True, kw_only=True)
 class RankedPicture(Image):
-    """A picture that answers: the catalog's record of it with its scores. Ranks count from 1."""
+    """A picture that answers: the catalog's record of it with its scores. Ranks count from 1.
 
-    score: float
-    shortlist_rank: int
+    What was found by its text alone has no place in the pictures' ranking, and so no score.
+    """
+
+    score: float | None = None
+    shortlist_rank: int | None = None
     rank: int = 0
     probability: float | None = None
+    found_by: Sequence[FoundBy] = ("pictures",)
     explanation: PairExplanation | None = None
 
     @property
@@ -100,6 +105,7 @@ class TextSearchResult(SearchResult[RankedPicture]):
     """Pictures for a sentence."""
 
     query: str
+    match: Literal["pictures", "text", "both"]
     unknown_words: Sequence[str] = ()
     read_as: Mapping[str, str] = field(default_factory=dict)
 

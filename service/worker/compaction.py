@@ -42,6 +42,7 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
         records = sum(_blank_records(data.root / folder, images) for folder in folders)
         views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
         rows = sum(_blank_rows(folder, images, captions) for folder in views)
+        catalog.texts.purge()
         catalog.erasures.fold_log()
         return CompactionResult(records, rows, max(0, before - _room(data)))
 

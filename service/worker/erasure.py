@@ -8,6 +8,7 @@ from index.catalog import Catalog
 from service.storage.originals import Originals
 
 LOOK_EVERY_S = 1.0
+PURGE_EVERY_S = 60.0  # it reads and writes all of the text index
 ERASED_AT_ONCE = 100
 
 log = logging.getLogger(__name__)
@@ -25,11 +26,15 @@ class Erasure:
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._erasures, self._originals, self._grace_s = catalog.erasures, originals, grace_s
+        self._texts = catalog.texts
         self._clock, self._timer = clock, timer
-        self._next = timer()
+        self._next = self._next_purge = timer()
 
     def advance(self) -> bool:
-        """Erase the next pictures; False when there were none, or it was looked for them just now."""
+        """Erase the next pictures; False when there were none, or it was looked for them just now.
+
+        After the last one, the text index is freed of their words, and of those of captions that were changed.
+        """
         if self._timer() < self._next:
             return False
         now = self._clock()
@@ -40,6 +45,9 @@ class Erasure:
         if erased or removed:
             return True
         self._next = self._timer() + LOOK_EVERY_S
+        if self._timer() >= self._next_purge:
+            self._next_purge = self._timer() + PURGE_EVERY_S
+            self._texts.purge()
         return False
 
     def _remove_files(self) -> int:

@@ -156,7 +156,7 @@ class Migration:
         """Try once more what could not be read, which may have been restored since; views take it in at once."""
         digest = self._extractor.digest
         if self._unread is None:
-            self._unread = self._catalog.unreadable_slots(digest)
+            self._unread = self._catalog.blank_slots(digest, only_unreadable=True)
         if not self._unread:
             return False
         slots, self._unread = self._unread[: self._batch], self._unread[self._batch :]

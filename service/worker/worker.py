@@ -39,6 +39,7 @@ ATTEMPTS_TIMED_OUT = 2  # each takes the whole time that decoding may take, and 
 BEAT_S = 5.0
 PAUSE_S = 5.0  # between two looks at a full disk
 ROLE = "worker"
+KEYWORDS = "keywords"  # the tag that holds those of a picture's file
 
 log = logging.getLogger(__name__)
 
@@ -224,6 +225,8 @@ class Worker:
                     height=decoded.height,
                     extractor=extractor,
                     taken_at=decoded.taken_at,
+                    captions=[decoded.caption] if decoded.caption else [],
+                    tags={KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {},
                 )
                 for slot, (picture, decoded) in enumerate(part, start=first)
             ]

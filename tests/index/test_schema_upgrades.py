@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog import Catalog
+from index.filters import Filter
 from index.schema import VERSION
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
@@ -63,6 +64,9 @@ def test_a_catalog_of_version_1_becomes_like_a_new_one(old: Path, tmp_path: Path
         assert catalog.counts() == {"ready": 19, "queued": 0, "failed": 0, "deleted": 1}
         assert catalog.num_slots() == 20
         assert len(catalog.captions_at(range(catalog.num_caption_slots()))) == len(before)
+        for image in catalog.list_images(None, 100):
+            (best, *_) = catalog.texts.matches(image.filename, 1, Filter())
+            assert best.image.filename == image.filename
         catalog.accept([picture("new", captions=["a new one"])], now=1.0)
         make_ready(catalog, "new")
     new = tmp_path / "new.sqlite"

@@ -22,7 +22,7 @@ ANYWHERE = {
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
     | {"fastapi", "starlette", "uvicorn", "h11", "python_multipart", "httpx", "redis"}
-    | {"prometheus_client", "typer", "rich", "opentelemetry"},
+    | {"prometheus_client", "typer", "rich", "opentelemetry", "defusedxml"},
 }
 IN_FUNCTIONS = {
     "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
@@ -96,6 +96,7 @@ ENTRANCES = {
     "redis": ("service/api/cache.py", "service/api/rate_limits.py", "service/worker/wakeups.py"),
     "opentelemetry": ("service/api/tracing.py",),
     "pi_heif": ("service/media/formats.py",),
+    "defusedxml": ("service/media/descriptions.py",),
     "uvicorn": ("service/connections.py",),
     "h11": ("service/connections.py",),
     "typer": ("service/cli/",),

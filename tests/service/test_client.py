@@ -12,6 +12,7 @@ from service.api.schemas.results import CaptionHit, PictureHit
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
+from service.cli.commands.ingest import send_files
 from service.client import MAX_BATCH_BYTES, MAX_BATCH_FILES, Client, RequestRefused, ServerUnreachable, upload_batches
 from service.errors import UserError
 from tests.support.library import two_coloured
@@ -125,6 +126,33 @@ def test_batches_are_of_reasonable_size_and_lose_nothing(tmp_path: Path) -> None
         assert len(part) <= MAX_BATCH_FILES
         assert len(part) == 1 or sum(path.stat().st_size for _, path in part) <= MAX_BATCH_BYTES
     assert list(upload_batches([])) == []
+
+
+def test_two_files_of_one_name_go_in_two_requests(tmp_path: Path) -> None:
+    files = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "a.jpg"
+        path.write_bytes(folder.encode())
+        files.append(("a.jpg", path))
+    assert list(upload_batches(files)) == [files[:1], files[1:]]
+
+
+@pytest.mark.parametrize("albums", [True, False])
+def test_folders_become_albums_unless_that_is_turned_off(url: str, tmp_path: Path, albums: bool) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text('{"image": "Beach/a.png", "captions": ["our beach"]}\n')
+    for folder, colour in (("one/Beach", "red"), ("two/Beach", "cyan")):  # two pictures of one name
+        (tmp_path / folder).mkdir(parents=True)
+        two_coloured(colour, colour, width=60 + albums).save(tmp_path / folder / "a.png")
+    summary = send_files(url, [tmp_path / "one", tmp_path / "two"], captions, albums=albums)
+    assert (summary.accepted, summary.rejected, summary.failed) == (2, [], [])
+    with Client(url) as client:
+        stored = [image for image in client.images().images if image.width == 60 + albums]
+        assert [image.captions for image in stored] == [["our beach"]] * 2
+        assert [image.tags for image in stored] == [{"album": "Beach"} if albums else {}] * 2
+        by_album = client.search_text("album beach", match="text").results
+        assert len([hit for hit in by_album if hit.width == 60 + albums]) == 2 * albums
 
 
 def test_the_key_of_the_environment_is_sent_and_never_in_an_address(

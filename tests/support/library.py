@@ -78,12 +78,13 @@ class Library:
         taken_at: float | None = None,
         added_at: float = NOW,
         view: bool = True,
+        filename: str | None = None,
     ) -> str:
         """Store a picture with its regions; without `view` the view lags behind. Its id."""
         image_id = image_id_of(name)
         new = NewPicture(
             image_id=image_id,
-            filename=f"{name}.png",
+            filename=filename or f"{name}.png",
             extension="png",
             num_bytes=1,
             captions=captions,
@@ -139,12 +140,12 @@ class Library:
             self.writer.add_captions(slot, [words.vectors[0].numpy()], embeddings.numpy())
 
     def text(self, query: str, **fields: Any) -> TextSearchResult:
-        """Pictures for a sentence; `fields` are those of a request."""
+        """Pictures for a sentence; `fields` are those of a request, see there."""
         return self.search.text(self.search.begin(self.request(query, **fields)))
 
     def request(self, query: str, **fields: Any) -> TextSearchRequest:
-        """The request of such a search."""
-        return TextSearchRequest(query=query, **fields)
+        """The request of such a search, of the pictures alone unless `match` says otherwise."""
+        return TextSearchRequest(query=query, **{"match": "pictures", **fields})
 
     def image(self, picture: PictureFeatures, slot: int | None = None, **fields: Any) -> ImageSearchResult[Any]:
         """Captions for a picture, or pictures like it; `fields` are those of a request."""

@@ -51,8 +51,8 @@ class Web:
         return self.request("GET", path, params=query)
 
     def text(self, query: Any, **fields: Any) -> httpx.Response:
-        """POST /search/text."""
-        return self.request("POST", "/search/text", json={"query": query, **fields})
+        """POST /search/text, of the pictures alone unless `match` says otherwise."""
+        return self.request("POST", "/search/text", json={"query": query, "match": "pictures", **fields})
 
     def close(self) -> None:
         """End everything that was started."""

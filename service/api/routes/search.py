@@ -54,7 +54,10 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, NotReady, Overloaded, Problem),
 )
 async def search_text(body: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
-    """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention."""
+    """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention.
+
+    Pictures whose file name, captions, tags and date hold every word of the query join it, by reciprocal rank.
+    """
     started = time.perf_counter()
     query = await look_up(services, services.search.begin, body)
     key = cache_key({"search": "text", **determining(query)})
@@ -174,7 +177,7 @@ def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyA
         answer = schema.model_validate_json(kept)
     except ValidationError:
         return None
-    said = {**origin(query), **query.request.model_dump(include={"query", "target"})}
+    said = {**origin(query), **query.request.model_dump(include={"query", "match", "target"})}
     is_own = all(getattr(answer, name) == value for name, value in said.items())
     return answer if is_own and len(answer.results) <= query.request.k else None
 

@@ -24,7 +24,9 @@ class Token(Answer):
 class ExplanationAnswer(Answer):
     """Why a result scored what it did; null where the model has no exact answer."""
 
-    kind: Literal["words attend regions", "regions attend words", "weights"]
+    kind: Literal["words attend regions", "regions attend words", "weights", "text"] = Field(
+        description="`text`: the picture's text holds the `words`, and the model did not look at the picture."
+    )
     words: list[Token]
     contributions: list[float] | None = Field(description="One a word; they add up to the score.")
     regions: list[Box]
@@ -47,12 +49,20 @@ class PictureHit(Answer):
 
     rank: int = Field(description="Place in this list, from 1.")
     image_id: str
-    score: float = Field(description="Raw score of the model; for pictures like a picture, a cosine.")
+    found_by: list[Literal["pictures", "text"]] = Field(
+        description="`pictures`: it is in the model's ranking; `text`: its name, captions, tags and date hold every"
+        " word of the query."
+    )
+    score: float | None = Field(
+        description="Raw score of the model; for pictures like a picture, a cosine. Null where the text alone found it."
+    )
     probability: float | None = Field(
         description="That this is the picture described, given that one is; null without a calibration, and for"
         " pictures like a picture."
     )
-    shortlist_rank: int = Field(description="Place that stage one gave it, from 1.")
+    shortlist_rank: int | None = Field(
+        description="Place that stage one gave it, from 1; null where the text alone found it."
+    )
     url: str | None = Field(description="Null where features alone were taken in: there is no picture to show.")
     thumbnail_url: str | None
     width: int | None = Field(description="Null where features came without it.")
@@ -88,6 +98,12 @@ class Timings(Answer):
     total: float
 
 
+class TextTimings(Timings):
+    """Milliseconds of each stage, with that of the look into file names, captions, tags and dates."""
+
+    text: float
+
+
 class ImageTimings(Timings):
     """Milliseconds of each stage, with that of finding the regions of an uploaded picture."""
 
@@ -113,6 +129,7 @@ class TextAnswer(SearchAnswer):
     """Pictures for a sentence, best first."""
 
     query: str
+    match: Literal["pictures", "text", "both"]
     unknown_words: list[str] = Field(
         description="Words of the query that mean nothing to the model: unseen in training, or no words at all."
     )
@@ -120,7 +137,7 @@ class TextAnswer(SearchAnswer):
         default_factory=dict, description="Misspelt or unseen word of the query -> the word that it was read as."
     )
     results: list[PictureHit]
-    timings_ms: Timings
+    timings_ms: TextTimings
 
 
 class ImageAnswer(SearchAnswer):

@@ -8,7 +8,7 @@ import typer
 from pydantic import SecretStr
 
 from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
-from service.cli.options import DEFAULT_URL, AsJson, Url
+from service.cli.options import DEFAULT_URL, Albums, AsJson, Url
 from service.cli.output import show_progress
 from service.cli.picture_files import find_files
 from service.errors import UserError
@@ -23,6 +23,7 @@ def ingest(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": name as sent, "captions": [..]}.'),
     ] = None,
+    albums: Albums = True,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
@@ -30,15 +31,19 @@ def ingest(
 
     Features without pictures are taken in by `regard ingest-features`.
     """
-    finish_ingestion(send_files(url, paths, captions), as_json)
+    finish_ingestion(send_files(url, paths, captions, albums=albums), as_json)
 
 
 def send_files(
-    url: str, paths: Sequence[Path], captions: Path | None = None, api_key: SecretStr | None = None
+    url: str,
+    paths: Sequence[Path],
+    captions: Path | None = None,
+    api_key: SecretStr | None = None,
+    albums: bool = True,
 ) -> IngestSummary:
     """Send pictures with progress bars, and wait until they are searchable. UserError.
 
-    With the key of the environment, if no other is given.
+    With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
     """
     from service.client import Client, upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
 
@@ -47,15 +52,14 @@ def send_files(
     if not files:
         skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
         raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
-    manifest = {name: {"captions": texts} for name, texts in captions_by_name(captions).items()}
+    texts, tagged = captions_by_name(captions), found.albums if albums else {}
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), []
     client = Client.from_environment(url) if api_key is None else Client(url, api_key=api_key)
     with client, show_progress() as progress:
         sending = progress.add_task("sending", len(files))
         detecting = progress.add_task("finding regions", len(files))
         for batch in upload_batches(files):
-            part = {name: manifest[name] for name, _ in batch if name in manifest}
-            jobs += _send_batch(client, batch, part, summary)
+            jobs += _send_batch(client, batch, _manifest(batch, texts, tagged), summary)
             sending.advance(len(batch))
         for job_id, total in jobs:
             before = detecting.completed
@@ -65,6 +69,17 @@ def send_files(
             summary.count_failures(job.failures)
         detecting.finish()
     return summary
+
+
+def _manifest(
+    batch: list[tuple[str, Path]], captions: dict[str, list[str]], albums: dict[Path, str]
+) -> dict[str, dict[str, Any]]:
+    """What is known of the files of a batch."""
+    entries: dict[str, dict[str, Any]] = {name: {"captions": captions[name]} for name, _ in batch if name in captions}
+    for name, path in batch:
+        if path in albums:
+            entries.setdefault(name, {})["tags"] = {"album": albums[path]}
+    return entries
 
 
 def _send_batch(

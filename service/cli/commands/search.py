@@ -1,6 +1,6 @@
 """`regard search`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,6 +18,10 @@ def search(
     min_probability: Annotated[
         float | None, typer.Option(min=0, max=1, help="Leave out results that are less probable.")
     ] = None,
+    match: Annotated[
+        Literal["pictures", "text", "both"],
+        typer.Option(help="Look at pictures, at text (file names, captions, tags, dates), or at both."),
+    ] = "both",
     explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -33,6 +37,7 @@ def search(
             model=model,
             min_score=min_score,
             min_probability=min_probability,
+            match=match,
             explain=explain,
         )
     if as_json:

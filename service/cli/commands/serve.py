@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from service.cli.ingest_summary import print_summary
 from service.cli.logs import write_log
+from service.cli.options import Albums
 from service.cli.settings_options import with_settings
 from service.errors import UserError
 from service.model_names import check_detector, check_models
@@ -23,7 +24,7 @@ Photos = Annotated[
 
 
 @with_settings()
-def serve(settings: Settings, photos: Photos = None) -> None:
+def serve(settings: Settings, photos: Photos = None, albums: Albums = True) -> None:
     """Serve searches and take pictures in. Every setting is also an environment variable, named in brackets."""
     write_log(settings)
     if settings.role == "worker" and photos is not None:
@@ -37,12 +38,12 @@ def serve(settings: Settings, photos: Photos = None) -> None:
     def ingest_photos(url: str, api_key: SecretStr) -> None:
         assert photos is not None
         threading.current_thread().name = "photos"
-        _ingest_photos(url, photos, api_key)
+        _ingest_photos(url, photos, api_key, albums)
 
     run_api(settings, with_worker=settings.role == "all", once_listening=None if photos is None else ingest_photos)
 
 
-def _ingest_photos(url: str, photos: Path, api_key: SecretStr) -> None:
+def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> None:
     """Send the pictures of a folder to the server, once it answers."""
     from service.cli.commands.ingest import send_files  # noqa: PLC0415
     from service.client import Client  # noqa: PLC0415
@@ -51,7 +52,7 @@ def _ingest_photos(url: str, photos: Path, api_key: SecretStr) -> None:
         while not client.is_alive():
             time.sleep(0.1)
     try:
-        print_summary(send_files(url, [photos], api_key=api_key))
+        print_summary(send_files(url, [photos], api_key=api_key, albums=albums))
         print(f"search at {url}", flush=True)
     except (UserError, OSError) as fault:
         logging.getLogger(__name__).error("%s was not taken in: %s", photos, fault)

@@ -61,8 +61,10 @@ export class Detail {
 
   private why(hit: PictureHit, overlay: Overlay): Child[] {
     const why = hit.explanation;
+    if (hit.score === null) return byText(hit);
     const likely = hit.probability === null ? "" : `, ${percent(hit.probability)} likely`;
-    const ranks = el("p", {}, `Rank ${hit.rank}, of the shortlist ${hit.shortlist_rank}${likely}`);
+    const text = hit.found_by.includes("text") ? "; its text holds the words, too" : "";
+    const ranks = el("p", {}, `Rank ${hit.rank}, of the shortlist ${hit.shortlist_rank}${likely}${text}`);
     if (!why) return [ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
     const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)));
     const show = (region: number | null) => {
@@ -94,6 +96,14 @@ export class Detail {
       button("More like this", () => (this.dialog.close(), this.like(hit))),
     ];
   }
+}
+
+function byText(hit: PictureHit): Child[] {
+  const words = hit.explanation?.words.map((word) => word.text).join(", ");
+  return [
+    el("p", {}, `Rank ${hit.rank}`),
+    el("p", { class: "quiet" }, `Found by its name, captions, tags or date alone${words ? `: ${words}` : ""}.`),
+  ];
 }
 
 function row(name: string, ...values: string[]): Child[] {

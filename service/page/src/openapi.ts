@@ -24,7 +24,7 @@ export type CaptionHit = {
 };
 
 export type ExplanationAnswer = {
-  kind: "words attend regions" | "regions attend words" | "weights";
+  kind: "words attend regions" | "regions attend words" | "weights" | "text";
   words: Array<Token>;
   contributions: Array<number> | null;
   regions: Array<Box>;
@@ -177,9 +177,10 @@ export type PictureFilter = {
 export type PictureHit = {
   rank: number;
   image_id: string;
-  score: number;
+  found_by: Array<"pictures" | "text">;
+  score: number | null;
   probability: number | null;
-  shortlist_rank: number;
+  shortlist_rank: number | null;
   url: string | null;
   thumbnail_url: string | null;
   width: number | null;
@@ -265,10 +266,11 @@ export type TextAnswer = {
   cached: boolean;
   left_out: number;
   query: string;
+  match: "pictures" | "text" | "both";
   unknown_words: Array<string>;
   read_as?: Record<string, string>;
   results: Array<PictureHit>;
-  timings_ms: Timings;
+  timings_ms: TextTimings;
 };
 
 export type TextSearchRequest = {
@@ -280,14 +282,16 @@ export type TextSearchRequest = {
   min_probability?: number | null;
   filter?: PictureFilter | null;
   query: string;
+  match?: "pictures" | "text" | "both";
   sort?: "relevance" | "date";
 };
 
-export type Timings = {
+export type TextTimings = {
   encode: number;
   shortlist: number;
   rerank: number;
   total: number;
+  text: number;
 };
 
 export type Token = {

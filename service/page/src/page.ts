@@ -49,8 +49,9 @@ function noteOf(answer: TextAnswer & { matched?: boolean }): string {
   const notes = [];
   const likely = answer.results.map((hit) => hit.probability);
   const hope = likely.reduce<number>((sum, one) => sum + (one ?? 0), 0);
-  const poor = likely.length > 0 && likely[0] !== null && hope < LEAST_LIKELY;
-  if (answer.matched === false || poor || (!answer.results.length && answer.left_out))
+  const named = answer.results.some((hit) => hit.found_by.includes("text"));
+  const poor = !named && likely.length > 0 && likely[0] !== null && hope < LEAST_LIKELY;
+  if ((answer.matched === false && !named) || poor || (!answer.results.length && answer.left_out))
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
   else if (!answer.results.length) notes.push("Nothing was found.");
   else notes.push(`${counted(answer.results.length, "picture")}.`);

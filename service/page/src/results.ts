@@ -17,7 +17,7 @@ export function resultGrid(
   label = "Results",
 ): { grid: HTMLElement; words: Words | null } {
   const overlays = hits.map((hit) => new Overlay(hit));
-  const explanations = hits.flatMap((hit) => hit.explanation ?? []);
+  const explanations = hits.flatMap((hit) => (hit.explanation?.kind === "text" ? [] : (hit.explanation ?? [])));
   const light = (word: number | null) => {
     const most = word === null ? 0 : strongest(explanations, word);
     for (const overlay of overlays) overlay.lightWord(word, most);
@@ -39,7 +39,7 @@ function asNode(child: unknown): Node {
 
 function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () => void, like: () => void): HTMLElement {
   const lightAt = (region: number | null) => {
-    if (hit.explanation) words?.lightRegion(hit.explanation, region);
+    if (hit.explanation && hit.score !== null) words?.lightRegion(hit.explanation, region);
   };
   return el(
     "li",

@@ -16,7 +16,9 @@ export function titleOf(picture: { captions: string[]; filename: string }): stri
 }
 
 export function said(hit: PictureHit): string {
-  return hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
+  if (hit.score === null) return "by its text";
+  const said = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
+  return hit.found_by.includes("text") ? `${said}, also by its text` : said;
 }
 
 export function counted(number: number, one: string, many = `${one}s`): string {

@@ -60,7 +60,7 @@ def test_a_sentence_brings_its_pictures(api: Api) -> None:
     assert hit["url"] == f"/images/{hit['image_id']}"
     assert hit["probability"] is None
     assert "explanation" not in hit
-    assert set(answer["timings_ms"]) == {"encode", "shortlist", "rerank", "total"}
+    assert set(answer["timings_ms"]) == {"encode", "shortlist", "rerank", "text", "total"}
     assert answer["timings_ms"]["total"] >= answer["timings_ms"]["rerank"] > 0
 
 

@@ -67,3 +67,17 @@ def test_a_name_that_is_no_text_can_still_be_sent(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"gone\.jpg"):
         list(picture_files([tmp_path / "gone.jpg"]))
+
+
+def test_the_album_of_a_picture_is_the_folder_that_holds_it(tmp_path: Path) -> None:
+    photos = tmp_path / "Photos"
+    make(photos, "a.jpg", "Beach 2023/b.jpg", "Oslo/day 1/c.jpg", f"{'x' * 200}/{'y' * 200}/{'z' * 200}/d.jpg")
+    make(tmp_path, "alone.jpg")
+    albums = find_files([photos, tmp_path / "alone.jpg"]).albums
+    assert albums[photos / "a.jpg"] == "Photos"
+    assert albums[photos / "Beach 2023" / "b.jpg"] == "Beach 2023"
+    assert albums[photos / "Oslo" / "day 1" / "c.jpg"] == "Oslo/day 1"
+    assert tmp_path / "alone.jpg" not in albums
+    (longest,) = [album for path, album in albums.items() if path.name == "d.jpg"]
+    assert len(longest) == 512
+    assert longest.endswith("z")

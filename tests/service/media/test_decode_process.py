@@ -15,7 +15,8 @@ from service.media.decode_process import LARGEST_BODY, LARGEST_MESSAGE
 
 LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6, inspect_s=20)
 READY = {"protection": {"seccomp": "on"}}
-PIXELS = {"size": [2, 1], "reduced": [2, 1], "taken_at": None, "parts": [6]}
+DESCRIBED = {"caption": "", "keywords": []}
+PIXELS = {"size": [2, 1], "reduced": [2, 1], "taken_at": None, "parts": [6], **DESCRIBED}
 PYTHON = sys.executable
 Answering = Callable[..., DecodePool]
 
@@ -86,6 +87,13 @@ def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
         frame(PIXELS | {"size": "big"}, bytes(6)),
         frame(PIXELS | {"taken_at": "now"}, bytes(6)),
         frame(PIXELS | {"taken_at": float("inf")}, bytes(6)),
+        frame(PIXELS | {"caption": None}, bytes(6)),
+        frame(PIXELS | {"caption": "a" * 513}, bytes(6)),
+        frame(PIXELS | {"caption": "two\nlines"}, bytes(6)),
+        frame(PIXELS | {"keywords": "beach"}, bytes(6)),
+        frame(PIXELS | {"keywords": [1]}, bytes(6)),
+        frame(PIXELS | {"keywords": [""]}, bytes(6)),
+        frame(PIXELS | {"keywords": ["a"] * 512}, bytes(6)),
     ],
 )
 def test_an_answer_in_another_form_ends_the_process(answering: Answering, answer: bytes) -> None:

@@ -221,6 +221,12 @@ HARMS: dict[str, tuple[Callable[[Path], None], str]] = {
         "it holds bad, which no catalog does",
     ),
     "table": (run_sql("CREATE TABLE more (x)"), "not those of a catalog"),
+    "virtual table": (run_sql("CREATE VIRTUAL TABLE more USING fts5 (x)"), "it holds more, which no catalog does"),
+    "other text index": (
+        run_sql("DROP TABLE texts; CREATE VIRTUAL TABLE texts USING fts5 (filename, content = 'images')"),
+        "it holds texts, which no catalog does",
+    ),
+    "half a text index": (run_sql("DROP TABLE texts_data"), "is damaged"),
     "id": (run_sql("UPDATE images SET image_id = '../../../../etc/x' WHERE number = 1"), "cannot be the id"),
     "extension": (run_sql("UPDATE images SET extension = 'png/../x' WHERE number = 1"), "cannot be the extension"),
     "folder": (

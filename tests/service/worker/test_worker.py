@@ -9,9 +9,12 @@ import PIL.Image
 import pytest
 import torch
 
+from index.filters import Filter
+from index.records import PictureChange
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
+from tests.support.described_pictures import described, jpeg
 from tests.support.fakes import FakeExtractor
 from tests.support.kill_points import DecodeHere
 from tests.support.pictures import corners, encoded
@@ -62,6 +65,20 @@ def test_the_date_given_wins_over_the_cameras(store: Store) -> None:
     store.drain()
     assert store.image(dated).taken_at == 1714979289.0
     assert store.image(told).taken_at == 12.0
+
+
+def test_what_a_file_says_joins_what_was_said_of_it(store: Store) -> None:
+    said = described("our zeppelin", "beach", "Oma")
+    image_id = store.accept(jpeg(said), "jpg", captions=["given"])
+    tagged = store.accept(jpeg(said, picture=noise(1)), "jpg")
+    store.catalog.change(tagged, PictureChange(tags={"keywords": "mine"}))
+    store.drain()
+    image = store.image(image_id)
+    assert (image.captions, dict(image.tags)) == (("given", "our zeppelin"), {"keywords": "beach; Oma"})
+    assert [caption.slot for caption in store.catalog.captions_of([image_id])[image_id]] == [0, 1]
+    assert store.image(tagged).tags == {"keywords": "mine"}
+    found = store.catalog.texts.matches("zeppelin oma", 9, Filter())
+    assert [match.image.image_id for match in found] == [image_id]
 
 
 def test_a_damaged_picture_is_set_aside_at_once_and_leaves_no_gap(store: Store) -> None:

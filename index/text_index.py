@@ -1,0 +1,117 @@
+"""The words of pictures, searchable by SQLite's FTS5: file name, captions, tags and date. Steps of the caller's
+transactions keep them as the catalog is.
+
+Words are split here, for what is indexed and for what is asked alike: FTS5 gets letters and digits, in lower case and
+without accents, between spaces, and does no more than reduce English words to their stems (Porter 1980).
+"""
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from itertools import pairwise
+from sqlite3 import Connection
+
+WORD = re.compile(r"[^\W_]+")
+ACCENTS = re.compile("[\u0300-\u036f]")
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+COLUMNS = "filename, captions, tags, dates"
+
+# Row = a picture's number in `images`. Everything beyond ASCII is part of a word here: words are split before.
+TEXTS = f"CREATE VIRTUAL TABLE texts USING fts5 ({COLUMNS}, tokenize = 'porter ascii')"
+
+# The functions are those of this file, which `add_functions` gives to a connection.
+WORDS_OF = """SELECT number, name_words(filename),
+  plain_words(coalesce((SELECT group_concat(text, ' ') FROM captions WHERE image = number), '')),
+  plain_words(coalesce((SELECT group_concat(name || ' ' || value, ' ') FROM tags WHERE image = number), '')),
+  date_words(taken_at)
+  FROM images"""
+FILL = f"INSERT INTO texts (rowid, {COLUMNS}) {WORDS_OF} WHERE erased_at IS NULL"
+
+# How often words were taken away since the index was last freed of what it keeps of such.
+REMOVED = "removed_texts"
+NOTE_REMOVAL = (
+    f"INSERT INTO counters VALUES ('{REMOVED}', 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + 1"
+)
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text: runs of letters and digits, in lower case, without accents."""
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return WORD.findall(ACCENTS.sub("", plain))
+
+
+def plain_words(text: str) -> str:
+    """The words of a text, as they are indexed."""
+    return " ".join(split_words(text))
+
+
+def name_words(filename: str) -> str:
+    """The words of a file name, then the parts of those that are put together: "DSC01234" is also "dsc" and "01234",
+    "BeachHouse" also "beach" and "house"."""
+    parts = [part for word in WORD.findall(filename) if len(found := parts_of(word)) > 1 for part in found]
+    return " ".join([*split_words(filename), *split_words(" ".join(parts))])
+
+
+def parts_of(word: str) -> list[str]:
+    """A word cut between letters and digits, and before a capital that follows a small letter."""
+    cuts = [
+        place
+        for place, (before, after) in enumerate(pairwise(word), start=1)
+        if before.isdecimal() != after.isdecimal() or (before.islower() and after.isupper())
+    ]
+    return [word[first:last] for first, last in pairwise([0, *cuts, len(word)])]
+
+
+def date_words(taken_at: float | None) -> str:
+    """A date as people write it, as 2023-05-14 and 14 May 2023, in UTC; nothing for one outside the years 1 to 9999."""
+    try:
+        day = datetime.fromtimestamp(taken_at, UTC) if taken_at is not None else None
+    except (ValueError, OverflowError, OSError):
+        day = None
+    if day is None:
+        return ""
+    month = MONTHS[day.month - 1]
+    return f"{day.year:04} {day.month:02} {day.day:02} {day.day} {month} {day.year} {month[:3]}"
+
+
+def add_functions(connection: Connection) -> None:
+    """Give the connection the functions that WORDS_OF calls."""
+    for function in (plain_words, name_words, date_words):
+        connection.create_function(function.__name__, 1, function, deterministic=True)
+
+
+def index_text(db: Connection, number: int) -> None:
+    """Index the words of a picture as they are now, after any change of its description."""
+    fresh = db.execute(f"{WORDS_OF} WHERE number = ?", [number]).fetchone()
+    known = db.execute(f"SELECT rowid, {COLUMNS} FROM texts WHERE rowid = ?", [number]).fetchone()
+    if known is not None and tuple(known) == tuple(fresh):
+        return
+    if known is not None:
+        db.execute(NOTE_REMOVAL)
+    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {COLUMNS}) VALUES (?, ?, ?, ?, ?)", tuple(fresh))
+
+
+def remove_text(db: Connection, number: int) -> None:
+    """Let go of the words of an erased picture."""
+    if db.execute("DELETE FROM texts WHERE rowid = ?", [number]).rowcount:
+        db.execute(NOTE_REMOVAL)
+
+
+def rebuild_texts(db: Connection) -> None:
+    """Index all pictures anew, whatever the index held."""
+    db.execute("DROP TABLE texts")
+    db.execute(TEXTS)
+    db.execute(FILL)
+
+
+def merge_texts(db: Connection, pages: int) -> bool:
+    """Merge so many pages of the index, which leaves words behind that were taken away; False once all are merged.
+
+    The first step of a merge of everything has `pages` below zero (https://sqlite.org/fts5.html, "merge").
+    """
+    before = db.total_changes
+    db.execute("INSERT INTO texts (texts, rank) VALUES ('merge', ?)", [pages])
+    return db.total_changes - before > 1

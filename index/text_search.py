@@ -1,0 +1,101 @@
+"""Search in the words of pictures: which ones hold every word of a question, the best match first."""
+
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from index.filters import Filter
+from index.queries import to_images
+from index.records import Image
+from index.schema import Database
+from index.text_index import REMOVED, merge_texts, rebuild_texts, split_words
+
+MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
+PAGES_A_STEP = 500  # of the index, merged by one transaction
+# What a question holds besides what it asks for, in English.
+# fmt: off
+SMALL_WORDS = frozenset({
+    "a", "an", "and", "are", "at", "by", "for", "from", "her", "his", "image", "images", "in", "is", "it", "its", "my",
+    "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "picture", "pictures", "the", "their",
+    "there", "this", "to", "was", "were", "with",
+})
+# fmt: on
+
+
+class TextMatch(NamedTuple):
+    """A picture that holds the words asked for; those that hold them equally well have one rank, from 1."""
+
+    image: Image
+    rank: int
+
+
+class TextSearch:
+    """Searches of the text index. Every method is one look, or a row of transactions of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def matches(self, question: str, limit: int, condition: Filter) -> list[TextMatch]:
+        """Visible pictures that hold every word of the question and pass the filter, the best match first.
+
+        They are ranked by BM25; of equal ones the latest comes first. None for a question without a word.
+        """
+        words = match_expression(question)
+        if not words:
+            return []
+        with self._database.reading() as db:
+            return ranked_matches(db, words, limit, condition)
+
+    def rebuild(self) -> None:
+        """Index all pictures anew."""
+        with self._database.writing() as db:
+            rebuild_texts(db)
+
+    def purge(self) -> bool:
+        """Free the index of the words that were taken away, which it keeps until then; False where there are none."""
+        with self._database.reading() as db:
+            found = db.execute("SELECT value FROM counters WHERE name = ?", [REMOVED]).fetchone()
+        if found is None or not found["value"]:
+            return False
+        pages = -PAGES_A_STEP
+        while self._merge(pages):
+            pages = PAGES_A_STEP
+        with self._database.writing() as db:
+            db.execute("UPDATE counters SET value = value - ? WHERE name = ?", [found["value"], REMOVED])
+        return True
+
+    def _merge(self, pages: int) -> bool:
+        with self._database.writing() as db:
+            return merge_texts(db, pages)
+
+
+def telling_words(question: str) -> list[str]:
+    """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
+
+    Small words count only where there are no others.
+    """
+    words = list(dict.fromkeys(" ".join(found) for part in question.split() if (found := split_words(part))))
+    return [word for word in words if word not in SMALL_WORDS] or words
+
+
+def match_expression(question: str) -> str:
+    """The question as FTS5 takes it; empty where it holds no word.
+
+    Each word is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order.
+    """
+    return " AND ".join(f'"{word}"' for word in telling_words(question))
+
+
+def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) -> list[TextMatch]:
+    """The matches of an FTS5 expression, inside a transaction of the caller's."""
+    where, values = condition.sql()
+    # CROSS JOIN: the text index is asked once, and pictures looked up by what it finds.
+    found = db.execute(
+        "WITH held AS (SELECT texts.rowid AS number, bm25(texts) AS distance FROM texts CROSS JOIN images"
+        "  WHERE texts MATCH ? AND images.number = texts.rowid AND state = 'ready' AND "
+        f"  {where} ORDER BY texts.rowid DESC LIMIT {MOST_LOOKED_AT})"
+        " SELECT images.*, held.place FROM (SELECT number, rank() OVER (ORDER BY round(distance, 9)) AS place"
+        "  FROM held ORDER BY place, number DESC LIMIT ?) AS held JOIN images USING (number)"
+        " ORDER BY held.place, number DESC",
+        [words, *values, limit],
+    ).fetchall()
+    return [TextMatch(image, row["place"]) for image, row in zip(to_images(db, found), found, strict=True)]

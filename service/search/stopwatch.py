@@ -1,0 +1,31 @@
+"""The time that each stage of a search takes."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Milliseconds by stage; stages that were never reached took none."""
+
+    def __init__(self, *stages: str) -> None:
+        self.milliseconds = dict.fromkeys(stages, 0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to that of the stage."""
+        started = time.perf_counter()
+        yield
+        self.milliseconds[name] += (time.perf_counter() - started) * 1000
+
+    def timed(self, name: str, work: Callable[..., T], *arguments: Any) -> Callable[[], T]:
+        """`work` as a call without arguments whose time counts for the stage, wherever it runs."""
+
+        def run() -> T:
+            with self.stage(name):
+                return work(*arguments)
+
+        return run

@@ -1,0 +1,76 @@
+"""Searching in text over HTTP: both by default, each result says by what it was found, any words are data."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.api.schemas.results import TextAnswer
+from tests.support.library import sixty_four
+from tests.support.web_app import Api, checked, problem
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    library = sixty_four(tmp_path_factory.mktemp("data"))
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def ask(api: Api, **body: Any) -> Any:
+    return checked(api.request("POST", "/search/text", json=body), 200, TextAnswer)
+
+
+def test_both_are_looked_at_unless_one_is_asked_for(api: Api) -> None:
+    asked = {"query": "red and blue", "k": 5}
+    answers = {match: ask(api, **asked, match=match) for match in ("both", "pictures", "text")}
+    assert ask(api, **asked)["match"] == "both"
+    assert [answer["match"] for answer in answers.values()] == list(answers)
+    assert {tuple(hit["found_by"]) for hit in answers["pictures"]["results"]} == {("pictures",)}
+    assert {tuple(hit["found_by"]) for hit in answers["both"]["results"][:2]} == {("pictures", "text")}
+    for hit in answers["text"]["results"]:
+        assert (hit["found_by"], hit["score"], hit["probability"], hit["shortlist_rank"]) == (
+            ["text"],
+            None,
+            None,
+            None,
+        )
+    assert "explanation" not in answers["text"]["results"][0]
+    problem(api.request("POST", "/search/text", json={**asked, "match": "all"}), 422, "invalid-request")
+
+
+def test_an_explanation_of_text_says_so(api: Api) -> None:
+    (hit, *_) = ask(api, query="red and blue", match="text", explain=True)["results"]
+    why = hit["explanation"]
+    assert (why["kind"], why["regions"], why["contributions"]) == ("text", [], None)
+    assert [word["text"] for word in why["words"]] == ["red", "blue"]
+
+
+def test_a_change_is_found_at_once(api: Api) -> None:
+    (hit,) = ask(api, query="white", k=1)["results"]
+    api.request("PATCH", f"/images/{hit['image_id']}", json={"filename": "IMG_0412.jpg"})
+    assert [one["image_id"] for one in ask(api, query="IMG_0412", k=1)["results"]] == [hit["image_id"]]
+
+
+def test_similar_pictures_are_found_by_pictures(api: Api) -> None:
+    (hit,) = ask(api, query="white", k=1)["results"]
+    fields = {"image_id": (None, hit["image_id"]), "target": (None, "images")}
+    alike = api.request("POST", "/search/image", files=fields).json()["results"]
+    assert {tuple(one["found_by"]) for one in alike} == {("pictures",)}
+
+
+@settings(max_examples=60)
+@given(
+    query=st.text(max_size=60)
+    | st.lists(st.sampled_from(["AND", "NOT", "NEAR(", '"', "*", "red", "-red", "texts:", "\0"])).map(" ".join),
+    match=st.sampled_from(["both", "text"]),
+)
+def test_no_words_are_syntax(api: Api, query: str, match: str) -> None:
+    answer = api.request("POST", "/search/text", json={"query": query, "match": match})
+    assert answer.status_code in (200, 422), answer.text
+    if answer.status_code == 422:
+        assert not query.strip() or not any(character.isalnum() for character in query), answer.text
