@@ -51,19 +51,35 @@ class ServerUnreachable(UserError):
 class Client:
     """Sends requests to one server; again, after the time that it names, where it or the API key is overloaded."""
 
-    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep, api_key: SecretStr | None = None) -> None:
-        """`api_key` is sent in a header with each request. UserError where it cannot be a key."""
-        self.url = url
+    def __init__(
+        self,
+        url: str,
+        sleep: Callable[[float], None] = time.sleep,
+        api_key: SecretStr | None = None,
+        notify: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        """`api_key` is sent in a header with each request; `notify` is told what is waited for.
+
+        UserError where `api_key` cannot be a key, or `url` no address.
+        """
+        self.url = server_url(url)
         headers = {}
         if api_key is not None:
             headers["Authorization"] = f"Bearer {check_key_form(api_key.get_secret_value(), 'REGARD_API_KEY')}"
-        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers)
+        self._client = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, headers=headers)
         self._sleep = sleep
+        self._notify = notify
 
     @classmethod
-    def from_environment(cls, url: str) -> Self:
-        """A client with the API key of REGARD_API_KEY, if that is set."""
-        return cls(url, api_key=ClientSettings().api_key)
+    def from_environment(
+        cls,
+        url: str | None = None,
+        api_key: SecretStr | None = None,
+        notify: Callable[[str], None] = lambda message: None,
+    ) -> Self:
+        """A client with the address of REGARD_URL and the API key of REGARD_API_KEY, where no others are given."""
+        settings = ClientSettings()
+        return cls(url or settings.url, api_key=api_key or settings.api_key, notify=notify)
 
     def ingest(
         self, files: Sequence[tuple[str, Path]], manifest: Mapping[str, Mapping[str, Any]] | None = None
@@ -153,15 +169,23 @@ class Client:
             ) from fault
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        notified = ""
         for _ in range(MAX_SENDS):
             answer = self._send(method, path, **options)
             wait = answer.headers.get("retry-after", "")
             if answer.status_code not in (429, 503) or not wait.isdecimal():
                 break
+            reason = str(_document(answer).get("detail", f"{self.url} is overloaded"))
+            if reason != notified:
+                self._notify(f"{reason} Waiting.")
+                notified = reason
             self._sleep(float(wait))
         if answer.is_success:
             return answer
-        raise RequestRefused(answer.status_code, _document(answer))
+        document = _document(answer)
+        if not document:
+            document = {"detail": f"{self.url} does not answer as Regard does (status {answer.status_code})"}
+        raise RequestRefused(answer.status_code, document)
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         for part in _open_files(options):
@@ -170,8 +194,11 @@ class Client:
             return self._client.request(method, path, **options)
         except httpx.TimeoutException:
             raise ServerUnreachable(f"{self.url} did not answer within {TIMEOUT_S:g} s") from None
-        except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as fault:
-            raise ServerUnreachable(f"nobody answers at {self.url} ({fault}); start `regard serve`") from None
+        except (httpx.TransportError, httpx.InvalidURL) as fault:
+            raise ServerUnreachable(
+                f"nobody answers at {self.url} ({fault}): start `regard serve`, or say with --url or REGARD_URL where a"
+                " service runs"
+            ) from None
 
     def close(self) -> None:
         """Close the connections."""
@@ -185,6 +212,20 @@ class Client:
     ) -> None:
         """Close the connections."""
         self.close()
+
+
+def server_url(address: str) -> str:
+    """The URL of a server that is given as host:port or as a URL, without a slash at its end. UserError for others."""
+    written = address.strip()
+    url = (written if "://" in written else f"http://{written}").rstrip("/")
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        parts = httpx.URL("")
+    is_address = parts.scheme in ("http", "https") and parts.host and not parts.query and not parts.fragment
+    if not is_address or not 0 < (parts.port or 80) < 2**16:
+        raise UserError(f"{address!r} is no address of a service: write host:port, http://host:port or https://host")
+    return url
 
 
 def _document(answer: httpx.Response) -> dict[str, Any]:

@@ -13,7 +13,7 @@ def print_picture_hits(hits: "list[PictureHit]", url: str, left_out: int = 0) ->
     if not hits:
         print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
     for hit in hits:
-        address = hit.image_id if hit.url is None else f"{url.rstrip('/')}{hit.url}"
+        address = hit.image_id if hit.url is None else f"{url}{hit.url}"
         print(f"{hit.rank:3}  {hit.score:7.3f}  {format_probability(hit)}{hit.filename}  {address}")
         for line in explanation_lines(hit.explanation.model_dump() if hit.explanation else {}):
             print(f"       {line}")

@@ -4,9 +4,11 @@ Commands import what is heavy (PyTorch, FAISS, the web framework) only when they
 """
 
 import sys
+from typing import Annotated
 
 import typer
 
+from service import VERSION
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
 from service.cli.commands.compact import compact
@@ -36,7 +38,6 @@ from service.cli.user_errors import is_user_error, one_line
 app = typer.Typer(
     name="regard",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, which is faster and can be piped
     help="Search your own pictures by what is in them, and see which region answered which word.",
@@ -46,6 +47,25 @@ COMMANDS = (
     *(delete, restore, edit, snapshot, compact),
     *(extract, evaluate, calibrate, train, convert, score, words, bench),
 )
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and exit, where that is asked for."""
+    if wanted:
+        print(f"regard {VERSION}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+]
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """What stands before the name of a command."""
+
+
 for command in COMMANDS:
     app.command(epilog=EPILOG if command is train else None)(command)
 app.add_typer(keys)

@@ -57,6 +57,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
 
 REFUSED = [
     ["nonsense"],
+    ["search", "red", "--url", "ftp://nowhere"],
     ["evaluate"],
     ["evaluate", "--nonsense"],
     ["evaluate", "--precomp", "NOWHERE"],
