@@ -13,12 +13,16 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from service.api.schemas.resources import (
     FailuresAnswer,
+    ImageInfo,
     ImageListed,
     ImagesAnswer,
     IngestAnswer,
     JobAnswer,
+    JobsAnswer,
     ModelsAnswer,
     RegionsAnswer,
+    RetryAnswer,
+    TagsAnswer,
 )
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.auth.api_keys import check_key_form
@@ -97,6 +101,10 @@ class Client:
         """The state of an ingestion."""
         return self._request(JobAnswer, "GET", f"/jobs/{job_id}")
 
+    def jobs(self, limit: int = 20) -> JobsAnswer:
+        """The latest ingestions."""
+        return self._request(JobsAnswer, "GET", "/jobs", params={"limit": limit})
+
     def wait(self, job_id: str, seconds_between: float = 0.2) -> Iterator[JobAnswer]:
         """The job's states, one after the other; in the last one it is done."""
         while True:
@@ -109,6 +117,10 @@ class Client:
     def failures(self) -> FailuresAnswer:
         """The pictures that were set aside."""
         return self._request(FailuresAnswer, "GET", "/failures")
+
+    def retry(self, image_id: str) -> RetryAnswer:
+        """Try a picture that was set aside again, in a job of its own."""
+        return self._request(RetryAnswer, "POST", f"/failures/{image_id}/retry")
 
     def search_text(self, query: str, **options: Any) -> TextAnswer:
         """Pictures for a sentence; options as in the body of POST /search/text."""
@@ -127,10 +139,27 @@ class Client:
                 parts["image"] = (picture.name, open_files.enter_context(picture.open("rb")))
             return self._request(ImageAnswer, "POST", "/search/image", files=parts)
 
-    def images(self, after: str | None = None, limit: int = 100) -> ImagesAnswer:
-        """A page of stored pictures."""
-        query = {"limit": limit} | ({} if after is None else {"after": after})
+    def images(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        sort: str = "arrival",
+        filter: Mapping[str, Any] | None = None,
+    ) -> ImagesAnswer:
+        """A page of stored pictures; the filter as in the body of POST /search/text."""
+        query: dict[str, Any] = {"limit": limit, "sort": sort}
+        query |= {} if after is None else {"after": after}
+        query |= {} if filter is None else {"filter": json.dumps(filter)}
         return self._request(ImagesAnswer, "GET", "/images", params=query)
+
+    def info(self, image_id: str) -> ImageInfo:
+        """All that is known of a picture."""
+        return self._request(ImageInfo, "GET", f"/images/{image_id}/info")
+
+    def tags(self, search: str = "", after: str = "", limit: int = 100, values: int = 100) -> TagsAnswer:
+        """A page of the tags in use, with the most frequent values of each."""
+        query = {"search": search, "after": after, "limit": limit, "values": values}
+        return self._request(TagsAnswer, "GET", "/tags", params=query)
 
     def regions(self, image_id: str) -> RegionsAnswer:
         """The regions found in a stored picture."""
