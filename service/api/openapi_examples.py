@@ -100,6 +100,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "rejected": [{"filename": "notes.jpg", "problem": "This is text, not a picture, whatever its name says."}],
     },
     "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
+    "list_jobs": {
+        "jobs": [
+            {
+                "job_id": JOB,
+                "created_at": "2024-07-02T08:00:00Z",
+                "state": "running",
+                "total": 3,
+                "done": 1,
+                "failed": 1,
+            }
+        ]
+    },
     "list_failures": {"failures": [_FAILURE]},
     "list_images": {
         "images": [_LISTED],

@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from service.cli.connection import connect
 from service.cli.hits import print_picture_hits
-from service.cli.options import DEFAULT_URL, AsJson, Model, NumResults, ShortlistLength, Url
+from service.cli.options import AsJson, Model, NumResults, ShortlistLength, Url
 from service.cli.output import print_json
 
 
@@ -23,13 +24,11 @@ def search(
         typer.Option(help="Look at pictures, at text (file names, captions, tags, dates), or at both."),
     ] = "both",
     explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Find pictures for a sentence."""
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
-
-    with Client.from_environment(url) as client:
+    with connect(url) as client:
         answer = client.search_text(
             query,
             k=k,
@@ -43,7 +42,7 @@ def search(
     if as_json:
         print_json(answer)
         return
-    print_picture_hits(answer.results, url, answer.left_out)
+    print_picture_hits(answer.results, client.url, answer.left_out)
     if answer.read_as:
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in answer.read_as.items())}")
     if answer.unknown_words:

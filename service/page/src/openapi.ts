@@ -125,6 +125,19 @@ export type JobAnswer = {
   failures: Array<FailureAnswer>;
 };
 
+export type JobListed = {
+  job_id: string;
+  created_at: string;
+  state: "queued" | "running" | "done";
+  total: number;
+  done: number;
+  failed: number;
+};
+
+export type JobsAnswer = {
+  jobs: Array<JobListed>;
+};
+
 export type LiveAnswer = {
   status: "alive";
 };
