@@ -40,6 +40,7 @@ _SEARCH = {
     "index_version": "17-8-2",
     "cached": False,
     "left_out": 0,
+    "matched": True,
 }
 _TIMES = {"encode": 2.1, "shortlist": 0.4, "rerank": 6.3, "total": 9.6}
 _FAILURE = {"image_id": IMAGE, "filename": "cut.jpg", "reason": "The file ends in the middle.", "attempts": 1}

@@ -42,6 +42,8 @@ def search(
     if as_json:
         print_json(answer)
         return
+    if answer.matched is False and answer.results:
+        print("nothing matches well; these come nearest:")
     print_picture_hits(answer.results, client.url, answer.left_out)
     if answer.read_as:
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in answer.read_as.items())}")

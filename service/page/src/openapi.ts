@@ -58,6 +58,7 @@ export type ImageAnswer = {
   index_version: string;
   cached: boolean;
   left_out: number;
+  matched?: boolean | null;
   target: "captions" | "images";
   results: Array<CaptionHit> | Array<PictureHit>;
   timings_ms: ImageTimings;
@@ -278,6 +279,7 @@ export type TextAnswer = {
   index_version: string;
   cached: boolean;
   left_out: number;
+  matched?: boolean | null;
   query: string;
   match: "pictures" | "text" | "both";
   unknown_words: Array<string>;
