@@ -8,8 +8,9 @@ from index.arrivals import Arrivals, settle
 from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
-from index.filters import Filter
+from index.filters import EVERY, Filter
 from index.jobs import Jobs
+from index.picture_hashes import PictureHashes
 from index.queries import (
     AMONG,
     IS_GONE,
@@ -52,15 +53,13 @@ from index.schema import Database
 from index.text_search import TextSearch
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
 
-EVERY = Filter()
-
 
 class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
     deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in;
-    `texts` finds words of pictures.
+    `texts` finds words of pictures, `hashes` tell which look alike.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,6 +73,7 @@ class Catalog:
         self.arrivals = Arrivals(self._database)
         self.jobs = Jobs(self._database)
         self.texts = TextSearch(self._database)
+        self.hashes = PictureHashes(self._database)
 
     @property
     def read_only(self) -> bool:

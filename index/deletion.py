@@ -1,8 +1,9 @@
 """Deletion in three steps, each inside a transaction of the caller's.
 
 A deleted picture is hidden and keeps everything, so that the deletion can be undone. After the grace it is erased:
-captions, tags, name and date go, and nothing brings them back; its row stays, because its slot is a row of slabs and
-views. Once its files are removed too, it is forgotten: the row lets go of the id, which the same bytes may have again.
+captions, tags, name, date and hash go, and nothing brings them back; its row stays, because its slot is a row of slabs
+and views. Once its files are removed too, it is forgotten: the row lets go of the id, which the same bytes may have
+again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +39,8 @@ def erase(db: Connection, numbers: Iterable[int], now: float) -> None:
         erase_captions(db, number)
         db.execute("DELETE FROM tags WHERE image = ?", [number])
         db.execute(
-            "UPDATE images SET erased_at = ?, filename = '', taken_at = NULL, reason = NULL WHERE number = ?",
+            "UPDATE images SET erased_at = ?, filename = '', taken_at = NULL, looks = NULL, reason = NULL"
+            " WHERE number = ?",
             [now, number],
         )
         remove_text(db, number)

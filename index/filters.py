@@ -107,6 +107,9 @@ def _tag(name: str, condition: object) -> Sql:
     return f"images.number IN (SELECT image FROM tags WHERE name = ? AND {test})", [name, *values]
 
 
+EVERY = Filter()
+
+
 def _checked_range(title: str, condition: Mapping[str, object]) -> dict[str, TagValue]:
     """Operator -> value; ValueError, in words, for what is no range."""
     unknown = sorted(set(condition) - set(OPERATORS))

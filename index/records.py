@@ -103,6 +103,8 @@ class DetectedPicture:
     taken_at: float | None = None
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
+    looks: bytes | None = None
+    """A hash of what it looks like, a few bits from that of one that looks the same; empty where it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,7 @@ class Image:
     deleted_at: float | None
     captions: tuple[str, ...]
     tags: Mapping[str, TagValue]
+    looks: bytes | None = None
 
     @property
     def pictured(self) -> bool:

@@ -13,7 +13,7 @@ from index.files import make_folder, sync_folder
 from index.schema_upgrades import ARRIVALS, STATE, upgrade
 from index.text_index import TEXTS, add_functions
 
-VERSION = 4
+VERSION = 5
 BUSY_SECONDS = 30.0
 
 TABLES = f"""
@@ -29,6 +29,7 @@ CREATE TABLE images (
   width INTEGER,
   height INTEGER,
   extractor TEXT,
+  looks BLOB,                                -- hash of what it looks like, empty where it has none; NULL: not made yet
   attempts INTEGER NOT NULL DEFAULT 0,
   reason TEXT,                               -- of the last failed attempt
   starts INTEGER NOT NULL DEFAULT 0,         -- detections that began, and of which no worker told the end

@@ -45,7 +45,11 @@ ALTER TABLE images ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
 # Version 4: the words of pictures can be searched.
 TO_VERSION_4 = f"{TEXTS}; {FILL};"
 
-STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3, 4: TO_VERSION_4}  # the version that each script makes of the one before
+# Version 5: pictures that look alike are known by a hash.
+TO_VERSION_5 = "ALTER TABLE images ADD COLUMN looks BLOB;"
+
+# The version that each script makes of the one before.
+STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3, 4: TO_VERSION_4, 5: TO_VERSION_5}
 
 
 def upgrade(connection: Connection, found: int, wanted: int) -> None:

@@ -17,10 +17,10 @@ MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-COLUMNS = "filename, captions, tags, dates"
+TEXT_COLUMNS = "filename, captions, tags, dates"
 
 # Row = a picture's number in `images`. Everything beyond ASCII is part of a word here: words are split before.
-TEXTS = f"CREATE VIRTUAL TABLE texts USING fts5 ({COLUMNS}, tokenize = 'porter ascii')"
+TEXTS = f"CREATE VIRTUAL TABLE texts USING fts5 ({TEXT_COLUMNS}, tokenize = 'porter ascii')"
 
 # The functions are those of this file, which `add_functions` gives to a connection.
 WORDS_OF = """SELECT number, name_words(filename),
@@ -28,7 +28,7 @@ WORDS_OF = """SELECT number, name_words(filename),
   plain_words(coalesce((SELECT group_concat(name || ' ' || value, ' ') FROM tags WHERE image = number), '')),
   date_words(taken_at)
   FROM images"""
-FILL = f"INSERT INTO texts (rowid, {COLUMNS}) {WORDS_OF} WHERE erased_at IS NULL"
+FILL = f"INSERT INTO texts (rowid, {TEXT_COLUMNS}) {WORDS_OF} WHERE erased_at IS NULL"
 
 # How often words were taken away since the index was last freed of what it keeps of such.
 REMOVED = "removed_texts"
@@ -86,12 +86,12 @@ def add_functions(connection: Connection) -> None:
 def index_text(db: Connection, number: int) -> None:
     """Index the words of a picture as they are now, after any change of its description."""
     fresh = db.execute(f"{WORDS_OF} WHERE number = ?", [number]).fetchone()
-    known = db.execute(f"SELECT rowid, {COLUMNS} FROM texts WHERE rowid = ?", [number]).fetchone()
+    known = db.execute(f"SELECT rowid, {TEXT_COLUMNS} FROM texts WHERE rowid = ?", [number]).fetchone()
     if known is not None and tuple(known) == tuple(fresh):
         return
     if known is not None:
         db.execute(NOTE_REMOVAL)
-    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {COLUMNS}) VALUES (?, ?, ?, ?, ?)", tuple(fresh))
+    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {TEXT_COLUMNS}) VALUES (?, ?, ?, ?, ?)", tuple(fresh))
 
 
 def remove_text(db: Connection, number: int) -> None:

@@ -97,8 +97,16 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     """
     changed = db.execute(
         "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
-        " failed_at = NULL, reason = NULL, starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
-        [picture.slot, picture.width, picture.height, picture.extractor, picture.taken_at, picture.image_id],
+        " looks = ?, failed_at = NULL, reason = NULL, starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
+        [
+            picture.slot,
+            picture.width,
+            picture.height,
+            picture.extractor,
+            picture.taken_at,
+            picture.looks,
+            picture.image_id,
+        ],
     ).fetchall()
     if not changed:
         raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")

@@ -3,9 +3,11 @@
 from typing import Any
 
 IMAGE = "9f86d081884c7d659a2feaa0c55ad015"
+OTHER_IMAGE = "2c26b46b68ffc68ff99b453c1d304134"
 JOB = "0c6f0f6a1d524b1f8c1a5d3a3f1d9e77"
 
 _LINKS = {"image_id": IMAGE, "url": f"/images/{IMAGE}", "thumbnail_url": f"/images/{IMAGE}/thumbnail"}
+_OTHER = {"image_id": OTHER_IMAGE, "thumbnail_url": f"/images/{OTHER_IMAGE}/thumbnail"}
 _METADATA = {
     "filename": "dog.jpg",
     "width": 1600,
@@ -83,6 +85,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
                 "shortlist_rank": 3,
                 **_LINKS,
                 **_METADATA,
+                "near_duplicates": [{**_OTHER, "filename": "dog-2.jpg", "bits": 2}],
                 "explanation": _EXPLANATION,
             }
         ],

@@ -17,6 +17,8 @@ def print_picture_hits(hits: "list[PictureHit]", url: str, left_out: int = 0) ->
         score = f"{'-':>7}" if hit.score is None else f"{hit.score:7.3f}"
         by_text = "  (by its text)" if "text" in hit.found_by else ""
         print(f"{hit.rank:3}  {score}  {format_probability(hit)}{hit.filename}  {address}{by_text}")
+        if hit.near_duplicates:
+            print(f"       and alike: {', '.join(one.filename for one in hit.near_duplicates)}")
         for line in explanation_lines(hit.explanation.model_dump() if hit.explanation else {}):
             print(f"       {line}")
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from index.catalog import Catalog
 from index.filters import Filter
-from index.records import Caption, Image, Mask
+from index.records import Caption, Mask
 from index.text_search import TextMatch
 from index.view import Counts, Snapshot
 from models.batches import Regions
@@ -26,12 +26,19 @@ from models.matching.matcher import EncodedTexts, Matcher
 from models.text.reader import END, START
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.search.candidates import Candidates, scores_of
-from service.search.fusion import explained_by_text, fused_hits
+from service.search.fusion import best_pictures, explained_by_text
 from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.pair_costs import PairCosts
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.rerank import explain_captions, explain_pictures, score_captions, score_pictures
-from service.search.results import AnyRanked, ImageSearchResult, RankedCaption, RankedPicture, TextSearchResult
+from service.search.results import (
+    AnyRanked,
+    ImageSearchResult,
+    RankedCaption,
+    RankedPicture,
+    TextSearchResult,
+    newest_first,
+)
 from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures, RegionStore, detected_features
 from service.storage.region_stores import RegionStores
@@ -137,7 +144,7 @@ class SearchEngine:
         with watch.stage("text"):
             matches = self._text_matches(request)
         if texts is None or snapshot is None:
-            hits = fused_hits(None, [], matches, request.k, self._catalog.images_at)
+            hits = best_pictures(request, None, [], matches, self._catalog.images_at)
             return found(results=self._presented(hits, None, query, accelerate, watch))
         with watch.stage("shortlist"):
             masks = self._picture_masks(query)
@@ -303,7 +310,7 @@ class SearchEngine:
     ) -> tuple[list[RankedPicture], int]:
         """The best k pictures, and how many candidates the request's limits left out."""
         order = candidates.passing(request)
-        hits = fused_hits(candidates, order, matches, request.k, self._catalog.images_at)
+        hits = best_pictures(request, candidates, order, matches, self._catalog.images_at)
         return hits, len(candidates.rows) - len(order)
 
     def _caption_hits(self, request: SearchRequest, candidates: Candidates) -> tuple[list[RankedCaption], int]:
@@ -328,7 +335,7 @@ class SearchEngine:
     ) -> list[RankedPicture]:
         """The best hits in the order of the request, ranked, with explanations where it asks for them."""
         if query.request.sort == "date":
-            hits.sort(key=_newest_first)
+            hits.sort(key=newest_first)
         if not query.request.explain:
             return ranked(hits)
         scored = [hit for hit in hits if hit.score is not None]
@@ -401,7 +408,3 @@ def _verdict(candidates: Candidates, matcher: Matcher, sentence: str, has_text: 
     if set(words) <= set(matcher.unknown_words(sentence)):
         return False
     return candidates.matched
-
-
-def _newest_first(image: Image) -> tuple[bool, float, float]:
-    return image.taken_at is None, -(image.taken_at or 0.0), -image.added_at

@@ -11,6 +11,8 @@ from dataclasses import replace
 from index.records import Image
 from index.text_search import TextMatch, telling_words
 from service.search.candidates import Candidates, first_found, scores_of
+from service.search.near_duplicates import grouped
+from service.search.requests import SearchRequest
 from service.search.results import FoundBy, PairExplanation, RankedPicture, ScoredWord
 
 RANK_CONSTANT = 60  # of that paper, found on one collection and kept for all others
@@ -51,6 +53,19 @@ def fused_hits(
             scores = scores_of(candidates, positions[slots[place]])
             hits.append(RankedPicture(**vars(image), **scores, found_by=("pictures", *by_text)))
     return hits
+
+
+def best_pictures(
+    request: SearchRequest,
+    candidates: Candidates | None,
+    order: Sequence[int],
+    matches: Sequence[TextMatch],
+    fetch: Callable[[Sequence[int]], Sequence[Image | None]],
+) -> list[RankedPicture]:
+    """`fused_hits`, of which near duplicates are grouped where the request says so."""
+    if not request.group_near_duplicates:
+        return fused_hits(candidates, order, matches, request.k, fetch)
+    return grouped(fused_hits(candidates, order, matches, len(order) + len(matches) or 1, fetch), request.k)
 
 
 def explained_by_text(hit: RankedPicture, question: str) -> RankedPicture:

@@ -185,6 +185,11 @@ class SearchRequest(RequestModel):
         le=1,
         description="Leave out results that are less probable; refused where the model has no calibration.",
     )
+    group_near_duplicates: bool = Field(
+        False,
+        strict=True,
+        description="Show pictures that look the same, such as shots of one moment, as one result that names them.",
+    )
     filter: PictureFilter | None = None
 
     @field_validator("shortlist")
@@ -226,6 +231,8 @@ class ImageSearchRequest(SearchRequest):
 
     @model_validator(mode="after")
     def _nothing_of_captions_for_pictures(self) -> Self:
+        if self.target == "captions" and self.group_near_duplicates:
+            raise InvalidRequest.field("group_near_duplicates", "captions are no pictures; use target=images")
         if self.target == "images" and self.explain:
             raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
         if self.target == "images" and self.min_probability is not None:

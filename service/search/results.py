@@ -21,6 +21,11 @@ def thumbnail_url(image: Image) -> str | None:
     return f"/images/{image.image_id}/thumbnail" if image.pictured else None
 
 
+def newest_first(image: Image) -> tuple[bool, float, float]:
+    """What pictures are sorted by to have the newest first; undated ones come last, by when they were added."""
+    return image.taken_at is None, -(image.taken_at or 0.0), -image.added_at
+
+
 @dataclass(frozen=True)
 class ScoredWord:
     """One word as the model scored it; special ones, such as <start>, were not in the sentence."""
@@ -46,6 +51,29 @@ class PairExplanation:
     region_weights: Sequence[float] | None = None
 
 
+@dataclass(frozen=True)
+class NearDuplicate:
+    """A picture that looks like one shown; their hashes differ in so many bits of 64."""
+
+    image: Image
+    bits: int
+
+    @property
+    def image_id(self) -> str:
+        """The picture's id."""
+        return self.image.image_id
+
+    @property
+    def filename(self) -> str:
+        """The picture's file name."""
+        return self.image.filename
+
+    @property
+    def thumbnail_url(self) -> str | None:
+        """Path of the picture's thumbnail."""
+        return thumbnail_url(self.image)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankedPicture(Image):
     """A picture that answers: the catalog's record of it with its scores. Ranks count from 1.
@@ -58,6 +86,7 @@ class RankedPicture(Image):
     rank: int = 0
     probability: float | None = None
     found_by: Sequence[FoundBy] = ("pictures",)
+    near_duplicates: Sequence[NearDuplicate] | None = None
     explanation: PairExplanation | None = None
 
     @property

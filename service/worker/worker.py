@@ -19,6 +19,7 @@ from index.records import DetectedPicture, QueuedPicture
 from index.slab import DamagedRow, Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.media.perceptual_hash import perceptual_hash
 from service.storage.free_space import FreeSpace, is_disk_full
 from service.storage.originals import Originals
 from service.storage.region_records import Records
@@ -26,6 +27,7 @@ from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, p
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration
 from service.worker.orphans import Orphans
+from service.worker.picture_hashes import MissingHashes
 from service.worker.repair import RecordRepair
 from service.worker.scrub import Scrub
 from service.worker.stripped_files import StrippedFiles
@@ -70,6 +72,7 @@ class Worker:
         self._repair, self._scrub = repair, scrub
         self._erasure, self._batch, self._clock, self._timer = erasure, batch, clock, timer
         self._stripping = StrippedFiles(catalog, originals, pool)
+        self._missing_hashes = MissingHashes(catalog, originals, pool)
         self._orphans = Orphans(catalog, originals, timer)
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._beaten = float("-inf")
@@ -119,7 +122,9 @@ class Worker:
         erased = self._erasure.advance()
         self._orphans.advance()
         self._scrub.advance()
-        return bool(pictures) or migrated or advanced or erased or self._stripping.advance()
+        if pictures or migrated or advanced or erased:
+            return True
+        return self._stripping.advance() or self._missing_hashes.advance()
 
     def _extend_views(self) -> bool:
         try:
@@ -211,6 +216,7 @@ class Worker:
                     height=decoded.height,
                     extractor=extractor,
                     taken_at=decoded.taken_at,
+                    looks=perceptual_hash(decoded.picture),
                     captions=[decoded.caption] if decoded.caption else [],
                     tags={KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {},
                 )

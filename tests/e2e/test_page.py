@@ -259,7 +259,9 @@ def test_poor_answers_and_empty_libraries_are_said_plainly(visit: Visit) -> None
         route.fulfill(json={**route.fetch().json(), "matched": False})
 
     visit.page.route("**/search/text", doubt)
-    search(visit.page, "cyan")
+    search(visit.page, "cyan")  # which captions say
+    expect(visit.page.locator("#status")).not_to_contain_text("Nothing matches well")
+    search(visit.page, "cyan sheep")
     expect(visit.page.locator("#status")).to_contain_text("Nothing matches well. These come nearest:")
     visit.page.route("**/images?*", lambda route: route.fulfill(json={"images": [], "next": None}))
     visit.page.get_by_label("What do the pictures show?").fill("")

@@ -53,6 +53,7 @@ def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, t
     secret = picture("a" * 32, captions=["unheard of"], tags={"who": "Nobody"}, filename="private.jpg", taken_at=5.0)
     job = catalog.accept([secret, picture("b", captions=["x"])], now=1.0)
     make_ready(catalog, "a" * 32, "b")
+    catalog.hashes.add(dict.fromkeys(("a" * 32, "b"), b"12345678"))
     catalog.delete("a" * 32, now=2.0)
     assert erase(catalog, kept_since=2.0) == []
     assert erase(catalog, kept_since=2.5) == ["a" * 32]
@@ -67,6 +68,7 @@ def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, t
     assert status is not None
     assert (status.state, status.done) == ("done", 2)
     assert [tag.name for tag in catalog.tags(9, 9)] == []
+    assert [image.looks for image in catalog.pictures_at([0, 1])] == [None, b"12345678"]
     catalog.close()  # the log is folded into the file
     content = (tmp_path / "catalog.sqlite").read_bytes()
     for text in (b"unheard of", b"Nobody", b"private.jpg", b"a" * 32):

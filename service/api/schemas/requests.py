@@ -41,6 +41,9 @@ class ImageSearchForm(ImageSearchRequest):
         100, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
     )
     explain: bool = Field(False, description="Add which region answered which word.")
+    group_near_duplicates: bool = Field(
+        False, description="Show pictures that look the same as one result that names them; for target=images."
+    )
     image_id: Annotated[ImageId | None, WrapValidator(_empty_as_none)] = Field(
         None, description="A stored picture to ask with, instead of uploading one."
     )

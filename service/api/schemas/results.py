@@ -44,6 +44,15 @@ class ExplanationAnswer(Answer):
     region_weights: list[float] | None
 
 
+class NearDuplicateAnswer(Answer):
+    """A picture that looks like a result, and is shown with it."""
+
+    image_id: str
+    filename: str
+    thumbnail_url: str | None
+    bits: int = Field(description="In how many of 64 bits their hashes differ: at most 4.")
+
+
 class PictureHit(Answer):
     """A picture that answers."""
 
@@ -71,6 +80,12 @@ class PictureHit(Answer):
     taken_at: Moment | None
     captions: list[str]
     tags: dict[str, str | int | float]
+    near_duplicates: list[NearDuplicateAnswer] | None = Field(
+        None,
+        exclude_if=_is_none,
+        description="Pictures of the shortlist, and of those that the text found, that look the same and are left out;"
+        " only with group_near_duplicates.",
+    )
     explanation: ExplanationAnswer | None = Field(None, exclude_if=_is_none, description="Only when asked for.")
 
 

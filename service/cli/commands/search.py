@@ -23,6 +23,9 @@ def search(
         Literal["pictures", "text", "both"],
         typer.Option(help="Look at pictures, at text (file names, captions, tags, dates), or at both."),
     ] = "both",
+    group_near_duplicates: Annotated[
+        bool, typer.Option("--group-near-duplicates", help="Show pictures that look the same as one.")
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
     url: Url = None,
     as_json: AsJson = False,
@@ -37,6 +40,7 @@ def search(
             min_score=min_score,
             min_probability=min_probability,
             match=match,
+            group_near_duplicates=group_near_duplicates,
             explain=explain,
         )
     if as_json:

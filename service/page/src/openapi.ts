@@ -169,6 +169,13 @@ export type ModelsAnswer = {
   migration?: MigrationAnswer | null;
 };
 
+export type NearDuplicateAnswer = {
+  image_id: string;
+  filename: string;
+  thumbnail_url: string | null;
+  bits: number;
+};
+
 export type Period = {
   gte?: string | null;
   lte?: string | null;
@@ -203,6 +210,7 @@ export type PictureHit = {
   taken_at: string | null;
   captions: Array<string>;
   tags: Record<string, string | number>;
+  near_duplicates?: Array<NearDuplicateAnswer> | null;
   explanation?: ExplanationAnswer | null;
 };
 
@@ -295,6 +303,7 @@ export type TextSearchRequest = {
   explain?: boolean;
   min_score?: number | null;
   min_probability?: number | null;
+  group_near_duplicates?: boolean;
   filter?: PictureFilter | null;
   query: string;
   match?: "pictures" | "text" | "both";

@@ -74,3 +74,17 @@ def test_no_words_are_syntax(api: Api, query: str, match: str) -> None:
     assert answer.status_code in (200, 422), answer.text
     if answer.status_code == 422:
         assert not query.strip() or not any(character.isalnum() for character in query), answer.text
+
+
+def test_near_duplicates_are_named_when_asked_for(api: Api) -> None:
+    pictures = ask(api, query="cyan", k=64)["results"]
+    assert all("near_duplicates" not in hit for hit in pictures)
+    api.library.catalog.hashes.add({hit["image_id"]: bytes(7) + bytes([n % 2]) for n, hit in enumerate(pictures)})
+    (hit,) = ask(api, query="cyan", k=10, group_near_duplicates=True)["results"]
+    assert hit["image_id"] == pictures[0]["image_id"]
+    assert [one["image_id"] for one in hit["near_duplicates"]] == [one["image_id"] for one in pictures[1:]]
+    assert [one["bits"] for one in hit["near_duplicates"][:2]] == [1, 0]
+    form = {"image_id": (None, hit["image_id"]), "group_near_duplicates": (None, "true")}
+    problem(api.request("POST", "/search/image", files=form), 422, "invalid-request")
+    alike = api.request("POST", "/search/image", files={**form, "target": (None, "images")}).json()["results"]
+    assert [len(one["near_duplicates"]) for one in alike] == [62]

@@ -78,7 +78,7 @@ def other_url(tmp_path: Path) -> Iterator[str]:
 
 def test_pictures_are_changed_deleted_and_brought_back(regard: Regard, other_url: str, tmp_path: Path) -> None:
     url = other_url
-    regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--url", url)
+    regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--no-albums", "--url", url)
     _, said, _ = regard("search", "yellow", "--url", url, "--json", "-k", 1)
     image_id = json.loads(said)["results"][0]["image_id"]
     changes = ["--caption", "a wall", "--tag", "year=2024", "--tag", "place=Oslo", "--taken-at", "2024-07-01T12:00:00Z"]
@@ -161,6 +161,11 @@ def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) 
     assert lines[1].split()[0] == "red"
     assert lines[-1] == "unknown words: sheep"
     status, said, _ = regard("search", "red", "--url", url, "--min-score", 99)
+    assert said.split()[:3] == ["1", "-", "red.png"]
+    assert said.endswith("(by its text)\n")
+    status, said, _ = regard("search", "red wall", "--url", url, "--match", "text", "--explain")
+    assert said.splitlines()[1].strip() == "found by its text alone: red, wall"
+    status, said, _ = regard("search", "red", "--url", url, "--min-score", 99, "--match", "pictures")
     assert said == "nothing matches well enough: 3 candidates left out\n"
     status, said, _ = regard("similar", folder / "blue.png", "--url", url, "--json", "-k", 1)
     assert json.loads(said)["results"][0]["filename"] == "blue.png"

@@ -123,7 +123,7 @@ def test_scores_are_those_of_the_pictures_alone(
 ) -> None:
     if calibrated:
         direction = LogOddsModel(2.0, -1.0, 1.0, 0.5)
-        monkeypatch.setattr(full.matcher, "calibration", Calibration(direction, direction))
+        monkeypatch.setattr(full.matcher, "calibration", Calibration(text=direction, image=direction))
     pictures = scored(full.text("red and blue", k=64, match="pictures"))
     both = full.text("red and blue", k=64, match="both")
     assert scored(both) == pictures

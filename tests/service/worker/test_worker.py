@@ -1,6 +1,8 @@
 """Every accepted picture ends up once, whole and findable, or set aside with its reason."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +15,7 @@ from index.filters import Filter
 from index.records import PictureChange
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.media.perceptual_hash import perceptual_hash
 from service.worker import process
 from tests.support.described_pictures import described, jpeg
 from tests.support.fakes import FakeExtractor
@@ -79,6 +82,23 @@ def test_what_a_file_says_joins_what_was_said_of_it(store: Store) -> None:
     assert store.image(tagged).tags == {"keywords": "mine"}
     found = store.catalog.texts.matches("zeppelin oma", 9, Filter())
     assert [match.image.image_id for match in found] == [image_id]
+
+
+def test_every_picture_gets_a_hash_of_what_it_looks_like(store: Store) -> None:
+    new = store.accept(encoded(corners(), "PNG"))
+    store.drain()
+    assert store.image(new).looks == perceptual_hash(corners())
+    plain = store.accept(encoded(PIL.Image.new("RGB", (9, 9), "red"), "PNG"))
+    gone = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    with closing(sqlite3.connect(store.folder / "catalog.sqlite")) as database:  # as an older release left them
+        database.execute("UPDATE images SET looks = NULL")
+        database.commit()
+    store.originals.path(gone, "png").unlink()
+    assert len(store.catalog.hashes.missing(9)) == 3
+    store.drain()
+    assert [store.image(one).looks for one in (new, plain, gone)] == [perceptual_hash(corners()), b"", b""]
+    assert store.catalog.hashes.missing(9) == []
 
 
 def test_a_damaged_picture_is_set_aside_at_once_and_leaves_no_gap(store: Store) -> None:

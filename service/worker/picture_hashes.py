@@ -1,0 +1,39 @@
+"""Hashes of pictures that were taken in before such hashes were kept, made while nothing else is to do."""
+
+import logging
+
+from index.catalog import Catalog
+from index.records import QueuedPicture
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.perceptual_hash import NO_HASH, perceptual_hash
+from service.storage.originals import Originals
+
+HASHED_AT_ONCE = 16
+
+log = logging.getLogger(__name__)
+
+
+class MissingHashes:
+    """Makes the hashes that are missing, once in the life of a worker: new pictures come with theirs."""
+
+    def __init__(self, catalog: Catalog, originals: Originals, pool: DecodePool) -> None:
+        self._hashes, self._originals, self._pool = catalog.hashes, originals, pool
+        self._complete = False
+
+    def advance(self) -> bool:
+        """Make the next few; False when none is missing."""
+        if self._complete:
+            return False
+        missing = self._hashes.missing(HASHED_AT_ONCE)
+        if missing:
+            self._hashes.add({picture.image_id: self._hash(picture) for picture in missing})
+        self._complete = not missing
+        return not self._complete
+
+    def _hash(self, picture: QueuedPicture) -> bytes:
+        try:
+            path = self._originals.path(picture.image_id, picture.extension)
+            return perceptual_hash(self._pool.decode(path).picture)
+        except DecodeFailed as failed:
+            log.warning("picture %s is left out of near duplicates: %s", picture.image_id, failed.reason)
+            return NO_HASH
