@@ -1,7 +1,8 @@
-"""The measured figures that README.md and docs/quality.md quote from docs/quality.json; and that file, from reports.
+"""The measured figures that README.md, docs/quality.md and the models' cards quote from docs/quality.json.
 
 python -m benchmarks.quality_table write
-    puts them between the marks `<!-- figures: NAME -->` and `<!-- end of figures -->` of both pages
+    puts them between the marks `<!-- figures: NAME -->` and `<!-- end of figures -->` of both pages and of the models'
+    cards
 python -m benchmarks.quality_table show
     prints all that docs/quality.json holds of the models, as Markdown
 python -m benchmarks.quality_table collect REPORT.json ...
@@ -15,8 +16,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from service.model_names import shipped_models
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "quality.json"
@@ -191,6 +195,26 @@ def calibration_error(quality: Report) -> str:
     return "\n".join(lines)
 
 
+def card_figures(name: str, quality: Report) -> str:
+    """What was measured of one model, for the card of its weights."""
+    report = quality["models"]["reports"][name]
+    heads = [f"{words} R@1, 5, 10" for words in DIRECTIONS.values()]
+    rows = [
+        [way, *(recalls(search, direction) for direction in DIRECTIONS), rsum(search)]
+        for way, search in searches(report).items()
+    ]
+    percent = quality["about"]["intervals"]["percent"]
+    lines = [table("", *heads, f"rsum ({percent} % interval)", rows=rows), ""]
+    if "difference" in report:
+        lines.append(f"Every pair minus stage one alone: {rsum(report['difference'])}.")
+    errors = [
+        f"{error:.3f} {DIRECTIONS[way]} (of {size} pictures)"
+        for size, both in report["calibration_error"].items()
+        for way, error in both.items()
+    ]
+    return "\n".join([*lines, f"Calibration error of the ten best answers: {', '.join(errors)}."])
+
+
 PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
     "README.md": {"recall": readme_figures},
     "docs/quality.md": {
@@ -200,6 +224,7 @@ PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
         "over-http": over_http,
         "calibration": calibration_error,
     },
+    **{f"models/weights/{name}/card.md": {"measured": partial(card_figures, name)} for name in shipped_models()},
 }
 
 
@@ -210,15 +235,6 @@ def filled(page: str, text: str, quality: Report) -> str:
     if sorted(names) != sorted(blocks):
         raise ValueError(f"{page} has marks for {names}, its blocks are {list(blocks)}")
     return BLOCK.sub(lambda mark: f"{mark[1]}{blocks[mark[2]](quality)}\n{mark[3]}", text)
-
-
-def card_table(report: Report) -> str:
-    """The table of recalls in the card of a model's weights, without its head."""
-    rows = [
-        [way, *(recalls(search, direction) for direction in DIRECTIONS), f"{search['rsum']:.1f}"]
-        for way, search in searches(report).items()
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def full_tables(quality: Report) -> Iterator[str]:

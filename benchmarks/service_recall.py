@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.progress import track
 
 from models.datasets.captions import CaptionLine, read_captions
-from service.cli.options import DEFAULT_URL
 from service.client import Client
+from service.settings import DEFAULT_URL
 
 SHORTLIST = 100
 PICTURES_PER_REQUEST = 32

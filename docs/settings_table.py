@@ -33,8 +33,8 @@ EXAMPLE_HEAD = """# Copy to .env: `docker compose up` gives what stands there to
 # CPUS=2
 """
 CLIENT_HEAD = """
-Commands that speak to a server read one more variable. It is no flag, because other users of a machine see command
-lines.
+Commands that speak to a server ([the command line](cli.md)) read two more variables. The key is no flag, because other
+users of a machine see command lines.
 
 | variable | default | what it does |
 |---|---|---|

@@ -9,12 +9,12 @@ from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
 from index.filters import EVERY, Filter
+from index.jobs import Jobs
 from index.picture_hashes import PictureHashes
 from index.queries import (
     AMONG,
     IS_GONE,
     among,
-    find_job,
     mask_of,
     queued_pictures,
     select_captions,
@@ -58,8 +58,8 @@ class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
-    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` which files come in. `texts`
-    finds words of pictures, `hashes` tell which look alike.
+    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in;
+    `texts` finds words of pictures, `hashes` tell which look alike.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,6 +71,7 @@ class Catalog:
         self.erasures = Erasures(self._database)
         self.starts = DetectionStarts(self._database)
         self.arrivals = Arrivals(self._database)
+        self.jobs = Jobs(self._database)
         self.texts = TextSearch(self._database)
         self.hashes = PictureHashes(self._database)
 
@@ -122,8 +123,7 @@ class Catalog:
 
     def job(self, job_id: str) -> JobStatus | None:
         """How far the job is; None when there is no such job."""
-        with self._database.reading() as db:
-            return find_job(db, job_id)
+        return self.jobs.find(job_id)
 
     def queued(self, limit: int) -> list[QueuedPicture]:
         """Pictures waiting for regions, oldest first; those tried before come after all others."""

@@ -18,6 +18,17 @@ class DetectionStarts:
             db.execute(f"UPDATE images SET starts = starts + 1 WHERE image_id {AMONG}", [among(image_ids)])
 
     def end(self, image_ids: Sequence[str]) -> None:
-        """Note that the process has outlived it, however it ended; a commit does so by itself."""
+        """Note that the process has outlived it, however it ended; a commit of the regions does so by itself."""
         with self._database.writing() as db:
             db.execute(f"UPDATE images SET starts = 0 WHERE image_id {AMONG}", [among(image_ids)])
+
+    def of(self, image_ids: Sequence[str]) -> dict[str, int]:
+        """The pictures among these that have starts, with how many."""
+        with self._database.reading() as db:
+            sql = f"SELECT image_id, starts FROM images WHERE image_id {AMONG} AND +starts > 0"
+            return {row["image_id"]: int(row["starts"]) for row in db.execute(sql, [among(image_ids)])}
+
+    def forget(self) -> None:
+        """Forget all starts: those of one detector say nothing of another."""
+        with self._database.writing() as db:
+            db.execute("UPDATE images SET starts = 0 WHERE starts > 0")

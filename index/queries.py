@@ -1,7 +1,7 @@
 """From the catalog's rows to its values, each inside a transaction of the caller's."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection, Row
 
@@ -13,8 +13,6 @@ from index.records import (
     Failure,
     Image,
     ImageOrder,
-    JobState,
-    JobStatus,
     Mask,
     QueuedPicture,
     TagUse,
@@ -108,33 +106,6 @@ def to_failures(rows: Iterable[Row]) -> list[Failure]:
         )
         for row in rows
     ]
-
-
-def find_job(db: Connection, job_id: str) -> JobStatus | None:
-    """How far the job is; None when there is no such job."""
-    if db.execute("SELECT 1 FROM jobs WHERE job_id = ?", [job_id]).fetchone() is None:
-        return None
-    sql = "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number"
-    return job_status(job_id, db.execute(sql, [job_id]).fetchall())
-
-
-def job_status(job_id: str, rows: Sequence[Row]) -> JobStatus:
-    """From the rows of all its pictures."""
-    counted = Counter(row["state"] for row in rows)
-    done = sum(counted[state] for state in ("ready", *GONE))
-    begun = done or counted["failed"] or any(row["attempts"] for row in rows)
-    state: JobState = "running" if begun else "queued"
-    if not counted["queued"]:
-        state = "done"
-    failures = to_failures(row for row in rows if row["state"] == "failed")
-    return JobStatus(
-        job_id=job_id,
-        state=state,
-        total=len(rows),
-        done=done,
-        failed=counted["failed"],
-        failures=tuple(failures),
-    )
 
 
 def mask_of(slots: Iterable[Row], length: int) -> Mask:

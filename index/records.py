@@ -185,14 +185,21 @@ class RegionStoreEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """How far a job is, derived from the states of its pictures (a deleted picture counts as done)."""
+    """How far a job is, derived from the states of its pictures (a deleted picture counts as done).
+
+    Its pictures lie in the first `picture_slots` slots of a view, its captions in the first `caption_slots`, as far as
+    they have any.
+    """
 
     job_id: str
+    created_at: float
     state: JobState
     total: int
     done: int
     failed: int
     failures: tuple[Failure, ...]
+    picture_slots: int
+    caption_slots: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ def note_regions(
 ) -> None:
     """Note for each slot whether the extractor's record there is blank, and why."""
     found = among(slot for slot in slots if slot not in blanks)
-    db.execute(f"UPDATE images SET extractor = ? WHERE slot {AMONG}", [extractor, found])
+    db.execute(f"UPDATE images SET extractor = ?, starts = 0 WHERE slot {AMONG}", [extractor, found])
     db.execute(f"DELETE FROM blank_regions WHERE extractor = ? AND slot {AMONG}", [extractor, found])
     db.executemany(
         "INSERT INTO blank_regions (extractor, slot, reason, at) VALUES (?, ?, ?, ?)"
@@ -100,7 +100,8 @@ def all_failures(db: Connection) -> list[Failure]:
 def unreadable_pictures(db: Connection) -> list[tuple[float, Failure]]:
     """Ready pictures whose record in the current store is blank because they could not be read, with the time."""
     rows = db.execute(
-        "SELECT blank_regions.at, image_id, filename, blank_regions.reason, attempts FROM region_stores"
+        "SELECT blank_regions.at, image_id, filename, blank_regions.reason, max(attempts, starts) AS attempts"
+        " FROM region_stores"
         " JOIN blank_regions USING (extractor) JOIN images USING (slot)"
         " WHERE region_stores.state = 'current' AND blank_regions.reason IS NOT NULL AND deleted_at IS NULL"
     )

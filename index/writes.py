@@ -32,6 +32,8 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         number = int(found["number"])
         if found["state"] in ("deleted", "failed"):
             reset_picture(db, number, picture.filename, now)
+        elif found["slot"] is not None:  # where its regions could not be found, they are looked for once more
+            db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
     add_description(db, number, picture)
     index_text(db, number)
     if found is not None and found["slot"] is not None:

@@ -13,12 +13,16 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from service.api.schemas.resources import (
     FailuresAnswer,
+    ImageInfo,
     ImageListed,
     ImagesAnswer,
     IngestAnswer,
     JobAnswer,
+    JobsAnswer,
     ModelsAnswer,
     RegionsAnswer,
+    RetryAnswer,
+    TagsAnswer,
 )
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.auth.api_keys import check_key_form
@@ -51,19 +55,35 @@ class ServerUnreachable(UserError):
 class Client:
     """Sends requests to one server; again, after the time that it names, where it or the API key is overloaded."""
 
-    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep, api_key: SecretStr | None = None) -> None:
-        """`api_key` is sent in a header with each request. UserError where it cannot be a key."""
-        self.url = url
+    def __init__(
+        self,
+        url: str,
+        sleep: Callable[[float], None] = time.sleep,
+        api_key: SecretStr | None = None,
+        notify: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        """`api_key` is sent in a header with each request; `notify` is told what is waited for.
+
+        UserError where `api_key` cannot be a key, or `url` no address.
+        """
+        self.url = server_url(url)
         headers = {}
         if api_key is not None:
             headers["Authorization"] = f"Bearer {check_key_form(api_key.get_secret_value(), 'REGARD_API_KEY')}"
-        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers)
+        self._client = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, headers=headers)
         self._sleep = sleep
+        self._notify = notify
 
     @classmethod
-    def from_environment(cls, url: str) -> Self:
-        """A client with the API key of REGARD_API_KEY, if that is set."""
-        return cls(url, api_key=ClientSettings().api_key)
+    def from_environment(
+        cls,
+        url: str | None = None,
+        api_key: SecretStr | None = None,
+        notify: Callable[[str], None] = lambda message: None,
+    ) -> Self:
+        """A client with the address of REGARD_URL and the API key of REGARD_API_KEY, where no others are given."""
+        settings = ClientSettings()
+        return cls(url or settings.url, api_key=api_key or settings.api_key, notify=notify)
 
     def ingest(
         self, files: Sequence[tuple[str, Path]], manifest: Mapping[str, Mapping[str, Any]] | None = None
@@ -81,6 +101,10 @@ class Client:
         """The state of an ingestion."""
         return self._request(JobAnswer, "GET", f"/jobs/{job_id}")
 
+    def jobs(self, limit: int = 20) -> JobsAnswer:
+        """The latest ingestions."""
+        return self._request(JobsAnswer, "GET", "/jobs", params={"limit": limit})
+
     def wait(self, job_id: str, seconds_between: float = 0.2) -> Iterator[JobAnswer]:
         """The job's states, one after the other; in the last one it is done."""
         while True:
@@ -93,6 +117,10 @@ class Client:
     def failures(self) -> FailuresAnswer:
         """The pictures that were set aside."""
         return self._request(FailuresAnswer, "GET", "/failures")
+
+    def retry(self, image_id: str) -> RetryAnswer:
+        """Try a picture that was set aside again, in a job of its own."""
+        return self._request(RetryAnswer, "POST", f"/failures/{image_id}/retry")
 
     def search_text(self, query: str, **options: Any) -> TextAnswer:
         """Pictures for a sentence; options as in the body of POST /search/text."""
@@ -111,10 +139,27 @@ class Client:
                 parts["image"] = (picture.name, open_files.enter_context(picture.open("rb")))
             return self._request(ImageAnswer, "POST", "/search/image", files=parts)
 
-    def images(self, after: str | None = None, limit: int = 100) -> ImagesAnswer:
-        """A page of stored pictures."""
-        query = {"limit": limit} | ({} if after is None else {"after": after})
+    def images(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        sort: str = "arrival",
+        filter: Mapping[str, Any] | None = None,
+    ) -> ImagesAnswer:
+        """A page of stored pictures; the filter as in the body of POST /search/text."""
+        query: dict[str, Any] = {"limit": limit, "sort": sort}
+        query |= {} if after is None else {"after": after}
+        query |= {} if filter is None else {"filter": json.dumps(filter)}
         return self._request(ImagesAnswer, "GET", "/images", params=query)
+
+    def info(self, image_id: str) -> ImageInfo:
+        """All that is known of a picture."""
+        return self._request(ImageInfo, "GET", f"/images/{image_id}/info")
+
+    def tags(self, search: str = "", after: str = "", limit: int = 100, values: int = 100) -> TagsAnswer:
+        """A page of the tags in use, with the most frequent values of each."""
+        query = {"search": search, "after": after, "limit": limit, "values": values}
+        return self._request(TagsAnswer, "GET", "/tags", params=query)
 
     def regions(self, image_id: str) -> RegionsAnswer:
         """The regions found in a stored picture."""
@@ -153,15 +198,23 @@ class Client:
             ) from fault
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        notified = ""
         for _ in range(MAX_SENDS):
             answer = self._send(method, path, **options)
             wait = answer.headers.get("retry-after", "")
             if answer.status_code not in (429, 503) or not wait.isdecimal():
                 break
+            reason = str(_document(answer).get("detail", f"{self.url} is overloaded"))
+            if reason != notified:
+                self._notify(f"{reason} Waiting.")
+                notified = reason
             self._sleep(float(wait))
         if answer.is_success:
             return answer
-        raise RequestRefused(answer.status_code, _document(answer))
+        document = _document(answer)
+        if not document:
+            document = {"detail": f"{self.url} does not answer as Regard does (status {answer.status_code})"}
+        raise RequestRefused(answer.status_code, document)
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         for part in _open_files(options):
@@ -170,8 +223,11 @@ class Client:
             return self._client.request(method, path, **options)
         except httpx.TimeoutException:
             raise ServerUnreachable(f"{self.url} did not answer within {TIMEOUT_S:g} s") from None
-        except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as fault:
-            raise ServerUnreachable(f"nobody answers at {self.url} ({fault}); start `regard serve`") from None
+        except (httpx.TransportError, httpx.InvalidURL) as fault:
+            raise ServerUnreachable(
+                f"nobody answers at {self.url} ({fault}): start `regard serve`, or say with --url or REGARD_URL where a"
+                " service runs"
+            ) from None
 
     def close(self) -> None:
         """Close the connections."""
@@ -185,6 +241,20 @@ class Client:
     ) -> None:
         """Close the connections."""
         self.close()
+
+
+def server_url(address: str) -> str:
+    """The URL of a server that is given as host:port or as a URL, without a slash at its end. UserError for others."""
+    written = address.strip()
+    url = (written if "://" in written else f"http://{written}").rstrip("/")
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        parts = httpx.URL("")
+    is_address = parts.scheme in ("http", "https") and parts.host and not parts.query and not parts.fragment
+    if not is_address or not 0 < (parts.port or 80) < 2**16:
+        raise UserError(f"{address!r} is no address of a service: write host:port, http://host:port or https://host")
+    return url
 
 
 def _document(answer: httpx.Response) -> dict[str, Any]:

@@ -21,6 +21,7 @@ MB = 2**20
 # Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
 SERVICE_LINK = re.compile(r"REGARD_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of ..._PORT among them
+DEFAULT_URL = "http://127.0.0.1:8000"
 SIMILAR = 0.9  # the similarity from which a name is taken for a misspelt one: one letter off, in the shortest names
 
 log = logging.getLogger(__name__)
@@ -28,12 +29,17 @@ Names = Annotated[tuple[str, ...], NoDecode]
 
 
 class ClientSettings(BaseSettings):
-    """Settings of commands that speak to a server. They are no flags: other users of a machine see command lines."""
+    """Settings of commands that speak to a server. The key is no flag: other users of a machine see command lines."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     api_key: SecretStr | None = Field(
         None, description="API key that commands such as `regard search` send to the server; none if not set."
+    )
+    url: str = Field(
+        DEFAULT_URL,
+        description="Address of the service that such commands speak to, where `--url` names no other; host:port will"
+        " do.",
     )
 
 

@@ -25,17 +25,12 @@ from models.evaluation.scored_pairs import (
     best_answers,
     deal_galleries,
     first_answers,
+    match_answers_in_galleries,
 )
-from models.matching.calibration import (
-    Calibration,
-    LogOddsModel,
-    ScoredAnswers,
-    brier_skill_score,
-    expected_calibration_error,
-    fit_log_odds,
-    reliability_table,
-)
+from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error, reliability_table
 from models.matching.hubness_banks import HubnessBanks
+from models.matching.log_odds import LogOddsModel, ScoredAnswers, Uncalibratable, fit_log_odds
+from models.matching.match_test import MatchTest, area_under_roc, fit_match_test
 from models.matching.matcher import SingleMatcher
 
 SMALLEST_GALLERY = 50  # pictures, to fit on
@@ -107,6 +102,40 @@ def assess_answers(model: LogOddsModel, parts: Sequence[ScoredAnswers]) -> dict[
     }
 
 
+def fit_match(pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int) -> MatchTest | None:
+    """The test of whether anything matches that fits galleries of many sizes best; None where first answers with and
+    without a right one cannot be told apart."""
+    sizes = gallery_sizes(len(pictures))
+    answers = [match_answers_in_galleries(pairs, pictures, size, direction, seed) for size in sizes]
+    try:
+        return fit_match_test(ScoredAnswers.concatenate(answers))
+    except Uncalibratable:
+        return None
+
+
+def assess_match(
+    test: MatchTest, pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int
+) -> dict[str, Any]:
+    """Size of the gallery -> how well the test tells questions with an answer from those without, for JSON.
+
+    `auc` is the area under the ROC curve; the others are shares of verdicts among questions with (`present`) and
+    without (`absent`) an answer.
+    """
+    report = {}
+    for size in sorted({len(pictures), min(SMALL_GALLERY, len(pictures))}):
+        answers = match_answers_in_galleries(pairs, pictures, size, direction, seed)
+        probability = test.probability(answers.scores, answers.margins, answers.prior_log_odds)
+        told = {
+            name: {
+                "matched": float((probability[chosen] >= test.present_from).mean()),
+                "not_matched": float((probability[chosen] < test.absent_below).mean()),
+            }
+            for name, chosen in (("present", answers.correct), ("absent", ~answers.correct))
+        }
+        report[str(size)] = {"auc": area_under_roc(probability, answers.correct), **told}
+    return report
+
+
 def make_banks(
     matcher: SingleMatcher, sentences: Sequence[str], pictures: CaptionedFeatures | None, plan: CalibrationPlan
 ) -> HubnessBanks:
@@ -143,12 +172,16 @@ def calibrate(
     alone, corrected_stage_one = (fitted.scores, fitted.stage_one) if fitted else (scores, stage_one)
     cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
     corrected = fuse(alone, corrected_stage_one, cosine_weight)
+    directions: tuple[Direction, Direction] = ("text", "image")
+    tests = {direction: fit_match(corrected, own, direction, plan.seed) for direction in directions}
     calibration = Calibration(
         text=fit_direction(corrected, own, "text", plan.seed),
         image=fit_direction(corrected, own, "image", plan.seed),
         hubness=fitted.config if fitted else None,
         fitted_on={"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed},
         cosine_weight=cosine_weight,
+        text_match=tests["text"],
+        image_match=tests["image"],
     )
     halves = {"fitted": own, "held_out": others}
     stored = calibration.as_dict()
@@ -165,6 +198,10 @@ def calibrate(
         "held_out": {
             "text": assess_direction(calibration.text, corrected, others, "text", plan.seed),
             "image": assess_direction(calibration.image, corrected, others, "image", plan.seed),
+        },
+        "matched": {
+            direction: test and assess_match(test, corrected, others, direction, plan.seed)
+            for direction, test in tests.items()
         },
     }
     return calibration, banks, report

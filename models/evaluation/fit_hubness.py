@@ -17,9 +17,10 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.metrics import Recalls, image_to_text_ranks, text_to_image_ranks
 from models.evaluation.score_matrix import ENCODING_BATCH, encode_in_batches
 from models.evaluation.scored_pairs import ScoredPairs
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
+from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from models.rerankers.attention import masked_mean
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.matching.calibration import ScoredAnswers, margins, prior_log_odds
+from models.matching.log_odds import ScoredAnswers, margins, prior_log_odds
 
 ANSWERS_SHOWN = 10  # of each question: as many as somebody looks at
 
@@ -65,4 +65,27 @@ def first_answers(answers: ScoredAnswers, num_questions: int) -> ScoredAnswers:
     every = slice(None, None, len(answers.correct) // num_questions)
     return ScoredAnswers(
         answers.scores[every], answers.margins[every], answers.prior_log_odds[every], answers.correct[every]
+    )
+
+
+def answers_with_and_without(pairs: ScoredPairs, direction: Direction) -> ScoredAnswers:
+    """The first answers to every question in one gallery, then those without its right ones; `correct` says which.
+
+    The second half are answers of a gallery in which nothing answers the question.
+    """
+    own = pairs.image_of[:, None] == torch.arange(pairs.scores.shape[1])
+    without = ScoredPairs(pairs.scores.masked_fill(own, -torch.inf), pairs.image_of)
+    num_questions = pairs.num_questions(direction)
+    present, absent = (first_answers(best_answers(each, direction), num_questions) for each in (pairs, without))
+    holds = np.repeat([True, False], num_questions)
+    return ScoredAnswers.concatenate([present, absent])._replace(correct=holds)
+
+
+def match_answers_in_galleries(
+    pairs: ScoredPairs, pictures: Int64[Tensor, " N"], size: int, direction: Direction, seed: int
+) -> ScoredAnswers:
+    """The first answers in all galleries of one size, with and without the right ones."""
+    galleries = deal_galleries(pictures, size, seed)
+    return ScoredAnswers.concatenate(
+        [answers_with_and_without(pairs.among(gallery), direction) for gallery in galleries]
     )

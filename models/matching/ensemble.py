@@ -21,7 +21,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
+from models.matching.match_test import MatchTest
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
 from models.rerankers.base import Explanation
 
@@ -242,9 +244,17 @@ def ensemble_calibration(members: Sequence[Calibration], rescalings: Sequence[Af
     return Calibration(
         text=LogOddsModel.mean([one.text.of_rescaled_scores(*rescaling) for one, rescaling in pairs]),
         image=LogOddsModel.mean([one.image.of_rescaled_scores(*rescaling) for one, rescaling in pairs]),
+        text_match=_mean_test([(one.text_match, rescaling) for one, rescaling in pairs]),
+        image_match=_mean_test([(one.image_match, rescaling) for one, rescaling in pairs]),
     )
 
 
 def model_family(name: str) -> str:
     """The family of a model, whose scores have one scale: scan-t2i-avg and scan-i2t-lse, not scan and camp."""
     return name.partition("-")[0]
+
+
+def _mean_test(members: Sequence[tuple[MatchTest | None, AffineRescaling]]) -> MatchTest | None:
+    """The mean of the members' tests of an ensemble's scores; None where one has none."""
+    tests = [test.of_rescaled_scores(*rescaling) for test, rescaling in members if test is not None]
+    return MatchTest.mean(tests) if len(tests) == len(members) else None

@@ -344,6 +344,9 @@ class SingleMatcher(Matcher):
         assert self.kernels is not None
         assert form is not None
         scores = self.kernels.scores(form, records, rows, texts.words, torch.get_num_threads())
+        if self.cosine_weight:
+            embedding = torch.from_numpy(records[STAGE_ONE][rows]).float()
+            scores = scores + self._weighted_cosines(embedding, texts)
         by_image = 0 if self.hubness is None else torch.from_numpy(records[HUBNESS][rows])
         return scores - (texts.offset[:, None] + by_image)
 
@@ -355,8 +358,11 @@ class SingleMatcher(Matcher):
         """The parts of a score besides the reranker's own."""
         if images.embedding is None:
             return -offsets(images, texts)
-        cosines = self.pooled.embed_texts(texts.words) @ images.embedding.T
-        return self.cosine_weight * cosines - offsets(images, texts)
+        return self._weighted_cosines(images.embedding, texts) - offsets(images, texts)
+
+    def _weighted_cosines(self, embedding: Float[Tensor, "K E"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        """What stage one's cosine adds to the score, before its correction for hubs."""
+        return self.cosine_weight * self.pooled.embed_texts(texts.words) @ embedding.T
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:

@@ -242,10 +242,10 @@ RECIPES = {
     # What they have besides encoders starts at random and has more to learn.
     "caan-flickr8k-aligned": aligned_recipe("caan", starts_from="bfan-equal-flickr8k-aligned"),
     "camp-flickr8k-aligned": aligned_recipe(
-        "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=300
+        "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=120
     ),
     "sman-flickr8k-aligned": aligned_recipe(
-        "sman", width=256, most_steps=600, learning_rate=1e-3, grounding_weight=0.0
+        "sman", width=128, most_steps=230, learning_rate=1e-3, grounding_weight=0.0
     ),
     "scan-t2i-lse-f30k": paper_recipe("scan-t2i-lse", **F30K),
     "scan-t2i-lse-coco": paper_recipe("scan-t2i-lse", **COCO),

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from index.schema import DamagedCatalog, ReadOnlyCatalog
+from service import VERSION
 from service.api.access import AccessMiddleware
 from service.api.content_policy import protective_headers
 from service.api.dependencies import ClientDisconnected
@@ -82,7 +83,7 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
     """The application without services: enough to write its OpenAPI document."""
     app = FastAPI(
         title="Regard",
-        version="0.1.0",
+        version=VERSION,
         summary="Search your own pictures by what is in them, and see which region answered which word.",
         lifespan=lifespan,
         telemetry=(tracing or Tracing()).config,

@@ -42,6 +42,7 @@ _SEARCH = {
     "index_version": "17-8-2",
     "cached": False,
     "left_out": 0,
+    "matched": True,
 }
 _TIMES = {"encode": 2.1, "shortlist": 0.4, "rerank": 6.3, "total": 9.6}
 _FAILURE = {"image_id": IMAGE, "filename": "cut.jpg", "reason": "The file ends in the middle.", "attempts": 1}
@@ -103,6 +104,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "rejected": [{"filename": "notes.jpg", "problem": "This is text, not a picture, whatever its name says."}],
     },
     "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
+    "list_jobs": {
+        "jobs": [
+            {
+                "job_id": JOB,
+                "created_at": "2024-07-02T08:00:00Z",
+                "state": "running",
+                "total": 3,
+                "done": 1,
+                "failed": 1,
+            }
+        ]
+    },
     "list_failures": {"failures": [_FAILURE]},
     "list_images": {
         "images": [_LISTED],

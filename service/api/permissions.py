@@ -32,6 +32,7 @@ NEEDED: dict[tuple[str, str], Permission | None] = {
     ("GET", "/images/{image_id}/explain.png"): READ,
     ("GET", "/tags"): READ,
     ("GET", "/models"): READ,
+    ("GET", "/jobs"): READ,
     ("GET", "/jobs/{job_id}"): READ,
     ("GET", "/jobs/{job_id}/events"): READ,
     ("GET", "/failures"): READ,

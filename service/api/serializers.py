@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from index.records import Failure, Image, JobStatus
-from service.api.schemas.resources import Box, FailureAnswer, ImageInfo, ImageListed, JobAnswer
+from service.api.schemas.resources import Box, FailureAnswer, ImageInfo, ImageListed, JobAnswer, JobListed
 from service.search.results import picture_url, thumbnail_url
 from service.storage.region_records import Region
 
@@ -34,3 +34,8 @@ def failure_answer(failure: Failure) -> FailureAnswer:
 def job_answer(job: JobStatus) -> JobAnswer:
     """Progress of an ingestion."""
     return JobAnswer.model_validate(job)
+
+
+def job_listed(job: JobStatus) -> JobListed:
+    """Progress of an ingestion, in a list."""
+    return JobListed.model_validate(job)

@@ -13,7 +13,7 @@ def print_picture_hits(hits: "list[PictureHit]", url: str, left_out: int = 0) ->
     if not hits:
         print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
     for hit in hits:
-        address = hit.image_id if hit.url is None else f"{url.rstrip('/')}{hit.url}"
+        address = hit.image_id if hit.url is None else f"{url}{hit.url}"
         score = f"{'-':>7}" if hit.score is None else f"{hit.score:7.3f}"
         by_text = "  (by its text)" if "text" in hit.found_by else ""
         print(f"{hit.rank:3}  {score}  {format_probability(hit)}{hit.filename}  {address}{by_text}")

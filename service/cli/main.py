@@ -4,9 +4,12 @@ Commands import what is heavy (PyTorch, FAISS, the web framework) only when they
 """
 
 import sys
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
+from service import VERSION
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
 from service.cli.commands.compact import compact
@@ -18,9 +21,13 @@ from service.cli.commands.edit import edit
 from service.cli.commands.evaluate import evaluate
 from service.cli.commands.explain import explain
 from service.cli.commands.extract import extract
+from service.cli.commands.failures import failures
+from service.cli.commands.info import info
 from service.cli.commands.ingest import ingest
 from service.cli.commands.ingest_features import ingest_features
+from service.cli.commands.jobs import jobs
 from service.cli.commands.keys import keys
+from service.cli.commands.list_pictures import list_pictures
 from service.cli.commands.models import models
 from service.cli.commands.restore import restore
 from service.cli.commands.score import score
@@ -28,6 +35,7 @@ from service.cli.commands.search import search
 from service.cli.commands.serve import serve
 from service.cli.commands.similar import similar
 from service.cli.commands.snapshot import snapshot
+from service.cli.commands.tags import tags
 from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
@@ -36,18 +44,37 @@ from service.cli.user_errors import is_user_error, one_line
 app = typer.Typer(
     name="regard",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, which is faster and can be piped
     help="Search your own pictures by what is in them, and see which region answered which word.",
 )
 COMMANDS = (
     *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
-    *(delete, restore, edit, snapshot, compact),
+    *(list_pictures, info, tags, failures, jobs, delete, restore, edit, snapshot, compact),
     *(extract, evaluate, calibrate, train, convert, score, words, bench),
 )
+NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands that are not called as their functions
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and exit, where that is asked for."""
+    if wanted:
+        print(f"regard {VERSION}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+]
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """What stands before the name of a command."""
+
+
 for command in COMMANDS:
-    app.command(epilog=EPILOG if command is train else None)(command)
+    app.command(NAMES.get(command), epilog=EPILOG if command is train else None)(command)
 app.add_typer(keys)
 
 

@@ -5,9 +5,13 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_URL = "http://127.0.0.1:8000"
-
-Url = Annotated[str, typer.Option("--url", help="The server to speak to.")]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        help="The server to speak to: host:port, or a URL; REGARD_URL if not given, else http://127.0.0.1:8000.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
 NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]

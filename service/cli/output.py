@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +25,27 @@ def print_json(value: BaseModel | dict[str, Any] | list[Any]) -> None:
 
 def print_table(*columns: str, rows: list[list[str]]) -> None:
     """Print columns on standard output, each as wide as its widest cell."""
-    table = [list(columns), *rows]
-    widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
+    table = [[visible(cell) for cell in row] for row in ([*columns], *rows)]
+    widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
     for row in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        padded = [cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(padded).rstrip())
+
+
+def visible(text: str) -> str:
+    """The text in one line, without what steers a terminal: names and captions are given by strangers."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text in one line of so many characters at most; of a longer one the beginning and three dots."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def display_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF") for one in text)
 
 
 def print_note(message: str) -> None:

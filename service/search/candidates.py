@@ -11,7 +11,8 @@ import torch
 from index.records import Mask
 from index.shortlist import Shortlist
 from models.batches import tiles
-from models.matching.calibration import LogOddsModel, margins, prior_log_odds
+from models.matching.log_odds import LogOddsModel, margins, prior_log_odds
+from models.matching.match_test import MatchTest
 from service.search.requests import SearchRequest
 
 T = TypeVar("T")
@@ -23,6 +24,7 @@ class Candidates:
 
     `gallery` counts the rows that a search without a filter chooses from. `unfiltered` is the shortlist that such a
     search has, empty where there is no filter: probabilities compare with its scores, so that no filter changes them.
+    `matched` is the verdict on the best of them, None where there is none.
     """
 
     rows: Sequence[int]
@@ -30,6 +32,7 @@ class Candidates:
     gallery: int
     unfiltered: Sequence[int] = ()
     probabilities: npt.NDArray[np.float64] | None = None
+    matched: bool | None = None
 
     @classmethod
     def nearest(
@@ -51,15 +54,23 @@ class Candidates:
         candidates = set(self.rows)
         return [*self.rows, *(row for row in self.unfiltered if row not in candidates)]
 
-    def rescored(self, scores: npt.NDArray[np.float32], log_odds: LogOddsModel | None, num_right: float = 1.0) -> Self:
-        """With a reranker's scores of `rows_to_score`, and probabilities where `num_right` of the gallery's rows are
-        expected right."""
+    def rescored(
+        self,
+        scores: npt.NDArray[np.float32],
+        log_odds: LogOddsModel | None,
+        num_right: float = 1.0,
+        match_test: MatchTest | None = None,
+    ) -> Self:
+        """With a reranker's scores of `rows_to_score`, probabilities where `num_right` of the gallery's rows are
+        expected right, and the verdict of the test."""
         own = scores[: len(self.rows)]
         if log_odds is None or not self.rows:
             return replace(self, scores=own)
-        prior = prior_log_odds(self.gallery, num_right)
-        probabilities = log_odds.probability(own, self._margins(scores), prior)
-        return replace(self, scores=own, probabilities=never_falling(probabilities, own))
+        prior, above = prior_log_odds(self.gallery, num_right), self._margins(scores)
+        probabilities = log_odds.probability(own, above, prior)
+        best = int(np.argmax(np.nan_to_num(own, nan=-np.inf)))
+        matched = match_test.verdict(float(own[best]), float(above[best]), prior) if match_test else None
+        return replace(self, scores=own, probabilities=never_falling(probabilities, own), matched=matched)
 
     def _margins(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """How far each candidate's score is above the best other score of a search without the filter."""

@@ -23,6 +23,7 @@ from index.view import Counts, Snapshot
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.matcher import EncodedTexts, Matcher
+from models.text.reader import END, START
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.search.candidates import Candidates, scores_of
 from service.search.fusion import best_pictures, explained_by_text
@@ -148,12 +149,16 @@ class SearchEngine:
         with watch.stage("shortlist"):
             masks = self._picture_masks(query)
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, *masks)
-        log_odds = matcher.calibration.text if matcher.calibration else None
-        rows = candidates.rows_to_score if log_odds else candidates.rows
+        meaning = matcher.calibration
+        rows = candidates.rows_to_score if meaning else candidates.rows
         scores = accelerate(watch.timed("rerank", score_pictures, matcher, snapshot, rows, texts))
-        candidates = candidates.rescored(scores, log_odds)
+        if meaning:
+            candidates = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
+        else:
+            candidates = candidates.rescored(scores, None)
         hits, left_out = self._picture_hits(request, candidates, matches)
-        return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out)
+        matched = _verdict(candidates, matcher, request.query, bool(matches))
+        return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)
 
     def image(
         self,
@@ -181,15 +186,18 @@ class SearchEngine:
         with watch.stage("shortlist"):
             masks = self._catalog.visible_captions(), self._passing_captions(request)
             candidates = Candidates.nearest(snapshot.captions, embedding, request.shortlist, *masks)
-        log_odds = matcher.calibration.image if matcher.calibration else None
-        rows = candidates.rows_to_score if log_odds else candidates.rows
+        meaning = matcher.calibration
+        rows = candidates.rows_to_score if meaning else candidates.rows
         scores = accelerate(watch.timed("rerank", score_captions, matcher, snapshot, rows, images))
-        candidates = candidates.rescored(scores, log_odds, self._captions_a_picture() if log_odds else 1.0)
+        if meaning:
+            candidates = candidates.rescored(scores, meaning.image, self._captions_a_picture(), meaning.image_match)
+        else:
+            candidates = candidates.rescored(scores, None)
         captions, left_out = self._caption_hits(request, candidates)
         if request.explain:
             explain = watch.timed("rerank", explain_captions, matcher, snapshot, captions, images, picture)
             captions = [replace(hit, explanation=why) for hit, why in zip(captions, accelerate(explain), strict=True)]
-        return found(results=ranked(captions), left_out=left_out)
+        return found(results=ranked(captions), left_out=left_out, matched=candidates.matched)
 
     def uploaded(
         self,
@@ -390,3 +398,13 @@ def _without(allowed: Mask, slots: Sequence[int]) -> Mask:
     left = allowed.copy()
     left[[slot for slot in slots if slot < len(left)]] = False
     return left
+
+
+def _verdict(candidates: Candidates, matcher: Matcher, sentence: str, has_text: bool) -> bool | None:
+    """Whether anything matches a sentence: words that a picture's text holds do, keyboard noise alone never does."""
+    if has_text:
+        return True
+    words = [word for word in words_of(matcher, sentence) if word not in (START, END)]
+    if set(words) <= set(matcher.unknown_words(sentence)):
+        return False
+    return candidates.matched

@@ -115,7 +115,8 @@ class RankedCaption(Caption):
 class SearchResult(Generic[AnyRanked]):
     """Hits, best first (or as the request sorts them), and what they came from.
 
-    `left_out` counts the candidates below `min_score` or `min_probability`; `timings_ms` has a stage's milliseconds.
+    `left_out` counts the candidates below `min_score` or `min_probability`; `matched` says whether anything matches,
+    None where that cannot be told; `timings_ms` has a stage's milliseconds.
     """
 
     model: str
@@ -125,6 +126,7 @@ class SearchResult(Generic[AnyRanked]):
     index_version: str
     cached: bool = False
     left_out: int = 0
+    matched: bool | None = None
     results: Sequence[AnyRanked] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 

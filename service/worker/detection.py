@@ -1,15 +1,45 @@
-"""Region records of decoded pictures, whichever of them the detector fails on."""
+"""Region records of decoded pictures, whichever of them the detector fails on, or does not outlive."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 
+from index.detection_starts import DetectionStarts
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
 from service.storage.region_records import RecordLayout, Records, pack
 
+MOST_STARTS = 5  # detections that the worker did not outlive; also a kill by somebody else counts
+ENDED_WORKER = f"Finding regions ended the worker {MOST_STARTS} times, perhaps for want of memory."
+
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
+    """Counts a start of the pictures, and takes it back where the block ends with an exception and not a kill.
+
+    Where it ends well, the commit of what was found does so.
+    """
+    if image_ids:
+        starts.begin(image_ids)
+    try:
+        yield
+    except BaseException:
+        starts.end(image_ids)
+        raise
+
+
+def batch_length(image_ids: Sequence[str], starts: Mapping[str, int], most: int) -> int:
+    """How many of the first pictures go to the detector together, `most` at most.
+
+    One that a worker did not outlive goes alone, so that no other is suspected with it.
+    """
+    together = image_ids[:most]
+    suspects = [place for place, image_id in enumerate(together) if starts.get(image_id)]
+    return max(1, suspects[0]) if suspects else len(together)
 
 
 def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> Records:

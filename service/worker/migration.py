@@ -27,7 +27,7 @@ from service.storage.region_stores import (
     region_store_entries,
     remove_given_up,
 )
-from service.worker.detection import records_of_readable
+from service.worker.detection import ENDED_WORKER, MOST_STARTS, batch_length, counted_start, records_of_readable
 from service.worker.view_builder import ViewBuilders
 
 LOGGED_EVERY_S = 30.0
@@ -44,7 +44,10 @@ def put_in_service(catalog: Catalog, extractor: Extractor, now: float) -> str:
     current, *others = region_store_entries(catalog, extractor.digest)
     if current.records is not None:  # the rate is that of this worker: nobody knows how long none was running
         current = replace(current, timed_from=now, timed_records=current.records, timed_to=None)
-    if others and [current, *others] != catalog.region_stores():
+    listed = catalog.region_stores()
+    if others and [current, *others] != listed:
+        if current.extractor not in {entry.extractor for entry in listed}:
+            catalog.starts.forget()
         catalog.set_region_stores([current, *others])
     if (progress := migration_progress(catalog, extractor.digest)) is not None:
         log.warning("another detector, %s, replaces %s: %s", extractor.digest, " and ".join(progress.former), progress)
@@ -95,8 +98,9 @@ class Migration:
                 self.filling, self._needed = False, stop
                 log.info("the regions of all %d pictures are found anew", stop)
             return True
-        slots = range(start, min(start + self._batch, stop))
         images = self._catalog.pictures_at(range(start, min(start + 2 * self._batch, stop)))
+        ids = _ids(images)
+        slots = range(start, start + batch_length(ids, self._catalog.starts.of(ids), self._batch))
         blanks = self._write(slots, images)
         self._catalog.add_region_records(digest, slots, blanks, self._clock())
         self._log_progress()
@@ -105,14 +109,21 @@ class Migration:
     def _write(self, slots: Sequence[int], images: Sequence[Image]) -> dict[int, str | None]:
         """Write the records of consecutive slots; slot -> reason for the blank ones. `images` may go on past them."""
         self._decode_ahead(images)
+        starts = self._catalog.starts
+        deadly = {image_id for image_id, count in starts.of(_ids(images)).items() if count >= MOST_STARTS}
         decoded: list[DecodedPicture | None] = []
         blanks: dict[int, str | None] = {}
         for slot, image in zip(slots, images, strict=False):
             found = self._decoded(image) if _can_be_read(image) else None
+            if isinstance(found, DecodedPicture) and image.image_id in deadly:
+                found = ENDED_WORKER
             decoded.append(found if isinstance(found, DecodedPicture) else None)
             if not isinstance(found, DecodedPicture):
                 blanks[slot] = found
-        records, failed = records_of_readable(self._extractor, decoded)
+        there = [image.image_id for image, one in zip(images, decoded, strict=False) if one is not None]
+        with counted_start(starts, there):
+            records, failed = records_of_readable(self._extractor, decoded)
+        starts.end([images[place].image_id for place in failed])
         blanks |= {slots[place]: reason for place, reason in failed.items()}
         for slot, reason in blanks.items():
             if reason is not None:
@@ -156,7 +167,7 @@ class Migration:
         """Try once more what could not be read, which may have been restored since; views take it in at once."""
         digest = self._extractor.digest
         if self._unread is None:
-            self._unread = self._catalog.blank_slots(digest, only_unreadable=True)
+            self._unread = self._unreadable()
         if not self._unread:
             return False
         slots, self._unread = self._unread[: self._batch], self._unread[self._batch :]
@@ -175,6 +186,13 @@ class Migration:
             self._views.cut_back(min(found))
         self._catalog.note_region_records(digest, made, blanks, self._clock())
         return True
+
+    def _unreadable(self) -> list[int]:
+        """Slots to read again: not those of pictures that end the worker, until their files are sent again."""
+        images = self._catalog.pictures_at(self._catalog.blank_slots(self._extractor.digest, only_unreadable=True))
+        starts = self._catalog.starts.of(_ids(images))
+        kept = [image for image in images if starts.get(image.image_id, 0) < MOST_STARTS]
+        return [image.slot for image in kept if image.slot is not None]
 
     def _finish(self) -> bool:
         """Give up the former stores once nothing depends on them."""
@@ -197,6 +215,10 @@ class Migration:
         if now - self._logged >= LOGGED_EVERY_S:
             self._logged = now
             log.info("%s", migration_progress(self._catalog, self._extractor.digest))
+
+
+def _ids(images: Sequence[Image]) -> list[str]:
+    return [image.image_id for image in images]
 
 
 def _can_be_read(image: Image) -> bool:

@@ -25,7 +25,7 @@ from service.storage.region_stores import describe_store, open_slab
 from service.storage.writing import lock_data_dir
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration, put_in_service
-from service.worker.repair import RecordRepair, repair_regions
+from service.worker.repair import RecordRepair
 from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups
@@ -58,8 +58,8 @@ def open_worker(
         originals = Originals(data.root)
         remove_abandoned_uploads(originals.incoming)
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
-        repair_regions(slab, catalog, originals, pool, extractor, settings.detect_batch)
         repair = RecordRepair(slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor)
+        repair.mend_tail(settings.detect_batch)
         worker = Worker(
             catalog=catalog,
             originals=originals,

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from index.catalog import Catalog
 from index.records import Image
@@ -11,15 +11,15 @@ from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.storage.region_stores import region_store_entries
-from service.worker.detection import records_with_gaps
-
-log = logging.getLogger(__name__)
+from service.worker.detection import ENDED_WORKER, MOST_STARTS, batch_length, counted_start, records_of_readable
 
 LOST = "Its regions were damaged on the disk, and it cannot be read any more."
 
+log = logging.getLogger(__name__)
+
 
 class RecordRepair:
-    """Makes single damaged records again while the worker runs."""
+    """Makes damaged records again: a damaged tail when the worker starts, single ones while it runs."""
 
     def __init__(
         self,
@@ -38,44 +38,63 @@ class RecordRepair:
         """Leading slots that have a record."""
         return self._catalog.num_region_records(self._extractor.digest)
 
+    def mend_tail(self, batch: int) -> int:
+        """Make the committed records of a damaged tail again, `batch` at a time; the number of these records."""
+        committed = self.num_records()
+        start = valid = self._slab.valid_prefix(committed)
+        while start < committed:
+            images = self._catalog.pictures_at(range(start, min(start + batch, committed)))
+            ids = [image.image_id for image in images]
+            length = batch_length(ids, self._catalog.starts.of(ids), batch)
+            self._make(range(start, start + length), images[:length])
+            start += length
+        return committed - valid
+
     def make_again(self, slot: int) -> None:
         """Make the record of a slot again from its original; where there is none, note it among the failures."""
-        log.warning("region record %d is damaged and made again", slot)
-        (image,) = self._catalog.pictures_at([slot])
-        decoded = _decoded(image, self._extractor.digest, self._originals, self._pool)
-        self._slab.append(slot, records_with_gaps(self._extractor, [decoded]))
-        lost: dict[int, str | None] = {}
-        if decoded is None:
-            lost[slot] = LOST if image.pictured and not image.is_erased else None
-            if not self._catalog.region_stores():  # failures are listed by the current store
-                self._catalog.set_region_stores(region_store_entries(self._catalog, self._extractor.digest))
-        self._catalog.note_region_records(self._extractor.digest, [slot], lost, self._clock())
+        self._make(range(slot, slot + 1), self._catalog.pictures_at([slot]))
 
-
-def repair_regions(
-    slab: Slab, catalog: Catalog, originals: Originals, pool: DecodePool, extractor: Extractor, batch: int
-) -> int:
-    """Make the committed records of a damaged tail again, `batch` at a time; the number of these records."""
-    committed = catalog.num_region_records(extractor.digest)
-    valid = slab.valid_prefix(committed)
-    for start in range(valid, committed, batch):
-        slots = range(start, min(start + batch, committed))
+    def _make(self, slots: range, images: Sequence[Image]) -> None:
         log.warning("region records %d to %d are damaged and made again", slots.start, slots.stop - 1)
-        decoded = [_decoded(image, extractor.digest, originals, pool) for image in catalog.pictures_at(slots)]
-        slab.append(start, records_with_gaps(extractor, decoded))
-    return committed - valid
+        starts = self._catalog.starts
+        before = starts.of([image.image_id for image in images])
+        decoded: list[DecodedPicture | None] = []
+        lost: dict[int, str | None] = {}
+        for slot, image in zip(slots, images, strict=True):
+            found = self._decoded(image)
+            if found is not None and before.get(image.image_id, 0) >= MOST_STARTS:
+                log.error("picture %s has lost its regions: %s", image.image_id, ENDED_WORKER)
+                found, lost[slot] = None, ENDED_WORKER
+            elif found is None and not image.is_erased:
+                lost[slot] = LOST if image.pictured else None
+            decoded.append(found)
+        there = [image.image_id for image, one in zip(images, decoded, strict=True) if one is not None]
+        with counted_start(starts, there):
+            records, failed = records_of_readable(self._extractor, decoded)
+        starts.end([images[place].image_id for place in failed])
+        self._slab.append(slots.start, records)
+        self._note(slots, lost | {slots[place]: reason for place, reason in failed.items()})
 
+    def _note(self, slots: range, lost: dict[int, str | None]) -> None:
+        """Note which records are blank, so that they are not searched."""
+        digest = self._extractor.digest
+        if lost and not self._catalog.region_stores():  # failures are listed by the current store
+            self._catalog.set_region_stores(region_store_entries(self._catalog, digest))
+        self._catalog.note_region_records(digest, slots, lost, self._clock())
 
-def _decoded(image: Image, digest: str, originals: Originals, pool: DecodePool) -> DecodedPicture | None:
-    if image.is_erased:
-        return None
-    if not image.pictured and image.extractor != digest:
-        return None  # its features are in the store of another extractor
-    if not image.pictured:
-        log.error("%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id)
-        return None
-    try:
-        return pool.decode(originals.path(image.image_id, image.extension), originals.thumbnail(image.image_id))
-    except DecodeFailed as failed:
-        log.error("picture %s has lost its regions: %s", image.image_id, failed.reason)
-        return None
+    def _decoded(self, image: Image) -> DecodedPicture | None:
+        if image.is_erased:
+            return None
+        if not image.pictured and image.extractor != self._extractor.digest:
+            return None  # its features are in the store of another extractor
+        if not image.pictured:
+            log.error(
+                "%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id
+            )
+            return None
+        try:
+            path = self._originals.path(image.image_id, image.extension)
+            return self._pool.decode(path, self._originals.thumbnail(image.image_id))
+        except DecodeFailed as failed:
+            log.error("picture %s has lost its regions: %s", image.image_id, failed.reason)
+            return None

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 
 import torch
 
@@ -24,7 +23,7 @@ from service.media.perceptual_hash import perceptual_hash
 from service.storage.free_space import FreeSpace, is_disk_full
 from service.storage.originals import Originals
 from service.storage.region_records import Records
-from service.worker.detection import packed_records
+from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, packed_records
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration
 from service.worker.orphans import Orphans
@@ -36,7 +35,6 @@ from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
 ATTEMPTS_PER_PICTURE = 3
-MOST_STARTS = 5  # detections that the worker did not outlive; also a kill by somebody else counts
 ATTEMPTS_TIMED_OUT = 2  # each takes the whole time that decoding may take, and the queue waits
 BEAT_S = 5.0
 PAUSE_S = 5.0  # between two looks at a full disk
@@ -176,26 +174,14 @@ class Worker:
             if decoded:
                 self._commit(decoded, None)
             return
-        with self._started([picture.image_id for picture, _ in decoded]):
+        with counted_start(self._catalog.starts, [picture.image_id for picture, _ in decoded]):
             for part, records in self._detected(decoded):
                 self._slab.append(self._catalog.num_slots(), records)
                 self._commit(part, self._extractor.digest)
 
-    @contextmanager
-    def _started(self, image_ids: Sequence[str]) -> Iterator[None]:
-        """Counts a start of the pictures, and takes it back where the block ends with an exception and not a kill."""
-        if image_ids:
-            self._catalog.starts.begin(image_ids)
-        try:
-            yield
-        except BaseException:
-            self._catalog.starts.end(image_ids)
-            raise
-
     def _set_aside_killer(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
-        reason = f"Finding regions ended the worker {MOST_STARTS} times, perhaps for want of memory."
-        self._catalog.set_aside(picture.image_id, reason, self._clock())
+        self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clock())
 
     def _detected(
         self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]

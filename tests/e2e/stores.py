@@ -6,7 +6,7 @@ from index.catalog import Catalog
 from index.view import View
 from service.storage.region_records import RecordLayout
 
-NUM_REGIONS, FEATURE_DIM = 36, 1280  # of the shipped detector
+NUM_REGIONS, FEATURE_DIM = 36, 768  # of the shipped detector
 
 
 def assert_whole(data: Path, accepted: set[str]) -> None:

@@ -24,7 +24,18 @@ def texts(catalog: Catalog, image_id: str) -> list[tuple[str, int | None]]:
 
 def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
     job = catalog.accept([picture("a", captions=["x", "y"], tags={"n": 1}, taken_at=5.0)], now=100.0)
-    assert catalog.job(job) == JobStatus(job_id=job, state="queued", total=1, done=0, failed=0, failures=())
+    waiting = JobStatus(
+        job_id=job,
+        created_at=100.0,
+        state="queued",
+        total=1,
+        done=0,
+        failed=0,
+        failures=(),
+        picture_slots=0,
+        caption_slots=0,
+    )
+    assert catalog.job(job) == waiting
     assert [waiting.image_id for waiting in catalog.queued(10)] == ["a"]
     assert (catalog.num_slots(), catalog.num_caption_slots()) == (0, 0)
     catalog.commit([DetectedPicture(image_id="a", slot=0, width=640, height=480, extractor="d1", taken_at=9.0)])
@@ -37,6 +48,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
     status = catalog.job(job)
     assert status is not None
     assert (status.state, status.done) == ("done", 1)
+    assert (status.picture_slots, status.caption_slots) == (1, 2)
     assert texts(catalog, "a") == [("x", 0), ("y", 1)]
 
 

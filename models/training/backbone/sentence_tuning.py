@@ -1,19 +1,8 @@
 """Fine-tuning of a backbone on captioned photographs against a frozen sentence encoder's vectors.
 
-A photograph's vector e is a linear map of the mean of its last map, unit length; t_c is the vector of caption c of all
-N training photographs, and u_n the normalised mean of photograph n's captions. Three losses are added:
-
-    to text    cross entropy of softmax_c(e . t_c / T) with  own_share / 5 on each of its five captions
-                                                            + (1 - own_share) softmax_c(u . t_c / neighbours)
-    to image   for each caption of the batch's photographs, cross entropy of softmax_n(e_n . t / T') over the batch,
-               with own_share on its own photograph and the rest by softmax_n(t . u_n / neighbours)
-    knowledge  `distillation` times KL(classifier on tiles now || published classifier on published tiles)
-
-T and T' are learned. The targets' second parts are what other captions say nearly as well (as label smoothing, after
-Szegedy et al. 2016, but by meaning). Where pictures of a batch are mixed (`mixing`), a mixed picture's target is the
-mean of its parts' targets by area, and so is a caption's target over mixed pictures. The third loss keeps what
-ImageNet taught the backbone about parts of a picture (Hinton et al. 2015, distillation, at temperature 1), which
-tuning by whole pictures alone forgets. What is saved is the moving average of the weights.
+The losses are those of `models/training/backbone/sentence_head.py`: photographs against captions both ways, and what
+ImageNet taught the backbone about parts of a picture. In a share of the steps (`mixing`) parts of pictures are pasted
+into each other. What is saved is the moving average of the weights.
 """
 
 import copy
@@ -28,30 +17,29 @@ import torch
 from jaxtyping import Float
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.nn.functional import kl_div, log_softmax, normalize, softmax
 from torch.optim.swa_utils import AveragedModel
-from torchvision.ops import roi_align
 
 from models.batches import tiles
 from models.datasets.captions import CaptionLine
-from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.extractors.backbones.base import Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.cutmix import cut_mix
 from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch
-from models.training.backbone.trainer import (
-    BACKBONE_FILE,
-    NUM_VALIDATED,
-    PHOTOGRAPHS_AT_ONCE,
-    TILE_CELLS,
-    tile_boxes,
+from models.training.backbone.sentence_head import (
+    HEAD_FILE,
+    CaptionTargets,
+    SentenceHead,
+    class_divergence,
+    linear_layer,
+    matching_losses,
+    tile_means,
+    whole_picture_recalls,
 )
+from models.training.backbone.trainer import BACKBONE_FILE, NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
-
-HEAD_FILE = "head.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,69 +80,12 @@ class SentenceTuningRecipe:
     seed: int = 0
 
 
-class SentenceHead(nn.Module):
-    """The parts trained beside the backbone: the map to sentence vectors, the temperatures, ImageNet's classifier."""
-
-    def __init__(self, feature_dim: int, width: int, recipe: SentenceTuningRecipe, classifier: nn.Linear) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout(recipe.dropout)
-        self.project = nn.Linear(feature_dim, width)
-        start = torch.tensor(math.log(recipe.temperature))
-        self.log_text_temperature = nn.Parameter(start.clone())
-        self.log_image_temperature = nn.Parameter(start.clone())
-        self.classifier = classifier
-
-    def embed(self, maps: Float[Tensor, "K F h w"]) -> Float[Tensor, "K D"]:
-        """Vectors of whole pictures, comparable with those of sentences."""
-        return normalize(self.project(self.dropout(maps.mean((2, 3)))), dim=1)
-
-    def classify(self, regions: Float[Tensor, "K R F"]) -> Float[Tensor, "K R C"]:
-        """ImageNet's classes of regions, as logits."""
-        logits: Tensor = self.classifier(regions)
-        return logits
-
-
 class TunedNetwork(nn.Module):
     """Backbone layers and head as one module, so that both are averaged together."""
 
     def __init__(self, layers: nn.Sequential, head: SentenceHead) -> None:
         super().__init__()
         self.layers, self.head = layers, head
-
-
-class CaptionTargets:
-    """The sentence vectors of all training captions, and what a batch is to say to them."""
-
-    def __init__(self, encoder: BertEncoder, lines: Sequence[CaptionLine], recipe: SentenceTuningRecipe) -> None:
-        self._recipe = recipe
-        self.vectors = encoder.embed([caption for line in lines for caption in line.captions])
-        owners = [number for number, line in enumerate(lines) for _ in line.captions]
-        self.image_of = torch.tensor(owners)
-        sums = torch.zeros(len(lines), self.vectors.shape[1]).index_add(0, self.image_of, self.vectors)
-        self.means = normalize(sums, dim=1)
-
-    def to(self, device: torch.device) -> "CaptionTargets":
-        """Moved to the device of the training."""
-        self.vectors, self.image_of, self.means = (
-            part.to(device) for part in (self.vectors, self.image_of, self.means)
-        )
-        return self
-
-    def of_images(self, numbers: Tensor) -> Float[Tensor, "K N"]:
-        """The distribution over all captions that each photograph's vector is to give."""
-        own = (self.image_of == numbers[:, None]).float()
-        near = softmax(self.means[numbers] @ self.vectors.T / self._recipe.neighbours, 1)
-        return self._mixed(own / own.sum(1, keepdim=True), near)
-
-    def of_captions(self, numbers: Tensor) -> tuple[Float[Tensor, "Q D"], Float[Tensor, "Q K"]]:
-        """The captions of a batch's photographs, and the distribution over these that each is to give."""
-        chosen = (self.image_of[:, None] == numbers).any(1)
-        vectors = self.vectors[chosen]
-        own = (self.image_of[chosen, None] == numbers).float()
-        return vectors, self._mixed(own, softmax(vectors @ self.means[numbers].T / self._recipe.neighbours, 1))
-
-    def _mixed(self, own: Tensor, near: Tensor) -> Tensor:
-        return self._recipe.own_share * own + (1 - self._recipe.own_share) * near
 
 
 class SentenceTuning:
@@ -181,7 +112,7 @@ class SentenceTuning:
         self.architecture = find_architecture(recipe.backbone)
         layers = fold_batch_norm(read_layers(self.architecture, backbone_file))
         self.published = copy.deepcopy(layers).requires_grad_(False)
-        classifier = _linear(*self.architecture.read_classifier(backbone_file))
+        classifier = linear_layer(*self.architecture.read_classifier(backbone_file))
         self.published_classifier = copy.deepcopy(classifier).requires_grad_(False)
         head = SentenceHead(classifier.in_features, encoder.config.width, recipe, classifier)
         self.network = TunedNetwork(layers, head)
@@ -259,17 +190,11 @@ class SentenceTuning:
             maps = network.layers(pixels)
             vectors.append(network.head.embed(maps))
             if tile.start == 0:
-                divergence = float(self._divergence(network.head, maps, self.published(pixels)))
-        scores = self.dev_vectors @ torch.cat(vectors).T
-        image_of = torch.tensor([n for n, line in enumerate(self.dev) for _ in line.captions], device=self.device)
-        to_image = Recalls.of(text_to_image_ranks(scores, image_of))
-        to_text = Recalls.of(image_to_text_ranks(scores, image_of))
-        return {
-            "text_to_image": to_image.as_dict(),
-            "image_to_text": to_text.as_dict(),
-            "rsum": rsum(to_image, to_text),
-            "divergence": divergence,
-        }
+                divergence = float(
+                    _divergence_of_tiles(network.head, maps, self.published_classifier, self.published(pixels))
+                )
+        recalls = whole_picture_recalls(torch.cat(vectors), self.dev_vectors, self.dev)
+        return {**recalls, "divergence": divergence}
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
         """One step; the losses before it."""
@@ -282,8 +207,10 @@ class SentenceTuning:
                 published = self.published[frozen:](early).float()
         maps = self.layers[frozen:](early)
         numbers = torch.from_numpy(batch.numbers).to(self.device)
-        losses = self._matching_losses(self.head.embed(maps), numbers, shown.to(self.device))
-        losses["knowledge"] = self.recipe.distillation * self._divergence(self.head, maps, published)
+        losses = matching_losses(self.head, self.targets, self.head.embed(maps), numbers, shown.to(self.device))
+        losses["knowledge"] = self.recipe.distillation * _divergence_of_tiles(
+            self.head, maps, self.published_classifier, published
+        )
         self.optimizer.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
@@ -297,26 +224,6 @@ class SentenceTuning:
         if self.recipe.mixing and float(torch.rand(())) < self.recipe.mixing:
             return cut_mix(pixels, self.recipe.most_mixed)
         return pixels, torch.eye(len(pixels))
-
-    def _matching_losses(
-        self, embeddings: Float[Tensor, "K D"], numbers: Tensor, shown: Float[Tensor, "K K"]
-    ) -> dict[str, Tensor]:
-        with torch.no_grad():
-            by_image = shown @ self.targets.of_images(numbers)
-            captions, by_caption = self.targets.of_captions(numbers)
-            by_caption = by_caption @ shown.T
-        to_text = embeddings @ self.targets.vectors.T / self.head.log_text_temperature.exp()
-        to_image = captions @ embeddings.T / self.head.log_image_temperature.exp()
-        return {
-            "to_text": -(by_image * log_softmax(to_text, 1)).sum(1).mean(),
-            "to_image": -(by_caption * log_softmax(to_image, 1)).sum(1).mean(),
-        }
-
-    def _divergence(self, head: SentenceHead, maps: Tensor, published: Tensor) -> Float[Tensor, ""]:
-        """Mean KL divergence of the classes of a picture's tiles from those that the published network sees."""
-        now = log_softmax(head.classify(tile_means(maps)), -1).flatten(0, 1)
-        before = log_softmax(self.published_classifier(tile_means(published)), -1).flatten(0, 1)
-        return kl_div(now, before, log_target=True, reduction="batchmean")
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
         backbone = [p for p in [*self.layers.parameters(), *self.head.classifier.parameters()] if p.requires_grad]
@@ -348,14 +255,9 @@ class SentenceTuning:
         return stack_resized(pictures, (self.recipe.side, self.recipe.side))
 
 
-def tile_means(maps: Float[Tensor, "K F h h"]) -> Float[Tensor, "K R F"]:
-    """Mean features of the tiles of square pictures, without the whole picture."""
-    boxes = tile_boxes()[1:].to(maps.device) * maps.shape[-1]
-    cuts: Tensor = roi_align(maps, [boxes] * len(maps), TILE_CELLS, 1.0, 1, True)
-    return cuts.mean((2, 3)).view(len(maps), len(boxes), -1)
-
-
-def _linear(weights: Tensor, biases: Tensor) -> nn.Linear:
-    layer = nn.Linear(weights.shape[1], weights.shape[0])
-    layer.load_state_dict({"weight": weights, "bias": biases})
-    return layer
+def _divergence_of_tiles(
+    head: SentenceHead, maps: Tensor, published_classifier: nn.Linear, published: Tensor
+) -> Float[Tensor, ""]:
+    """How far the classes of pictures' tiles are from those that the published network sees."""
+    now, before = head.classify(tile_means(maps)), published_classifier(tile_means(published))
+    return class_divergence(now.flatten(0, 1), before.flatten(0, 1))

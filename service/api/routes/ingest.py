@@ -2,16 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.api.dependencies import ServicesDep, content_length
 from service.api.job_events import job_events
 from service.api.openapi import INGEST_FORM
 from service.api.problems import problem_responses
-from service.api.schemas.resources import Accepted, FailuresAnswer, IngestAnswer, JobAnswer, Rejected, RetryAnswer
-from service.api.serializers import failure_answer, job_answer
+from service.api.schemas.resources import (
+    Accepted,
+    FailuresAnswer,
+    IngestAnswer,
+    JobAnswer,
+    JobsAnswer,
+    Rejected,
+    RetryAnswer,
+)
+from service.api.serializers import failure_answer, job_answer, job_listed
 from service.api.services import Services
 from service.errors import (
     Conflict,
@@ -57,6 +66,19 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
         ],
         rejected=[Rejected(filename=one.filename, problem=one.problem) for one in receipt.rejected],
     )
+
+
+@router.get(
+    "/jobs",
+    operation_id="list_jobs",
+    summary="Latest ingestions",
+    responses=problem_responses(InvalidRequest, Problem),
+)
+def list_jobs(
+    services: ServicesDep, limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20
+) -> JobsAnswer:
+    """The jobs that came last, the latest first, each with how far it is."""
+    return JobsAnswer(jobs=[job_listed(job) for job in services.progress.jobs(limit)])
 
 
 @router.get(

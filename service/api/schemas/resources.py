@@ -88,6 +88,23 @@ class JobAnswer(Answer):
     failures: list[FailureAnswer]
 
 
+class JobListed(Answer):
+    """A job among others, without its failures."""
+
+    job_id: str
+    created_at: Moment
+    state: Literal["queued", "running", "done"]
+    total: int
+    done: int
+    failed: int
+
+
+class JobsAnswer(Answer):
+    """The jobs that came last, the latest first."""
+
+    jobs: list[JobListed]
+
+
 class RetryAnswer(Answer):
     """The job in which a picture that was set aside is tried again."""
 

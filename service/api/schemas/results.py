@@ -138,6 +138,11 @@ class SearchAnswer(Answer):
         description="How many candidates of the shortlist min_score or min_probability left out. With no results and"
         " some left out, nothing matches well enough; with none left out there was nothing to find."
     )
+    matched: bool | None = Field(
+        None,
+        description="Whether anything that can be found matches: false where nothing does, null where that cannot be"
+        " told, where the model has no such calibration, and for pictures like a picture.",
+    )
 
 
 class TextAnswer(SearchAnswer):

@@ -176,3 +176,10 @@ def print_calibration(report: dict[str, Any]) -> None:
                     for row in result["reliability"]
                 ],
             )
+    for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
+        for size, result in (report["matched"][direction] or {}).items():
+            print(
+                f"\n{what}, {size} pictures: whether anything matches is told with an area of {result['auc']:.2f} under"
+                f" the ROC curve; wrongly denied {result['present']['not_matched']:.0%}, wrongly claimed"
+                f" {result['absent']['matched']:.0%}"
+            )

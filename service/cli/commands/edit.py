@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import DEFAULT_URL, AsJson, ImageIds, Url
+from service.cli.connection import connect
+from service.cli.options import AsJson, ImageIds, Url
 from service.cli.output import print_json
 
 Captions = Annotated[
@@ -28,7 +29,7 @@ def edit(
     no_tags: NoTags = False,
     taken_at: TakenAt = None,
     name: Name = None,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Change captions, tags, date or name of stored pictures. What is not named stays as it is."""
@@ -47,9 +48,7 @@ def edit(
         changes["filename"] = name
     if not changes:
         raise typer.BadParameter("nothing to change: name --caption, --tag, --taken-at or --name")
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
-
-    with Client.from_environment(url) as client:
+    with connect(url) as client:
         changed = [client.edit(image_id, **changes) for image_id in image_ids]
     if as_json:
         print_json([image.model_dump(mode="json") for image in changed])

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import SecretStr
 
+from service.cli.connection import connect
 from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
-from service.cli.options import DEFAULT_URL, Albums, AsJson, Url
+from service.cli.options import Albums, AsJson, Url
 from service.cli.output import show_progress
 from service.cli.picture_files import find_files
 from service.errors import UserError
@@ -24,7 +25,7 @@ def ingest(
         typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": name as sent, "captions": [..]}.'),
     ] = None,
     albums: Albums = True,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Send pictures to a server. Waits until they can be found, and ends with a table of what became of every file.
@@ -35,7 +36,7 @@ def ingest(
 
 
 def send_files(
-    url: str,
+    url: str | None,
     paths: Sequence[Path],
     captions: Path | None = None,
     api_key: SecretStr | None = None,
@@ -45,7 +46,7 @@ def send_files(
 
     With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
     """
-    from service.client import Client, upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
+    from service.client import upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
 
     found = find_files(paths)
     files = found.pictures
@@ -54,8 +55,7 @@ def send_files(
         raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
     texts, tagged = captions_by_name(captions), found.albums if albums else {}
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), []
-    client = Client.from_environment(url) if api_key is None else Client(url, api_key=api_key)
-    with client, show_progress() as progress:
+    with connect(url, api_key) as client, show_progress() as progress:
         sending = progress.add_task("sending", len(files))
         detecting = progress.add_task("finding regions", len(files))
         for batch in upload_batches(files):

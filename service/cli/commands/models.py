@@ -1,14 +1,13 @@
 """`regard models`."""
 
-from service.cli.options import DEFAULT_URL, AsJson, Url
+from service.cli.connection import connect
+from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, print_table
 
 
-def models(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+def models(url: Url = None, as_json: AsJson = False) -> None:
     """List the models of a server. Says how much each can search."""
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
-
-    with Client.from_environment(url) as client:
+    with connect(url) as client:
         answer = client.models()
     if as_json:
         print_json(answer)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.options import DEFAULT_URL, Url
+from service.cli.connection import connect
+from service.cli.options import Url
 from service.cli.output import print_note, show_progress
 
 IMAGE_ID = re.compile("[0-9a-f]{32}")
@@ -19,7 +20,7 @@ def restore(
             metavar="ID... | SNAPSHOT DATA_DIR", help="Ids of deleted pictures, or a snapshot and a new folder."
         ),
     ],
-    url: Url = DEFAULT_URL,
+    url: Url = None,
 ) -> None:
     """Bring back pictures that were deleted on a server, or make a new data directory of a snapshot."""
     if all(IMAGE_ID.fullmatch(one) for one in what):
@@ -30,10 +31,8 @@ def restore(
         raise typer.BadParameter("name ids of deleted pictures, or a snapshot and the folder to make of it")
 
 
-def _restore_pictures(image_ids: list[str], url: str) -> None:
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
-
-    with Client.from_environment(url) as client:
+def _restore_pictures(image_ids: list[str], url: str | None) -> None:
+    with connect(url) as client:
         for image_id in image_ids:
             image = client.restore(image_id)
             print(f"{image_id} {image.filename} is back")

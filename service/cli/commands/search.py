@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from service.cli.connection import connect
 from service.cli.hits import print_picture_hits
-from service.cli.options import DEFAULT_URL, AsJson, Model, NumResults, ShortlistLength, Url
+from service.cli.options import AsJson, Model, NumResults, ShortlistLength, Url
 from service.cli.output import print_json
 
 
@@ -26,13 +27,11 @@ def search(
         bool, typer.Option("--group-near-duplicates", help="Show pictures that look the same as one.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Find pictures for a sentence."""
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
-
-    with Client.from_environment(url) as client:
+    with connect(url) as client:
         answer = client.search_text(
             query,
             k=k,
@@ -47,7 +46,9 @@ def search(
     if as_json:
         print_json(answer)
         return
-    print_picture_hits(answer.results, url, answer.left_out)
+    if answer.matched is False and answer.results:
+        print("nothing matches well; these come nearest:")
+    print_picture_hits(answer.results, client.url, answer.left_out)
     if answer.read_as:
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in answer.read_as.items())}")
     if answer.unknown_words:

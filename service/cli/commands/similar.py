@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
+from service.cli.connection import connect
 from service.cli.hits import print_caption_hits, print_picture_hits
-from service.cli.options import DEFAULT_URL, AsJson, Model, NumResults, PictureFile, Url
+from service.cli.options import AsJson, Model, NumResults, PictureFile, Url
 from service.cli.output import print_json
 
 
@@ -14,15 +15,14 @@ def similar(
     k: NumResults = 10,
     captions: Annotated[bool, typer.Option("--captions", help="Find captions for it instead of pictures.")] = False,
     model: Model = None,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Find pictures like a picture, or captions for it."""
     from service.api.schemas.results import CaptionHit, PictureHit  # noqa: PLC0415 - as the client
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
 
     target = "captions" if captions else "images"
-    with Client.from_environment(url) as client:
+    with connect(url) as client:
         answer = client.search_image(picture, target=target, k=k, shortlist=max(k, 100), model=model)
     if as_json:
         print_json(answer)
@@ -30,4 +30,4 @@ def similar(
     if captions:
         print_caption_hits([hit for hit in answer.results if isinstance(hit, CaptionHit)])
     else:
-        print_picture_hits([hit for hit in answer.results if isinstance(hit, PictureHit)], url)
+        print_picture_hits([hit for hit in answer.results if isinstance(hit, PictureHit)], client.url)

@@ -36,7 +36,7 @@ tensorboard where that is installed. It stops after `patience` validations witho
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="`backbone`, `detector`, or a recipe for a matching model.")],
+    recipe: Annotated[str, typer.Argument(help="`backbone`, `head`, `detector`, or a recipe for a matching model.")],
     out: OutFolder,
     captions: CaptionsFile = None,
     features: FeaturesFolder = None,
@@ -54,14 +54,19 @@ def train(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="Vectors that words start from: GloVe's or word2vec's text."),
     ] = None,
-    backbone: Annotated[Path | None, typer.Option(help="Its weights, for backbone and detector.")] = None,
+    backbone: Annotated[Path | None, typer.Option(help="Its weights, for backbone, head and detector.")] = None,
     sentence_encoder: Annotated[
         Path | None,
-        typer.Option(exists=True, file_okay=False, help="For the backbone: MiniLM's folder, whose vectors it learns."),
+        typer.Option(
+            exists=True, file_okay=False, help="For backbone and head: MiniLM's folder, whose vectors they learn."
+        ),
     ] = None,
     teacher: Annotated[
         list[Path] | None,
-        typer.Option(help="For the detector: YOLOX (.onnx) or SSD-MobileNetV2 (.pb); with two, labels are merged."),
+        typer.Option(
+            help="For the detector: YOLOX (.onnx) or SSD-MobileNetV2 (.pb); with two, labels are merged. For the head:"
+            " the backbone as published."
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
@@ -71,9 +76,9 @@ def train(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train the detector, its backbone or a model. A run that was stopped goes on where it was."""
+    """Train the detector, its backbone or head, or a model. A run that was stopped goes on where it was."""
     changes = change or []
-    if recipe not in ("backbone", "detector"):
+    if recipe not in ("backbone", "head", "detector"):
         selections = Selection(split, regions=regions), Selection(dev, regions=regions)
         source = require_source(precomp, captions, features)
         _train_matcher(recipe, source, selections, out, changes, device, start, word_vectors)
@@ -83,11 +88,16 @@ def train(
     _check_file(backbone)
     if recipe == "backbone":
         _tune_backbone(captions, (split, dev), backbone, sentence_encoder, out, changes, device, start)
-    elif not teacher:
-        raise typer.BadParameter("the detector is trained with --teacher")
+        return
+    if not teacher:
+        raise typer.BadParameter(f"the {recipe} is trained with --teacher")
+    for file in teacher:
+        _check_file(file)
+    if recipe == "head":
+        if sentence_encoder is None or len(teacher) > 1:
+            raise typer.BadParameter("the head is trained with --sentence-encoder and one --teacher")
+        _fit_head(captions, (split, dev), backbone, teacher[0], sentence_encoder, out, changes, device)
     else:
-        for file in teacher:
-            _check_file(file)
         _train_detector(captions, split, backbone, teacher, out, changes, device, start)
 
 
@@ -186,6 +196,30 @@ def _tune_backbone(
         training.run(log)
 
 
+def _fit_head(
+    captions: Path,
+    splits: tuple[str, str],
+    backbone: Path,
+    published: Path,
+    sentence_encoder: Path,
+    out: Path,
+    changes: list[str],
+    device: str,
+) -> None:
+    with user_input(captions):
+        train, dev = (read_captions(captions, split) for split in splits)
+    from models.text.bert_encoder import load_bert_encoder  # noqa: PLC0415 - PyTorch comes with it
+    from models.training.backbone.head_fitting import HeadFitting, HeadRecipe  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
+
+    recipe = change_recipe(HeadRecipe(), changes)
+    with user_input():
+        encoder = load_bert_encoder(sentence_encoder)
+        fitting = HeadFitting(recipe, captions.parent, train, dev, backbone, published, encoder, out, device_of(device))
+    with _log_with_progress(out, fitting.total_steps) as log:
+        fitting.run(log)
+
+
 def _train_matcher(
     name: str,
     source: CaptionedSource,
@@ -221,7 +255,7 @@ def _train_matcher(
 def _check_recipe(name: str, changes: list[str], start: Path | None, word_vectors: Path | None) -> Recipe:
     """The recipe of that name with its changes. UserError where it does not exist or lacks what it starts from."""
     if name not in RECIPES:
-        raise UserError(f"no recipe is called {name}; there are backbone, detector, {', '.join(RECIPES)}")
+        raise UserError(f"no recipe is called {name}; there are backbone, head, detector, {', '.join(RECIPES)}")
     recipe = change_recipe(RECIPES[name], changes)
     if start is not None:
         check_checkpoint(start)

@@ -58,6 +58,7 @@ export type ImageAnswer = {
   index_version: string;
   cached: boolean;
   left_out: number;
+  matched?: boolean | null;
   target: "captions" | "images";
   results: Array<CaptionHit> | Array<PictureHit>;
   timings_ms: ImageTimings;
@@ -123,6 +124,19 @@ export type JobAnswer = {
   done: number;
   failed: number;
   failures: Array<FailureAnswer>;
+};
+
+export type JobListed = {
+  job_id: string;
+  created_at: string;
+  state: "queued" | "running" | "done";
+  total: number;
+  done: number;
+  failed: number;
+};
+
+export type JobsAnswer = {
+  jobs: Array<JobListed>;
 };
 
 export type LiveAnswer = {
@@ -273,6 +287,7 @@ export type TextAnswer = {
   index_version: string;
   cached: boolean;
   left_out: number;
+  matched?: boolean | null;
   query: string;
   match: "pictures" | "text" | "both";
   unknown_words: Array<string>;

@@ -14,7 +14,6 @@ import { counted, titleOf } from "./text";
 
 const TYPING_MS = 200;
 const K = 24;
-const LEAST_LIKELY = 0.25; // that any of the results is right; below it the page says so
 
 const query = find<HTMLInputElement>("query");
 const main = find("main");
@@ -45,13 +44,9 @@ function showBoth([first, second]: TextAnswer[]): void {
 }
 
 /** What an answer says besides its pictures. */
-function noteOf(answer: TextAnswer & { matched?: boolean }): string {
+function noteOf(answer: TextAnswer): string {
   const notes = [];
-  const likely = answer.results.map((hit) => hit.probability);
-  const hope = likely.reduce<number>((sum, one) => sum + (one ?? 0), 0);
-  const named = answer.results.some((hit) => hit.found_by.includes("text"));
-  const poor = !named && likely.length > 0 && likely[0] !== null && hope < LEAST_LIKELY;
-  if ((answer.matched === false && !named) || poor || (!answer.results.length && answer.left_out))
+  if (answer.matched === false || (!answer.results.length && answer.left_out))
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
   else if (!answer.results.length) notes.push("Nothing was found.");
   else notes.push(`${counted(answer.results.length, "picture")}.`);

@@ -14,14 +14,16 @@ from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.evaluation.evaluate import recalls_with_intervals, score_all_pairs
 from models.evaluation.fit_calibration import CalibrationPlan, best_cosine_weight, calibrate, fuse, rsum_of
 from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
-from models.evaluation.scored_pairs import ScoredPairs, best_answers, deal_galleries
-from models.matching.calibration import (
-    Calibration,
-    LogOddsModel,
-    brier_skill_score,
-    expected_calibration_error,
+from models.evaluation.scored_pairs import (
+    Direction,
+    ScoredPairs,
+    answers_with_and_without,
+    best_answers,
+    deal_galleries,
 )
+from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_uncalibrated, save_calibration, save_matcher
+from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from tests.support.cli_runner import Regard
 from tests.support.fakes import COLOURS
@@ -56,6 +58,20 @@ def test_answers_are_the_best_of_each_question_in_a_gallery() -> None:
     of_pictures = best_answers(pairs, "image")
     assert sorted(of_pictures.scores) == pytest.approx(sorted(score for score, _ in expected))
     assert of_pictures.correct.sum() == 5
+
+
+@pytest.mark.parametrize("direction", ["text", "image"])
+def test_without_its_answers_a_question_gets_the_best_of_the_others(direction: Direction) -> None:
+    image_of = torch.tensor([0, 0, 1, 2, 2, 2])
+    pairs = ScoredPairs(torch.randn(6, 3, generator=torch.Generator().manual_seed(3)), image_of)
+    found = answers_with_and_without(pairs, direction)
+    table = pairs.scores if direction == "text" else pairs.scores.T
+    own = (image_of[:, None] == torch.arange(3)) if direction == "text" else (torch.arange(3)[:, None] == image_of)
+    firsts = [float(row.max()) for row in table]
+    others = [float(row[~right].max()) for row, right in zip(table, own, strict=True)]
+    assert found.scores.tolist() == pytest.approx(firsts + others)
+    assert found.correct.tolist() == [True] * len(firsts) + [False] * len(others)
+    assert found.prior_log_odds[0] == found.prior_log_odds[-1]  # a gallery of the same size
 
 
 def test_galleries_share_no_picture() -> None:

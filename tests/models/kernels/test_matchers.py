@@ -9,11 +9,12 @@ import torch
 
 from models.batches import Regions
 from models.kernels.library import KernelLibrary
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
-from models.matching.matcher import HUBNESS, Matcher, SingleMatcher
+from models.matching.log_odds import LogOddsModel
+from models.matching.matcher import HUBNESS, STAGE_ONE, Matcher, SingleMatcher
 from tests.support.fakes import COLOURS, D
 from tests.support.kernels import load_kernels
 from tests.support.small_matchers import small_matcher
@@ -40,12 +41,12 @@ def stored(matcher: Matcher) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in halves.items()}
 
 
-def corrected(name: str, seed: int) -> SingleMatcher:
-    """A matcher with a hubness correction."""
+def corrected(name: str, seed: int, cosine_weight: float = 0.0) -> SingleMatcher:
+    """A matcher with a hubness correction and stage one's cosine as a part of its score."""
     hubness = HubnessConfig(image_weight=0.4, text_weight=0.2, neighbours=2, similarity="scores")
     banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(seed))))
     line = LogOddsModel(3.0, -1.0)
-    calibration = replace(Calibration(text=line, image=line), hubness=hubness)
+    calibration = replace(Calibration(text=line, image=line), hubness=hubness, cosine_weight=cosine_weight)
     return small_matcher(name, seed).with_calibration(calibration, banks)
 
 
@@ -70,6 +71,14 @@ def test_the_hubness_correction_is_taken_off(kernels: KernelLibrary) -> None:
     matcher = corrected("scan-t2i-avg", 1)
     assert HUBNESS in stored(matcher)
     check(matcher, kernels)
+
+
+@pytest.mark.parametrize("name", ["scan-t2i-avg", "bfan-equal"])
+def test_the_cosine_of_stage_one_is_added(name: str, kernels: KernelLibrary) -> None:
+    matcher = corrected(name, 1, cosine_weight=0.8)
+    assert STAGE_ONE in stored(matcher)
+    check(matcher, kernels)
+    check(build_ensemble([matcher, corrected(name, 2)]), kernels)
 
 
 def test_ensembles_score_by_the_kernels_of_their_members(kernels: KernelLibrary) -> None:

@@ -7,20 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.matching.calibration import (
-    Calibration,
+from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error, reliability_table
+from models.matching.hubness import HubnessConfig
+from models.matching.log_odds import (
     LogOddsModel,
     ScoredAnswers,
     Uncalibratable,
-    brier_skill_score,
-    expected_calibration_error,
     fit_log_odds,
     logistic,
     margins,
     prior_log_odds,
-    reliability_table,
 )
-from models.matching.hubness import HubnessConfig
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

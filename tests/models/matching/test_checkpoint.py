@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
 from models.matching.checkpoint import (
     WEIGHTS,
     BadCheckpoint,
@@ -19,6 +19,7 @@ from models.matching.checkpoint import (
 )
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig

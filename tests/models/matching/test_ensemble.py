@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from models.batches import Regions
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import Ensemble, build_ensemble
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig

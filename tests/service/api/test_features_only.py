@@ -14,7 +14,7 @@ from service.cli.hits import explanation_lines
 from service.errors import Misconfigured
 from service.model_loading import LoadedModels
 from service.settings import Settings
-from service.worker.repair import repair_regions
+from service.worker.repair import RecordRepair
 from tests.models.datasets.test_bottom_up_tsv import six, ten
 from tests.support.fakes import FakeExtractor
 from tests.support.feature_layouts import PAIRS, THEIRS, built, take_in, theirs, totals
@@ -130,7 +130,7 @@ def test_what_a_damaged_disk_took_is_not_made_up(tmp_path: Path, caplog: pytest.
     records = tmp_path / "data" / "regions" / "records.bin"
     records.write_bytes(records.read_bytes()[: records.stat().st_size * 3 // 5])
     built(tmp_path / "data")
-    assert repair_regions.__module__ in {record.name for record in caplog.records}
+    assert RecordRepair.__module__ in {record.name for record in caplog.records}
     assert "has lost its regions, which came without a picture" in caplog.text
 
 

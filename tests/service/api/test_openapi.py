@@ -20,6 +20,7 @@ OPERATIONS = [
 ]
 ROUTES = {
     "POST /ingest",
+    "GET /jobs",
     "GET /jobs/{job_id}",
     "GET /jobs/{job_id}/events",
     "GET /failures",

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
 from service.api.schemas.resources import ModelsAnswer
 from service.api.schemas.results import TextAnswer
 from tests.support.busy_accelerator import busy

@@ -228,7 +228,7 @@ def test_a_folder_without_pictures_says_what_is_in_it(regard: Regard, url: str, 
     ("arguments", "status", "words"),
     [
         (["search", "red", "--url", "http://127.0.0.1:1"], 1, "regard: nobody answers at http://127.0.0.1:1"),
-        (["search", "red", "--url", "nonsense"], 1, "regard: nobody answers at nonsense"),
+        (["search", "red", "--url", "nonsense"], 1, "regard: nobody answers at http://nonsense"),
         (["search", "red", "--url", "URL", "--model", "scam"], 1, "regard: No model is called 'scam'"),
         (["search", "", "--url", "URL"], 1, "regard: query: is blank"),
         (["ingest", "/nowhere/at/all", "--url", "URL"], 1, "regard: there is no /nowhere/at/all"),

@@ -7,8 +7,10 @@ import sys
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.cli.output import Progress, print_table, show_progress
+from service.cli.output import Progress, print_table, shortened, show_progress
 
 
 def test_a_line_is_written_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,3 +77,22 @@ def test_a_terminal_gets_bars(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_columns_are_as_wide_as_their_cells(capsys: pytest.CaptureFixture[str]) -> None:
     print_table("a", "long head", rows=[["wide cell", "x"], ["", "y"]])
     assert capsys.readouterr().out.splitlines() == ["a          long head", "wide cell  x", "           y"]
+
+
+def test_a_table_stays_in_line_whatever_strangers_called_their_files(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("name", "state", rows=[["a\x1b[2Jb\nc", "ready"], ["日本", "ready"], ["e\u0301", "ready"]])
+    assert capsys.readouterr().out.splitlines() == [
+        "name      state",
+        "a\ufffd[2Jb\ufffdc  ready",
+        "日本      ready",
+        "e\u0301         ready",
+    ]
+
+
+@given(st.text(), st.integers(4, 50))
+def test_what_is_shortened_is_one_line_of_that_length(text: str, longest: int) -> None:
+    short = shortened(text, longest)
+    assert len(short) <= longest
+    assert short.isprintable()
+    if len(text) <= longest and text.isprintable() and text == " ".join(text.split()):
+        assert short == text

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.batches import Words
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
+from models.matching.match_test import MatchTest
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.search.requests import PictureFilter, TextSearchRequest
 from service.search.results import RankedCaption, SearchResult
@@ -142,6 +144,42 @@ def test_probabilities_are_of_the_whole_gallery(full: Library, monkeypatch: pyte
         assert one.probability == pytest.approx(1 / (1 + math.exp(-logit)))
     alike = full.image(picture, slot, target="images")
     assert {hit.probability for hit in alike.results} == {None}
+
+
+def test_whether_anything_matches_goes_by_the_best_picture(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the formula in plain numbers, on both sides of both thresholds."""
+    line = LogOddsModel(8.0, -2.0, 3.0, 0.5)
+
+    def verdicts(absent_below: float, present_from: float) -> tuple[bool | None, bool | None]:
+        test = MatchTest(line, absent_below, present_from)
+        meaning = Calibration(text=line, image=line, text_match=test, image_match=test)
+        monkeypatch.setattr(full.matcher, "calibration", meaning)
+        picture, slot = full.search.stored(image_id_of("green and magenta"))
+        of_captions = full.image(picture, slot, k=5, shortlist=64)
+        assert full.image(picture, slot, target="images").matched is None
+        return full.text("red and blue", k=5, shortlist=64, match="pictures").matched, of_captions.matched
+
+    monkeypatch.setattr(full.matcher, "calibration", Calibration(text=line, image=line))
+    best = full.text("red and blue", k=2, shortlist=64, match="pictures").results
+    assert full.text("red and blue", match="pictures").matched is None
+    first, second = (hit.score or 0 for hit in best)
+    probability = 1 / (1 + math.exp(-(8 * first - 2 + 3 * (first - second) - 0.5 * math.log(64 - 1))))
+    assert verdicts(0.0, probability - 1e-4)[0] is True
+    assert verdicts(0.0, probability + 1e-4)[0] is None
+    assert verdicts(probability + 1e-4, 1.0)[0] is False
+    assert verdicts(0.0, 0.0)[1] is True
+    assert verdicts(1.0, 1.0)[1] is False
+
+
+def test_words_of_a_picture_match_and_keyboard_noise_does_not(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = LogOddsModel(8.0, -2.0)
+    sure, never = MatchTest(line, 0.0, 0.0), MatchTest(line, 1.0, 1.0)
+    for test, expected in ((sure, True), (never, False)):
+        meaning = Calibration(text=line, image=line, text_match=test)
+        monkeypatch.setattr(full.matcher, "calibration", meaning)
+        assert full.text("red and blue", match="pictures").matched is expected
+        assert full.text("xqzv wrtk", match="pictures").matched is False
+        assert full.text("red and blue", match="both").matched is True  # a caption says so
 
 
 @pytest.mark.parametrize("shortlist", [5, 20, 64])

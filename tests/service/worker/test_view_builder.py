@@ -11,9 +11,10 @@ import torch
 from index.view import View
 from models.batches import Words
 from models.extractors.base import Detections
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.log_odds import LogOddsModel
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher

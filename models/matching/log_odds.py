@@ -1,0 +1,164 @@
+"""The log odds that a score is a right answer's.
+
+The log odds that a candidate with score s is a right one are taken to be
+
+    slope s + intercept + margin_weight (s - best other score) + gallery_weight log(m / (N - m))
+
+where N candidates are searched and m of them are expected to be right. Were a score's meaning the same for every
+question, and candidates independent of each other, Bayes would have margin_weight 0 and gallery_weight 1. But a
+question may be one that everything scores high with, and pictures that look alike score alike: a score that no other
+comes near is worth more, and a gallery of twice the size is not twice as confusing. The four numbers are fitted in
+galleries of several sizes at once; beyond the largest of these they are extrapolated.
+
+The result is the probability that this candidate is a right one, given that the gallery holds m of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
+Numeric: TypeAlias = float | np.floating[Any] | Sequence[float] | npt.NDArray[Any]
+
+WEIGHT_PENALTY = 1e-3  # answers that a threshold tells apart without fault would otherwise have an infinite slope
+LARGEST_SCORE = 1e100  # of either sign; scores beyond it, infinite ones too, count as this
+
+
+class Uncalibratable(ValueError):
+    """Scores that do not tell right answers from wrong ones; the message says why."""
+
+
+class ScoredAnswers(NamedTuple):
+    """The answers to many questions, an element an answer."""
+
+    scores: Numbers
+    margins: Numbers
+    prior_log_odds: Numbers
+    correct: npt.NDArray[np.bool_]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["ScoredAnswers"]) -> "ScoredAnswers":
+        """The answers of several galleries as one."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class LogOddsModel:
+    """The four numbers of the formula above. In one search a higher score is always the likelier."""
+
+    slope: float
+    intercept: float
+    margin_weight: float = 0.0
+    gallery_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        numbers = self.slope, self.intercept, self.margin_weight, self.gallery_weight
+        if not (np.isfinite(numbers).all() and self.slope > 0):
+            raise Uncalibratable(f"a higher score must mean a likelier answer, and the slope is {self.slope:g}")
+        if self.margin_weight < 0 or self.gallery_weight < 0:
+            raise Uncalibratable(
+                f"the weights of margin and gallery cannot be below 0: {self.margin_weight:g}, {self.gallery_weight:g}"
+            )
+
+    def probability(self, scores: Numeric, margins: Numeric = 0.0, prior: Numeric = 0.0) -> Numbers:
+        """The probability that each score is a right one's, by its margin and the gallery's `prior_log_odds`.
+
+        A score that is NaN is never right.
+        """
+        finite_scores, finite_margins = (_finite(values) for values in (scores, margins))
+        return logistic(
+            self.slope * finite_scores
+            + self.intercept
+            + self.margin_weight * finite_margins
+            + self.gallery_weight * np.asarray(prior)
+        )
+
+    def of_rescaled_scores(self, scale: float, shift: float) -> "LogOddsModel":
+        """The model that gives `scale` x score + `shift` the probability that this one gives the score."""
+        slope = self.slope / scale
+        return LogOddsModel(slope, self.intercept - slope * shift, self.margin_weight / scale, self.gallery_weight)
+
+    @classmethod
+    def mean(cls, models: Sequence["LogOddsModel"]) -> "LogOddsModel":
+        """The mean of each number."""
+        columns = zip(*(asdict(model).values() for model in models), strict=True)
+        return cls(*(float(np.mean(column)) for column in columns))
+
+
+def logistic(logits: Numeric) -> Numbers:
+    """1 / (1 + exp(-x)), without overflow."""
+    return np.asarray(0.5 + 0.5 * np.tanh(np.asarray(logits) / 2))
+
+
+def prior_log_odds(num_candidates: int, num_right: float) -> float:
+    """log(m / (N - m)): the log odds that a candidate is right before it is scored.
+
+    Never above 0: that a gallery is small is no reason to take its only picture for the one described.
+    """
+    return -float(np.log(max(num_candidates / num_right - 1, 1.0)))
+
+
+def margins(scores: npt.NDArray[np.floating[Any]]) -> Numbers:
+    """Every score of a search, along the last axis, minus the best of the other scores; 0 where there is no other."""
+    if scores.shape[-1] < 2:
+        return np.zeros(scores.shape)
+    finite = _finite(scores)
+    second, best = np.moveaxis(np.partition(finite, (-2, -1))[..., -2:], -1, 0)
+    is_best = finite == best[..., None]
+    above: Numbers = finite - np.where(is_best, second[..., None], best[..., None])
+    return above
+
+
+def _finite(scores: Numeric) -> Numbers:
+    numbers = np.nan_to_num(np.asarray(scores, np.float64), nan=-LARGEST_SCORE)
+    return np.asarray(np.clip(numbers, -LARGEST_SCORE, LARGEST_SCORE))
+
+
+def fit_log_odds(answers: ScoredAnswers) -> LogOddsModel:
+    """Logistic regression of which answers are correct, on scores, margins and prior log odds.
+
+    Without the margins where a higher score or a larger margin would else count against an answer. Uncalibratable where
+    higher scores are not more often right.
+    """
+    correct = answers.correct
+    if correct.all() or not correct.any():
+        raise Uncalibratable(f"of {len(correct)} answers {'none' if not correct.any() else 'all'} are right")
+    columns = [answers.scores, answers.margins, answers.prior_log_odds]
+    slope, margin_weight, beyond_prior, intercept = _regress(columns, answers)
+    gallery_weight = 1 + beyond_prior
+    if slope <= 0 or margin_weight < 0 or gallery_weight < 0:
+        slope, intercept = _regress([answers.scores], answers)
+        margin_weight, gallery_weight = 0.0, 1.0
+    return LogOddsModel(slope, intercept, margin_weight, gallery_weight)
+
+
+def _regress(columns: Sequence[Numbers], answers: ScoredAnswers) -> list[float]:
+    """Weight of each column, and the intercept, by Newton's method; the prior log odds count 1 besides.
+
+    Of equally good weights those nearest to 0.
+    """
+    spreads = np.array([column.std() or 1.0 for column in columns])
+    means = np.array([column.mean() for column in columns])
+    design = np.stack([*((np.stack(columns, 1) - means) / spreads).T, np.ones(len(answers.correct))], 1)
+    weights = np.zeros(design.shape[1])
+    loss = _loss(weights, design, answers)
+    for _ in range(100):
+        predicted = logistic(design @ weights + answers.prior_log_odds)
+        gradient = design.T @ (predicted - answers.correct) + WEIGHT_PENALTY * weights
+        curvature = (design * (predicted * (1 - predicted))[:, None]).T @ design + WEIGHT_PENALTY * np.eye(len(weights))
+        step, size = np.linalg.solve(curvature, gradient), 1.0
+        while (next_loss := _loss(weights - size * step, design, answers)) > loss and size > 1e-9:
+            size /= 2
+        weights, previous, loss = weights - size * step, loss, min(next_loss, loss)
+        if previous - loss < 1e-12 * abs(loss):
+            break
+    slopes = weights[:-1] / spreads
+    return [*(float(slope) for slope in slopes), float(weights[-1] - slopes @ means)]
+
+
+def _loss(weights: Numbers, design: Numbers, answers: ScoredAnswers) -> float:
+    logits = design @ weights + answers.prior_log_odds
+    return float((np.logaddexp(0, logits) - answers.correct * logits).sum() + WEIGHT_PENALTY * (weights @ weights) / 2)

@@ -1,0 +1,163 @@
+"""The map of pictures to sentence vectors that is learnt beside a backbone, its targets and its losses.
+
+A photograph's vector e is a linear map of the mean of its last map, unit length; t_c is the vector of caption c of all
+N training photographs, and u_n the normalised mean of photograph n's captions. Three losses are added:
+
+    to text    cross entropy of softmax_c(e . t_c / T) with  own_share / 5 on each of its five captions
+                                                            + (1 - own_share) softmax_c(u . t_c / neighbours)
+    to image   for each caption of the batch's photographs, cross entropy of softmax_n(e_n . t / T') over the batch,
+               with own_share on its own photograph and the rest by softmax_n(t . u_n / neighbours)
+    knowledge  `distillation` times KL(classifier on tiles now || published classifier on published tiles)
+
+T and T' are learned. The targets' second parts are what other captions say nearly as well (as label smoothing, after
+Szegedy et al. 2016, but by meaning). Where pictures of a batch are mixed, a mixed picture's target is the mean of its
+parts' targets by area, and so is a caption's target over mixed pictures. The third loss keeps what ImageNet taught the
+backbone about parts of a picture (Hinton et al. 2015, distillation, at temperature 1), which tuning by whole pictures
+alone forgets.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import kl_div, log_softmax, normalize, softmax
+from torchvision.ops import roi_align
+
+from models.datasets.captions import CaptionLine
+from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
+from models.text.bert_encoder import BertEncoder
+from models.training.backbone.trainer import TILE_CELLS, tile_boxes
+
+HEAD_FILE = "head.safetensors"
+
+
+@runtime_checkable
+class SentenceRecipe(Protocol):
+    """The part of a recipe that such a map needs."""
+
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def own_share(self) -> float: ...
+    @property
+    def neighbours(self) -> float: ...
+    @property
+    def dropout(self) -> float: ...
+
+
+class SentenceHead(nn.Module):
+    """The parts trained beside the backbone: the map to sentence vectors, the temperatures, ImageNet's classifier."""
+
+    def __init__(self, feature_dim: int, width: int, recipe: SentenceRecipe, classifier: nn.Linear) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(recipe.dropout)
+        self.project = nn.Linear(feature_dim, width)
+        start = torch.tensor(math.log(recipe.temperature))
+        self.log_text_temperature = nn.Parameter(start.clone())
+        self.log_image_temperature = nn.Parameter(start.clone())
+        self.classifier = classifier
+
+    def embed(self, maps: Float[Tensor, "K F h w"]) -> Float[Tensor, "K D"]:
+        """Vectors of whole pictures, comparable with those of sentences."""
+        return normalize(self.project(self.dropout(maps.mean((2, 3)))), dim=1)
+
+    def classify(self, regions: Float[Tensor, "K R F"]) -> Float[Tensor, "K R C"]:
+        """ImageNet's classes of regions, as logits."""
+        logits: Tensor = self.classifier(regions)
+        return logits
+
+
+class CaptionTargets:
+    """The sentence vectors of all training captions, and what a batch is to say to them."""
+
+    def __init__(self, encoder: BertEncoder, lines: Sequence[CaptionLine], recipe: SentenceRecipe) -> None:
+        self._recipe = recipe
+        self.vectors = encoder.embed([caption for line in lines for caption in line.captions])
+        owners = [number for number, line in enumerate(lines) for _ in line.captions]
+        self.image_of = torch.tensor(owners)
+        sums = torch.zeros(len(lines), self.vectors.shape[1]).index_add(0, self.image_of, self.vectors)
+        self.means = normalize(sums, dim=1)
+
+    def to(self, device: torch.device) -> "CaptionTargets":
+        """Moved to the device of the training."""
+        self.vectors, self.image_of, self.means = (
+            part.to(device) for part in (self.vectors, self.image_of, self.means)
+        )
+        return self
+
+    def of_images(self, numbers: Tensor) -> Float[Tensor, "K N"]:
+        """The distribution over all captions that each photograph's vector is to give."""
+        own = (self.image_of == numbers[:, None]).float()
+        near = softmax(self.means[numbers] @ self.vectors.T / self._recipe.neighbours, 1)
+        return self._mixed(own / own.sum(1, keepdim=True), near)
+
+    def of_captions(self, numbers: Tensor) -> tuple[Float[Tensor, "Q D"], Float[Tensor, "Q K"]]:
+        """The captions of a batch's photographs, and the distribution over these that each is to give."""
+        chosen = (self.image_of[:, None] == numbers).any(1)
+        vectors = self.vectors[chosen]
+        own = (self.image_of[chosen, None] == numbers).float()
+        return vectors, self._mixed(own, softmax(vectors @ self.means[numbers].T / self._recipe.neighbours, 1))
+
+    def _mixed(self, own: Tensor, near: Tensor) -> Tensor:
+        return self._recipe.own_share * own + (1 - self._recipe.own_share) * near
+
+
+def matching_losses(
+    head: SentenceHead,
+    targets: CaptionTargets,
+    embeddings: Float[Tensor, "K D"],
+    numbers: Tensor,
+    shown: Float[Tensor, "K K"] | None = None,
+) -> dict[str, Tensor]:
+    """The losses "to_text" and "to_image" of the vectors of the photographs `numbers`.
+
+    `shown` is the share of each picture's area that shows each of them, where pictures were mixed.
+    """
+    with torch.no_grad():
+        by_image = targets.of_images(numbers)
+        captions, by_caption = targets.of_captions(numbers)
+        if shown is not None:
+            by_image, by_caption = shown @ by_image, by_caption @ shown.T
+    to_text = embeddings @ targets.vectors.T / head.log_text_temperature.exp()
+    to_image = captions @ embeddings.T / head.log_image_temperature.exp()
+    return {
+        "to_text": -(by_image * log_softmax(to_text, 1)).sum(1).mean(),
+        "to_image": -(by_caption * log_softmax(to_image, 1)).sum(1).mean(),
+    }
+
+
+def class_divergence(logits: Float[Tensor, "N C"], published: Float[Tensor, "N C"]) -> Float[Tensor, ""]:
+    """Mean KL divergence of classes from those that the published network sees."""
+    return kl_div(log_softmax(logits, -1), log_softmax(published, -1), log_target=True, reduction="batchmean")
+
+
+def tile_means(maps: Float[Tensor, "K F h h"]) -> Float[Tensor, "K R F"]:
+    """Mean features of the tiles of square pictures, without the whole picture."""
+    boxes = tile_boxes()[1:].to(maps.device) * maps.shape[-1]
+    cuts: Tensor = roi_align(maps, [boxes] * len(maps), TILE_CELLS, 1.0, 1, True)
+    return cuts.mean((2, 3)).view(len(maps), len(boxes), -1)
+
+
+def whole_picture_recalls(
+    vectors: Float[Tensor, "K D"], sentences: Float[Tensor, "Q D"], lines: Sequence[CaptionLine]
+) -> dict[str, Any]:
+    """Recalls both ways of photographs and their captions by one vector each, and their sum."""
+    image_of = torch.tensor([n for n, line in enumerate(lines) for _ in line.captions], device=vectors.device)
+    scores = sentences @ vectors.T
+    to_image = Recalls.of(text_to_image_ranks(scores, image_of))
+    to_text = Recalls.of(image_to_text_ranks(scores, image_of))
+    return {
+        "text_to_image": to_image.as_dict(),
+        "image_to_text": to_text.as_dict(),
+        "rsum": rsum(to_image, to_text),
+    }
+
+
+def linear_layer(weights: Tensor, biases: Tensor) -> nn.Linear:
+    """A layer of these weights."""
+    layer = nn.Linear(weights.shape[1], weights.shape[0])
+    layer.load_state_dict({"weight": weights, "bias": biases})
+    return layer

@@ -1,0 +1,75 @@
+"""`regard failures`: pictures that were set aside."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.connection import connect
+from service.cli.options import AsJson, Url
+from service.cli.output import print_json, print_note, print_table, show_progress
+from service.cli.picture_cells import name_cell
+
+if TYPE_CHECKING:
+    from service.client import Client
+
+
+def failures(
+    retry: Annotated[
+        list[str] | None, typer.Option("--retry", metavar="ID", help="Try this picture again; again for more.")
+    ] = None,
+    retry_all: Annotated[bool, typer.Option("--retry-all", help="Try all of them again.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the pictures of a server that could not be read, each with its reason, or try them again.
+
+    A retry waits until the pictures can be found; the status is 1 where one was set aside again.
+    """
+    with connect(url) as client:
+        answer = client.failures()
+        image_ids = [one.image_id for one in answer.failures] if retry_all else retry or []
+        outcomes = retry_pictures(client, image_ids)
+    if retry_all or retry:
+        print_outcomes(outcomes, as_json)
+    elif as_json:
+        print_json(answer)
+    elif not answer.failures:
+        print("no picture was set aside")
+    else:
+        rows = [[one.image_id, name_cell(one.filename), str(one.attempts), one.reason] for one in answer.failures]
+        print_table("id", "name", "attempts", "reason", rows=rows)
+        print_note("`regard failures --retry ID` tries one again, --retry-all all of them")
+
+
+def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any]]:
+    """Try pictures again and wait for them; what became of each. The reason is None where it can be found now."""
+    from service.client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    outcomes: dict[str, str | None] = {}
+    jobs: dict[str, str] = {}
+    with show_progress() as progress:
+        task = progress.add_task("trying again", len(image_ids)) if image_ids else None
+        for image_id in dict.fromkeys(image_ids):
+            try:
+                jobs[image_id] = client.retry(image_id).job_id
+            except RequestRefused as refused:
+                outcomes[image_id] = str(refused)
+        for image_id, job_id in jobs.items():
+            *_, job = client.wait(job_id)
+            outcomes[image_id] = next((one.reason for one in job.failures), None)
+            assert task is not None
+            task.advance()
+    return [{"image_id": image_id, "reason": reason} for image_id, reason in outcomes.items()]
+
+
+def print_outcomes(outcomes: list[dict[str, Any]], as_json: bool) -> None:
+    """Print what became of each picture; exit with 1 where one was set aside again."""
+    if as_json:
+        print_json({"retried": outcomes})
+    elif not outcomes:
+        print("no picture was set aside")
+    else:
+        rows = [[one["image_id"], one["reason"] or "can be found now"] for one in outcomes]
+        print_table("id", "outcome", rows=rows)
+    if any(one["reason"] for one in outcomes):
+        raise typer.Exit(1)

@@ -1,0 +1,54 @@
+"""`regard info`: one stored picture."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.connection import connect
+from service.cli.options import AsJson, Url
+from service.cli.output import print_json, print_table, visible
+
+if TYPE_CHECKING:
+    from service.api.schemas.resources import Box, ImageInfo
+
+
+def info(
+    image_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a picture, as searches and lists print it.")],
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell all that is known of a stored picture: file, date, captions, tags, regions, why it was set aside."""
+    with connect(url) as client:
+        found = client.info(image_id)
+    if as_json:
+        print_json(found)
+        return
+    for name, value in known(found, client.url):
+        print(f"{name:9} {visible(value)}")
+    if found.regions:
+        print()
+        print_table("region", "confidence", "box", rows=[region_cells(region) for region in found.regions])
+
+
+def known(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
+    """What there is to say about a picture, by a short name; some names come again."""
+    size = f"{image.width} x {image.height} pixels, " if image.width is not None else ""
+    told: list[tuple[str, str | None]] = [
+        ("id", image.image_id),
+        ("name", image.filename),
+        ("state", image.state),
+        ("file", f"{image.kind}, {size}{image.num_bytes} bytes"),
+        ("taken", None if image.taken_at is None else image.taken_at.isoformat()),
+        ("added", image.added_at.isoformat(timespec="seconds")),
+        *(("caption", caption) for caption in image.captions),
+        *(("tag", f"{name}={value}") for name, value in image.tags.items()),
+        ("picture", image.url and f"{url}{image.url}"),
+        ("failure", None if image.failure is None else image.failure.reason),
+    ]
+    return [(name, value) for name, value in told if value]
+
+
+def region_cells(region: "Box") -> list[str]:
+    """A region as cells of a table; empty where features came without."""
+    box = "" if region.box is None else ", ".join(f"{edge:.0f}" for edge in region.box)
+    return [region.label, "" if region.confidence is None else f"{region.confidence:.2f}", box]

@@ -1,0 +1,42 @@
+"""`regard jobs`: ingestions and how far they are."""
+
+from typing import Annotated
+
+import typer
+
+from service.cli.connection import connect
+from service.cli.options import AsJson, Url
+from service.cli.output import print_json, print_note, print_table
+
+
+def jobs(
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of jobs; the latest ones if none.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many of the latest at most.")] = 20,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how far ingestions are: the latest ones, or those named, with what was set aside and why."""
+    with connect(url) as client:
+        if job_ids:
+            print_jobs([client.job(job_id).model_dump(mode="json") for job_id in job_ids], as_json)
+            return
+        listed = client.jobs(limit).model_dump(mode="json")["jobs"]
+    print_jobs(listed, as_json)
+
+
+def print_jobs(listed: list[dict[str, object]], as_json: bool) -> None:
+    """Print jobs as the service describes them, and below them the pictures that were set aside."""
+    if as_json:
+        print_json({"jobs": listed})
+        return
+    if not listed:
+        print("nothing was taken in yet")
+        return
+    columns = [name for name in ("job_id", "created_at", "state", "total", "done", "failed") if name in listed[0]]
+    rows = [[str(job[name]) for name in columns] for job in listed]
+    print_table(*(name.replace("_", " ") for name in columns), rows=rows)
+    for job in listed:
+        for failure in job.get("failures", []):  # type: ignore[attr-defined]
+            print_note(f"set aside: {failure['filename']}: {failure['reason']}")

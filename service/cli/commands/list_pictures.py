@@ -1,0 +1,65 @@
+"""`regard list`: what is stored."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from service.cli.connection import connect
+from service.cli.options import AsJson, Url
+from service.cli.output import print_json, print_note, print_table
+from service.cli.picture_cells import date_cell, name_cell, tags_cell
+from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+
+if TYPE_CHECKING:
+    from service.api.schemas.resources import ImageListed
+
+LARGEST_PAGE = 1000  # pictures of a request
+
+Sort = Annotated[
+    Literal["arrival", "latest", "date"],
+    typer.Option(
+        "--sort", help="As they came; latest: what came last first; date: the newest photograph first, undated last."
+    ),
+]
+
+
+def list_pictures(
+    tags: WithTags = None,
+    date: OfDate = None,
+    since: Since = None,
+    until: Until = None,
+    sort: Sort = "arrival",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=LARGEST_PAGE, help="How many at most.")] = 50,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Only those after this picture: the next page.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, in the place of --limit.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the pictures of a server, with their dates, tags and states."""
+    condition = picture_filter(tags, date, since, until)
+    limit = LARGEST_PAGE if everything else limit
+    with connect(url) as client:
+        answer = client.images(after, limit, sort, condition)
+        while everything and answer.next is not None:
+            page = client.images(answer.next, limit, sort, condition)
+            answer = page.model_copy(update={"images": [*answer.images, *page.images]})
+    if as_json:
+        print_json(answer)
+        return
+    if not answer.images:
+        print("no pictures" if condition is None and after is None else "no pictures are like that")
+        return
+    print_pictures(answer.images)
+    if answer.next is not None:
+        print_note(f"there are more: add --after {answer.next}, or --all")
+
+
+def print_pictures(images: "list[ImageListed]") -> None:
+    """Print a table of pictures."""
+    rows = [
+        [one.image_id, name_cell(one.filename), date_cell(one.taken_at), tags_cell(one.tags), one.state]
+        for one in images
+    ]
+    print_table("id", "name", "date", "tags", "state", rows=rows)

@@ -1,0 +1,53 @@
+"""Which pictures a command is about: tags and dates as options, made into the filter of a request."""
+
+from typing import Annotated, Any
+
+import typer
+
+from service.dates import date_span
+
+WithTags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag", help="NAME=VALUE: only pictures with this tag. Again for another tag, or for another value of it."
+    ),
+]
+OfDate = Annotated[
+    str | None, typer.Option("--date", help="Only pictures taken then: 2024, 2024-05, 2024-05-06 (in UTC).")
+]
+Since = Annotated[str | None, typer.Option("--since", help="Only pictures taken then or later; written as --date.")]
+Until = Annotated[str | None, typer.Option("--until", help="Only pictures taken then or earlier; written as --date.")]
+
+
+def picture_filter(
+    tags: list[str] | None, date: str | None, since: str | None, until: str | None
+) -> dict[str, Any] | None:
+    """The filter as requests have it; None where nothing is asked for. typer.BadParameter.
+
+    Values of tags are text: the service takes a number and what is written like it for the same.
+    """
+    values: dict[str, list[str]] = {}
+    for text in tags or []:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise typer.BadParameter(f"--tag takes NAME=VALUE, not {text!r}; `regard tags` lists what there is")
+        values.setdefault(name, []).append(value)
+    if date is not None and not since is until is None:
+        raise typer.BadParameter("--date is a whole year, month or day: name it, or --since and --until")
+    period: str | dict[str, str] | None = check_date("--date", date) or {
+        end: text
+        for end, text in (("gte", check_date("--since", since)), ("lte", check_date("--until", until)))
+        if text is not None
+    }
+    found: dict[str, Any] = {"tags": values, "taken_at": period}
+    return {name: condition for name, condition in found.items() if condition} or None
+
+
+def check_date(option: str, text: str | None) -> str | None:
+    """The text of an option; typer.BadParameter, in words, for what is no date."""
+    try:
+        if text is not None:
+            date_span(text)
+    except ValueError as fault:
+        raise typer.BadParameter(f"{option} {text!r}: {fault}") from None
+    return text
