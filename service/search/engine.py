@@ -13,7 +13,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import PIL.Image
 import torch
-from torch import Tensor
 
 from index.catalog import Catalog
 from index.filters import Filter
@@ -23,7 +22,6 @@ from index.view import Counts, Snapshot
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.matcher import EncodedTexts, Matcher
-from models.text.reader import END, START
 from service.errors import FeaturesOnly, InvalidRequest, NotFound
 from service.search.candidates import Candidates, scores_of
 from service.search.fusion import best_pictures, explained_by_text
@@ -39,6 +37,7 @@ from service.search.results import (
     TextSearchResult,
     newest_first,
 )
+from service.search.sentences import encoded_sentence, verdict, words_of
 from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures, RegionStore, detected_features
 from service.storage.region_stores import RegionStores
@@ -145,7 +144,9 @@ class SearchEngine:
             matches = self._text_matches(request)
         if texts is None or snapshot is None:
             hits = best_pictures(request, None, [], matches, self._catalog.images_at)
-            return found(results=self._presented(hits, None, query, accelerate, watch))
+            return found(
+                results=self._presented(hits, None, query, accelerate, watch), matched=True if matches else None
+            )
         with watch.stage("shortlist"):
             masks = self._picture_masks(query)
             candidates = Candidates.nearest(snapshot.images, embedding, request.shortlist, *masks)
@@ -157,7 +158,7 @@ class SearchEngine:
         else:
             candidates = candidates.rescored(scores, None)
         hits, left_out = self._picture_hits(request, candidates, matches)
-        matched = _verdict(candidates, matcher, request.query, bool(matches))
+        matched = verdict(candidates, matcher, request.query, bool(matches))
         return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)
 
     def image(
@@ -361,22 +362,6 @@ class SearchEngine:
         return [replace(hit, explanation=why) for hit, why in zip(hits, accelerate(explain), strict=True)]
 
 
-def words_of(matcher: Matcher, sentence: str) -> list[str]:
-    """The tokens that are scored; InvalidRequest where the sentence holds no word."""
-    try:
-        return matcher.words(sentence)
-    except ValueError as fault:
-        raise InvalidRequest.field("query", str(fault)) from fault
-
-
-def encoded_sentence(matcher: Matcher, sentence: str) -> tuple[EncodedTexts, Tensor]:
-    """The encoded sentence and [1, E] embedding of a query; InvalidRequest where it holds no word."""
-    try:
-        return matcher.encode_sentences([sentence])
-    except ValueError as fault:
-        raise InvalidRequest.field("query", str(fault)) from fault
-
-
 def origin(query: Query[Any]) -> dict[str, Any]:
     """The part of a result that says what it came from."""
     return {
@@ -398,13 +383,3 @@ def _without(allowed: Mask, slots: Sequence[int]) -> Mask:
     left = allowed.copy()
     left[[slot for slot in slots if slot < len(left)]] = False
     return left
-
-
-def _verdict(candidates: Candidates, matcher: Matcher, sentence: str, has_text: bool) -> bool | None:
-    """Whether anything matches a sentence: words that a picture's text holds do, keyboard noise alone never does."""
-    if has_text:
-        return True
-    words = [word for word in words_of(matcher, sentence) if word not in (START, END)]
-    if set(words) <= set(matcher.unknown_words(sentence)):
-        return False
-    return candidates.matched

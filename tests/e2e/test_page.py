@@ -116,6 +116,27 @@ def test_a_word_lights_the_regions_that_answered_it(visit: Visit) -> None:
     assert visit.page.locator("rect.lit").count() == 0
 
 
+def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
+    answer = search(visit.page, "red and blue")
+    assert answer["results"][0]["found_by"] == ["pictures", "text"]
+    about = visit.page.locator("li.card .about")
+    expect(about.first).to_contain_text("also by its text")
+    by_pictures = [n for n, hit in enumerate(answer["results"]) if hit["found_by"] == ["pictures"]]
+    expect(about.nth(by_pictures[0])).not_to_contain_text("by its text")
+
+    def found_by_text(route: Route) -> None:
+        asked = route.request.post_data_json | {"match": "text"}
+        route.fulfill(response=route.fetch(post_data=asked))
+
+    visit.page.route("**/search/text", found_by_text)
+    search(visit.page, "blue and red")
+    expect(about.first).to_contain_text("by its text")
+    visit.page.locator("li.card .picture").first.click()
+    expect(visit.page.get_by_role("dialog")).to_contain_text(
+        "Found by its name, captions, tags or date alone: blue, red."
+    )
+
+
 def test_a_region_lights_its_words(visit: Visit) -> None:
     search(visit.page, "red blue")
     picture = visit.page.locator("li.card .picture").first

@@ -42,10 +42,12 @@ def run_on_read_only(folder: Path, program: str, *arguments: object) -> str:
 READ = """
 import sys, pathlib
 from index.catalog import Catalog
+from index.filters import EVERY
 from index.records import PictureChange
 from index.schema import ReadOnlyCatalog
 catalog = Catalog(pathlib.Path(sys.argv[1]))
 print(catalog.read_only, catalog.counts()["ready"], [image.image_id for image in catalog.list_images(None, 9)])
+assert [match.image.image_id for match in catalog.texts.matches("x", 9, EVERY)] == ["a"]
 try:
     catalog.change("a", PictureChange(filename="b.jpg"))
 except ReadOnlyCatalog as fault:

@@ -24,9 +24,9 @@ from service.errors import (
 )
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.panels import draw_explanation
-from service.search.engine import words_of
 from service.search.one_pair import ExplainedPair, explain_one
 from service.search.requests import TextSearchRequest
+from service.search.sentences import words_of
 
 router = APIRouter(tags=["search"])
 

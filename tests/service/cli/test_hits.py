@@ -30,6 +30,11 @@ def test_a_word_is_shown_with_the_region_of_its_largest_share() -> None:
     assert lines == ["  a +0.020 picture", "  dog +0.250 dog [1, 2, 30, 40]"]
 
 
+def test_what_the_text_alone_found_says_so() -> None:
+    why = explanation(kind="text", words=[{"text": "zeppelin", "special": False}], regions=[])
+    assert explanation_lines(why) == ["  found by its text alone: zeppelin"]
+
+
 def test_without_shares_a_word_is_shown_with_the_region_it_attends_to_most() -> None:
     assert explanation_lines(explanation(attention=ATTENTION)) == ["  a dog [1, 2, 30, 40]", "  dog picture"]
     assert explanation_lines(explanation()) == ["  a", "  dog"]

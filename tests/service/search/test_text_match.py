@@ -141,6 +141,8 @@ def test_an_answer_begins_with_every_shorter_answer(full: Library) -> None:
 
 def test_what_the_text_alone_found_has_no_score_and_says_why_it_is_there(full: Library) -> None:
     outcome = full.text("cyan and yellow", match="text", explain=True)
+    assert outcome.matched is True
+    assert full.text("unwritten", match="text").matched is None
     assert set(found(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
     for hit in outcome.results:
         assert (hit.score, hit.probability, hit.shortlist_rank, hit.found_by) == (None, None, None, ("text",))
