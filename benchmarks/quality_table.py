@@ -6,7 +6,8 @@ python -m benchmarks.quality_table write
 python -m benchmarks.quality_table show
     prints all that docs/quality.json holds of the models, as Markdown
 python -m benchmarks.quality_table collect REPORT.json ...
-    puts reports of `regard evaluate --json` and `regard calibrate --json` into docs/quality.json
+    puts reports of `regard evaluate --json` (also with --grounding or --short-questions) and `regard calibrate --json`
+    into docs/quality.json
 python -m benchmarks.quality_table line REPORT.json ...
     prints the exhaustive search of each report in one line
 """
@@ -34,6 +35,12 @@ DIRECTION_OF = {"text": "text_to_image", "image": "image_to_text"}  # names in a
 
 DEFAULT = "bfan-equal"
 ENSEMBLE = "bfan-prob+scan-i2t-avg"  # the best of those measured
+POINTERS = {
+    "random": "a random region",
+    "shares": "the largest share",
+    "attention": "the largest attention",
+    "similarity": "the largest cosine",
+}
 CALIBRATION = ("calibration_error", "first_answer")  # parts of a model's figures that `regard calibrate` gives
 REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py -->"
 
@@ -143,14 +150,15 @@ OPTIONAL_COLUMNS = (
 
 def shortlist_table(quality: Report) -> str:
     """Recalls of the default model's shortlists, among the dev pictures and among all of them."""
-    small, large = quality["models"]["reports"][DEFAULT], quality["large_gallery"]["report"]
+    small = quality["models"]["reports"][DEFAULT]
+    measured = [small, *([quality["large_gallery"]["report"]] if "large_gallery" in quality else [])]
     rows = [
         [
             f"{report['images']:,} pictures".replace(",", " "),
             words,
             *(f"{report[counted][k]['text_to_image']:.1f}" for k in lengths(small)),
         ]
-        for report in (small, large)
+        for report in measured
         for counted, words in COUNTED.items()
     ]
     return table("gallery", "the shortlist holds", *lengths(small), rows=rows)
@@ -167,7 +175,9 @@ def first_200(quality: Report) -> str:
 
 
 def over_http(quality: Report) -> str:
-    """Recall of a running service."""
+    """Recall of a running service, or that it was not measured."""
+    if "over_http" not in quality:
+        return "Not measured yet with these weights."
     found = quality["over_http"]["reports"]
     rows = [
         [words, *(f"{found[way][name]:.1f}" for name in CUTOFFS), f"{found[way]['r100']:.1f}" if way == "text" else ""]
@@ -193,6 +203,43 @@ def calibration_error(quality: Report) -> str:
         )
         lines.append(f"The first answer alone, with its Brier skill: {each} among {size} pictures.")
     return "\n".join(lines)
+
+
+def pointing(quality: Report) -> str:
+    """Where the default model's reasons point, among boxes that people drew."""
+    found = quality["boxes"]["grounding"]
+
+    def cell(points: Report, what: str) -> str:
+        low, high = points["interval"][what]
+        return f"{points[what]:.1f} ({low:.1f} to {high:.1f})"
+
+    rows = [
+        [kind, POINTERS[name], cell(points, "overlap"), cell(points, "centre")]
+        for kind, pointers in found["pointing"].items()
+        for name, points in pointers.items()
+        if name in POINTERS
+    ]
+    return table("asked", "pointed at by", "overlaps it (IoU 0.3)", "centre inside", rows=rows)
+
+
+def short_questions(quality: Report) -> str:
+    """What single words in a few templates find with the default model."""
+    found = quality["boxes"]["short_questions"]
+    rows = [
+        [
+            f"{template}{words}",
+            f"{own['hits_of_possible']:.2f}",
+            f"{own['first_right']:.2f}",
+            str(missed),
+            f"{mean:.2f}",
+        ]
+        for template, searches in found["templates"].items()
+        for name, words in (("exhaustive", ""), ("stage_one", ", stage one alone"))
+        for own in (searches[name],)
+        for missed, mean in ((len(own["without_hit"]), own["mean_average_precision"]),)
+    ]
+    heads = ("question", "hits among five, of the possible", "first right", "classes without a hit", "mAP")
+    return table(*heads, rows=rows)
 
 
 def card_figures(name: str, quality: Report) -> str:
@@ -223,6 +270,8 @@ PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
         "shortlists": shortlist_table,
         "over-http": over_http,
         "calibration": calibration_error,
+        "pointing": pointing,
+        "short-questions": short_questions,
     },
     **{f"models/weights/{name}/card.md": {"measured": partial(card_figures, name)} for name in shipped_models()},
 }
@@ -259,6 +308,11 @@ def collect(quality: Report, report: Report) -> None:
     """Put one report where it belongs, with as many digits as are shown."""
     models = quality["models"]["reports"]
     name = report["model"]
+    for kind in ("grounding", "short_questions"):
+        if kind in report:
+            boxes = quality.setdefault("boxes", {})
+            boxes["model"], boxes["digest"], boxes[kind] = name, report["digest"], report[kind]
+            return
     if "held_out" in report:
         errors: Report = {}
         first: Report = {}
