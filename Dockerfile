@@ -12,12 +12,13 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY models models
 COPY index index
 COPY service service
+COPY clients clients
 # The kernels in C are built here for every level of this processor's kind; the compiler stays in this stage.
 RUN uv pip install --require-hashes --target /build/compiler --python /opt/regard/bin/python --requirement requirements-compiler.lock \
     && PYTHONPATH=/build/compiler /opt/regard/bin/python -m models.kernels.build \
     && rm -rf /build/compiler
 # Weights fresh from a training may be readable by their maker alone.
-RUN chmod -R a+rX models index service \
+RUN chmod -R a+rX models index service clients \
     && uv pip install --no-deps --no-build-isolation --python /opt/regard/bin/python .
 
 FROM python:3.11-slim

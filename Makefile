@@ -40,7 +40,7 @@ help:
 	@echo 'make page                                         build the page at / from its TypeScript (needs node and npm)'
 	@echo 'make audit                                        known vulnerabilities of what is locked (needs the network)'
 	@echo 'make sbom                                         what a release holds, as CycloneDX JSON in regard.cdx.json'
-	@echo 'make format | docs | lock | clean                 format code, write settings tables, renew locks, remove .venv'
+	@echo 'make format | docs | lock | clean                 format code, write tables and types, renew locks, remove .venv'
 
 setup: $(VENV)/.dev $(KERNELS)
 
@@ -72,6 +72,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md
 	$(BIN)/python docs/settings_table.py .env.example > .env.example
 	$(BIN)/python -m docs.openapi_document > docs/openapi.json
+	$(BIN)/python clients/python/generate_answers.py > clients/python/regard_client/answers.py
 
 # The built page is committed, so that nobody else needs node. esbuild builds it, tsc checks the types.
 page: docs

@@ -30,7 +30,7 @@ OUR_NAME = re.compile(r"(?<![\w./-])((?:models|index|service|tests|benchmarks|do
 FILE_TYPES = {"md", "json", "jsonl", "py", "svg", "txt", "npy"}
 PYTHON = {"python", "python3"}
 GROUPS = {"keys"}  # commands that have commands of their own
-OUTSIDE = {"REGARD_TEST_DATA"}  # read by the tests alone
+OUTSIDE = {"REGARD_TEST_DATA", "REGARD_URL"}  # read by the tests alone, and by the Python client
 
 
 @cache

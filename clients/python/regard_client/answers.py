@@ -1,0 +1,356 @@
+"""What a server answers and takes, as types. Written by generate_answers.py from the OpenAPI document."""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Accepted(TypedDict):
+    """An accepted file."""
+
+    image_id: str
+    filename: str
+    duplicate: bool
+
+
+class Box(TypedDict):
+    """One region of a picture."""
+
+    box: list[float] | None
+    label: str
+    confidence: float | None
+
+
+class Token(TypedDict):
+    """One word as the model scored it."""
+
+    text: str
+    special: bool
+
+
+class ExplanationAnswer(TypedDict):
+    """Why a result scored what it did; null where the model has no exact answer."""
+
+    kind: Literal["words attend regions", "regions attend words", "weights"]
+    words: list[Token]
+    contributions: list[float] | None
+    regions: list[Box]
+    attention: list[list[float]] | None
+    shares: NotRequired[list[list[float]] | None]
+    word_weights: list[float] | None
+    region_weights: list[float] | None
+
+
+class CaptionHit(TypedDict):
+    """A caption that answers."""
+
+    rank: int
+    caption_id: int
+    text: str
+    image_id: str
+    score: float
+    probability: float | None
+    shortlist_rank: int
+    explanation: NotRequired[ExplanationAnswer | None]
+
+
+class ImageTimings(TypedDict):
+    """Milliseconds of each stage, with that of finding the regions of an uploaded picture."""
+
+    encode: float
+    shortlist: float
+    rerank: float
+    total: float
+    detect: float
+
+
+class CaptionsAnswer(TypedDict):
+    """Captions or pictures for a picture, best first."""
+
+    model: str
+    model_digest: str
+    k: int
+    shortlist: int
+    index_version: str
+    cached: bool
+    left_out: int
+    target: Literal["captions"]
+    results: list[CaptionHit]
+    timings_ms: ImageTimings
+
+
+class FailureAnswer(TypedDict):
+    """A picture that was set aside, and the reason."""
+
+    image_id: str
+    filename: str
+    reason: str
+    attempts: int
+
+
+class FailuresAnswer(TypedDict):
+    """All pictures that were set aside."""
+
+    failures: list[FailureAnswer]
+
+
+class FieldProblem(TypedDict):
+    """One wrong field."""
+
+    field: str
+    problem: str
+
+
+class ImageInfo(TypedDict):
+    """All that is known of a picture."""
+
+    image_id: str
+    filename: str
+    url: str | None
+    thumbnail_url: str | None
+    width: int | None
+    height: int | None
+    state: Literal["queued", "ready", "failed", "deleted"]
+    taken_at: str | None
+    added_at: str
+    captions: list[str]
+    tags: dict[str, str | int | float]
+    num_bytes: int
+    kind: str
+    extractor: str | None
+    regions: list[Box] | None
+    failure: FailureAnswer | None
+
+
+class ImageListed(TypedDict):
+    """A stored picture."""
+
+    image_id: str
+    filename: str
+    url: str | None
+    thumbnail_url: str | None
+    width: int | None
+    height: int | None
+    state: Literal["queued", "ready", "failed", "deleted"]
+    taken_at: str | None
+    added_at: str
+    captions: list[str]
+    tags: dict[str, str | int | float]
+
+
+class ImagesAnswer(TypedDict):
+    """A page of pictures; `next` is the `after` of the following page, null on the last."""
+
+    images: list[ImageListed]
+    next: str | None
+
+
+class Rejected(TypedDict):
+    """A rejected file, and the reason."""
+
+    filename: str
+    problem: str
+
+
+class IngestAnswer(TypedDict):
+    """The outcome for each file; the accepted ones are durably stored and will be searchable soon."""
+
+    job_id: str
+    status_url: str
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+
+
+class JobAnswer(TypedDict):
+    """The progress of an ingestion job."""
+
+    job_id: str
+    state: Literal["queued", "running", "done"]
+    total: int
+    done: int
+    failed: int
+    failures: list[FailureAnswer]
+
+
+class LiveAnswer(TypedDict):
+    """The process answers."""
+
+    status: Literal["alive"]
+
+
+class MigrationAnswer(TypedDict):
+    """How far another detector is with finding the regions of all stored pictures anew."""
+
+    extractor: str
+    former: list[str]
+    done: int
+    total: int
+    seconds_left: float | None
+    message: str
+
+
+class ModelListed(TypedDict):
+    """A model, and how many of the stored pictures and captions its view holds."""
+
+    name: str
+    digest: str
+    default: bool
+    calibrated: bool
+    state: Literal["ready", "building", "not built"]
+    pictures: int
+    captions: int
+    missing_pictures: int
+    missing_captions: int
+
+
+class ModelsAnswer(TypedDict):
+    """The models of this server."""
+
+    models: list[ModelListed]
+    migration: NotRequired[MigrationAnswer | None]
+
+
+class Period(TypedDict):
+    """From `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
+
+    gte: NotRequired[str | None]
+    lte: NotRequired[str | None]
+
+
+class PictureEdit(TypedDict):
+    """A merge patch: what is absent stays, null takes away."""
+
+    captions: NotRequired[list[str] | None]
+    tags: NotRequired[dict[str, str | int | float | None] | None]
+    taken_at: NotRequired[str | None]
+    filename: NotRequired[str]
+
+
+class Range(TypedDict):
+    """From `gte` to `lte`, both included; one of them may be left out."""
+
+    gte: NotRequired[str | int | float | None]
+    lte: NotRequired[str | int | float | None]
+
+
+class PictureFilter(TypedDict):
+    """Which pictures may answer; applied before the shortlist is made, so nothing better is lost."""
+
+    tags: NotRequired[dict[str, str | int | float | list[str | int | float] | Range]]
+    taken_at: NotRequired[Period | None]
+
+
+class PictureHit(TypedDict):
+    """A picture that answers."""
+
+    rank: int
+    image_id: str
+    score: float
+    probability: float | None
+    shortlist_rank: int
+    url: str | None
+    thumbnail_url: str | None
+    width: int | None
+    height: int | None
+    filename: str
+    taken_at: str | None
+    captions: list[str]
+    tags: dict[str, str | int | float]
+    explanation: NotRequired[ExplanationAnswer | None]
+
+
+class ProblemAnswer(TypedDict):
+    """RFC 9457; further members depend on the type."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: NotRequired[list[FieldProblem] | None]
+
+
+class ReadyAnswer(TypedDict):
+    """The parts that were checked, each with its state."""
+
+    status: Literal["ready"]
+    checks: dict[str, str]
+
+
+class RegionsAnswer(TypedDict):
+    """The regions found in a picture, best first."""
+
+    image_id: str
+    width: int | None
+    height: int | None
+    extractor: str
+    regions: list[Box]
+
+
+class RetryAnswer(TypedDict):
+    """The job in which a picture that was set aside is tried again."""
+
+    job_id: str
+    status_url: str
+
+
+class SimilarAnswer(TypedDict):
+    """Captions or pictures for a picture, best first."""
+
+    model: str
+    model_digest: str
+    k: int
+    shortlist: int
+    index_version: str
+    cached: bool
+    left_out: int
+    target: Literal["images"]
+    results: list[PictureHit]
+    timings_ms: ImageTimings
+
+
+class TagValue(TypedDict):
+    """A value and how many pictures carry it."""
+
+    value: str | int | float
+    pictures: int
+
+
+class TagListed(TypedDict):
+    """A tag name, how many pictures carry it, and the most frequent of its values."""
+
+    name: str
+    pictures: int
+    distinct_values: int
+    values: list[TagValue]
+
+
+class TagsAnswer(TypedDict):
+    """A page of the tags in use; `next` is the `after` of the following page, null on the last."""
+
+    tags: list[TagListed]
+    next: str | None
+
+
+class Timings(TypedDict):
+    """Milliseconds of each stage; `total` includes waiting for the accelerator."""
+
+    encode: float
+    shortlist: float
+    rerank: float
+    total: float
+
+
+class TextAnswer(TypedDict):
+    """Pictures for a sentence, best first."""
+
+    model: str
+    model_digest: str
+    k: int
+    shortlist: int
+    index_version: str
+    cached: bool
+    left_out: int
+    query: str
+    unknown_words: list[str]
+    read_as: NotRequired[dict[str, str]]
+    results: list[PictureHit]
+    timings_ms: Timings

@@ -1,0 +1,117 @@
+"""A request as a value, and how its answer is read. Nothing here waits for a network."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar, cast
+from urllib.parse import quote
+
+import httpx
+
+from regard_client.errors import Misconfigured, RequestRefused, ServerUnreachable, UnexpectedAnswer
+from regard_client.pictures import Content
+
+A = TypeVar("A")
+NAMES_OF_FOLDERS = ("", ".", "..")  # which would make another path of a request's
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A file in a form."""
+
+    field: str
+    name: str
+    content: Content
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[A]):
+    """A request and `read`, which makes the result of a good answer."""
+
+    method: str
+    path: str
+    read: Callable[[httpx.Response], A]
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    body: Any = None  # sent as JSON
+    form: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[FilePart] = ()
+    again: bool = True  # whether it may be sent again where the server is busy
+
+    @contextmanager
+    def request(self, client: httpx.Client | httpx.AsyncClient) -> Iterator[httpx.Request]:
+        """The request, to be sent once. Its files are opened here, and so begin at their beginning each time."""
+        with ExitStack() as files:
+            parts: list[tuple[str, tuple[str | None, str | bytes | IO[bytes]]]] = [
+                (name, (None, value)) for name, value in self.form.items()
+            ]
+            for part in self.files:
+                content = part.content
+                opened = content if isinstance(content, bytes) else files.enter_context(Path(content).open("rb"))
+                parts.append((part.field, (part.name, opened)))
+            yield client.build_request(
+                self.method, self.path, params=self.query or None, json=self.body, files=cast(Any, parts) or None
+            )
+
+    def result(self, answer: httpx.Response, url: str) -> A:
+        """What the answer says; an error for one that is not good."""
+        if answer.is_redirect:
+            target = answer.headers.get("location", "nowhere")
+            raise UnexpectedAnswer(f"{url} sends on to {target}: give the client the address that is meant")
+        if not answer.is_success:
+            raise RequestRefused(answer.status_code, _problem(answer))
+        try:
+            return self.read(answer)
+        except ValueError as fault:
+            raise UnexpectedAnswer(f"{url} does not answer {self.path} as Regard does: {fault}") from fault
+
+
+def part_of_path(text: str) -> str:
+    """An id or a name as one part of a path, whatever stands in it."""
+    if text in NAMES_OF_FOLDERS:
+        raise Misconfigured(f"{text!r} is neither an id nor a name")
+    return quote(text, safe="")
+
+
+def json_as(kind: type[A]) -> Callable[[httpx.Response], A]:
+    """Reads a JSON object that has at least the fields that the TypedDict requires."""
+    required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
+
+    def read(answer: httpx.Response) -> A:
+        found = answer.json()
+        missing = sorted(required - found.keys()) if isinstance(found, dict) else sorted(required)
+        if missing:
+            raise ValueError(f"there is no {', no '.join(missing)}")
+        return cast(A, found)
+
+    return read
+
+
+def content_of(answer: httpx.Response) -> bytes:
+    """The bytes of an answer, such as a picture."""
+    return answer.content
+
+
+def nothing(answer: httpx.Response) -> None:
+    """For answers that say nothing besides that it was done."""
+
+
+def _problem(answer: httpx.Response) -> dict[str, Any]:
+    """The problem document of an answer; empty where something else than Regard answered."""
+    try:
+        document = answer.json()
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+@contextmanager
+def unreachable(url: str) -> Iterator[None]:
+    """ServerUnreachable, in words, for whatever goes wrong on the way to the server and back."""
+    try:
+        yield
+    except httpx.TimeoutException:
+        raise ServerUnreachable(f"{url} did not answer in time") from None
+    except httpx.RequestError as fault:
+        reason = f" ({fault})" if str(fault) else ""
+        raise ServerUnreachable(f"nobody answers at {url}{reason}; start `regard serve`") from None

@@ -1,0 +1,172 @@
+"""The request of every route, from arguments as people give them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from regard_client.answers import (
+    CaptionsAnswer,
+    FailuresAnswer,
+    ImageInfo,
+    ImageListed,
+    ImagesAnswer,
+    IngestAnswer,
+    JobAnswer,
+    LiveAnswer,
+    ModelListed,
+    ModelsAnswer,
+    PictureEdit,
+    PictureFilter,
+    ReadyAnswer,
+    RegionsAnswer,
+    RetryAnswer,
+    SimilarAnswer,
+    TagsAnswer,
+    TextAnswer,
+)
+from regard_client.call import Call, FilePart, content_of, json_as, nothing, part_of_path
+from regard_client.errors import Misconfigured
+from regard_client.options import SearchOptions, Sort, TextSearchOptions
+from regard_client.pictures import Content, Picture, as_picture, manifest_of
+
+
+def search_text(query: str, options: TextSearchOptions) -> Call[TextAnswer]:
+    """Pictures for a sentence."""
+    body = {"query": query, **_given(options)}
+    return Call(method="POST", path="/search/text", body=body, read=json_as(TextAnswer))
+
+
+def search_captions(content: Content | None, image_id: str | None, options: SearchOptions) -> Call[CaptionsAnswer]:
+    """Captions for a picture, which is a file or a stored one."""
+    form, files = _picture_form("captions", content, image_id, options)
+    return Call(method="POST", path="/search/image", form=form, files=files, read=json_as(CaptionsAnswer))
+
+
+def search_similar(content: Content | None, image_id: str | None, options: SearchOptions) -> Call[SimilarAnswer]:
+    """Pictures like a picture, which is a file or a stored one."""
+    form, files = _picture_form("images", content, image_id, options)
+    return Call(method="POST", path="/search/image", form=form, files=files, read=json_as(SimilarAnswer))
+
+
+def _picture_form(
+    target: str, content: Content | None, image_id: str | None, options: SearchOptions
+) -> tuple[dict[str, str], list[FilePart]]:
+    if (content is None) == (image_id is None):
+        raise Misconfigured("ask with a picture or with the image_id of a stored one: one of them, not both")
+    given = {**_given(options), "target": target, **_given({"image_id": image_id})}
+    form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+    if content is None:
+        return form, []
+    name = "picture" if isinstance(content, bytes) else Path(content).name
+    return form, [FilePart("image", name, content)]
+
+
+def ingest(pictures: Iterable[Picture | str | Path]) -> Call[IngestAnswer]:
+    """Pictures taken in, in one request."""
+    sent = [as_picture(one) for one in pictures]
+    return Call(
+        method="POST",
+        path="/ingest",
+        form=_given({"manifest": manifest_of(sent)}),
+        files=[FilePart("images", one.name, one.content) for one in sent],
+        read=json_as(IngestAnswer),
+    )
+
+
+def job(job_id: str) -> Call[JobAnswer]:
+    """How far an ingestion is."""
+    return Call(method="GET", path=f"/jobs/{part_of_path(job_id)}", read=json_as(JobAnswer))
+
+
+def failures() -> Call[FailuresAnswer]:
+    """Pictures that were set aside."""
+    return Call(method="GET", path="/failures", read=json_as(FailuresAnswer))
+
+
+def retry(image_id: str) -> Call[RetryAnswer]:
+    """One of them tried again."""
+    return Call(method="POST", path=f"/failures/{part_of_path(image_id)}/retry", read=json_as(RetryAnswer))
+
+
+def images(after: str | None, limit: int, sort: Sort | None, filter: PictureFilter | None) -> Call[ImagesAnswer]:
+    """A page of stored pictures."""
+    condition = None if filter is None else json.dumps(filter)
+    query = _given({"after": after, "limit": limit, "sort": sort, "filter": condition})
+    return Call(method="GET", path="/images", query=query, read=json_as(ImagesAnswer))
+
+
+def tags(search: str | None, after: str | None, limit: int, values: int | None) -> Call[TagsAnswer]:
+    """A page of the tags in use."""
+    query = _given({"search": search, "after": after, "limit": limit, "values": values})
+    return Call(method="GET", path="/tags", query=query, read=json_as(TagsAnswer))
+
+
+def info(image_id: str) -> Call[ImageInfo]:
+    """All that is known of a picture."""
+    return Call(method="GET", path=_picture(image_id, "/info"), read=json_as(ImageInfo))
+
+
+def regions(image_id: str) -> Call[RegionsAnswer]:
+    """The regions found in a picture."""
+    return Call(method="GET", path=_picture(image_id, "/regions"), read=json_as(RegionsAnswer))
+
+
+def picture(image_id: str) -> Call[bytes]:
+    """A picture as a file."""
+    return Call(method="GET", path=_picture(image_id), read=content_of)
+
+
+def thumbnail(image_id: str) -> Call[bytes]:
+    """A small JPEG of a picture."""
+    return Call(method="GET", path=_picture(image_id, "/thumbnail"), read=content_of)
+
+
+def explain_png(image_id: str, query: str, model: str | None) -> Call[bytes]:
+    """A drawing of why a picture answers a sentence."""
+    fields = _given({"query": query, "model": model})
+    return Call(method="GET", path=_picture(image_id, "/explain.png"), query=fields, read=content_of)
+
+
+def edit(image_id: str, changes: PictureEdit) -> Call[ImageListed]:
+    """Captions, tags, date or name changed."""
+    return Call(method="PATCH", path=_picture(image_id), body=changes, read=json_as(ImageListed))
+
+
+def delete(image_id: str) -> Call[None]:
+    """A picture deleted."""
+    return Call(method="DELETE", path=_picture(image_id), read=nothing)
+
+
+def restore(image_id: str) -> Call[ImageListed]:
+    """That undone."""
+    return Call(method="POST", path=_picture(image_id, "/restore"), read=json_as(ImageListed))
+
+
+def models() -> Call[ModelsAnswer]:
+    """The models of the server."""
+    return Call(method="GET", path="/models", read=json_as(ModelsAnswer))
+
+
+def build(name: str) -> Call[ModelListed]:
+    """The view of a model built that settings leave out."""
+    return Call(method="POST", path=f"/models/{part_of_path(name)}/build", read=json_as(ModelListed))
+
+
+def live() -> Call[LiveAnswer]:
+    """Whether the process answers."""
+    return Call(method="GET", path="/livez", read=json_as(LiveAnswer), again=False)
+
+
+def ready() -> Call[ReadyAnswer]:
+    """Whether it can search and ingest; asked once, since "not yet" is an answer."""
+    return Call(method="GET", path="/readyz", read=json_as(ReadyAnswer), again=False)
+
+
+def _picture(image_id: str, rest: str = "") -> str:
+    return f"/images/{part_of_path(image_id)}{rest}"
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that are None, which the server chooses."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,268 @@
+"""The client that waits for its answers."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import httpx
+
+from regard_client import calls
+from regard_client.answers import (
+    CaptionsAnswer,
+    FailuresAnswer,
+    ImageInfo,
+    ImageListed,
+    ImagesAnswer,
+    IngestAnswer,
+    JobAnswer,
+    ModelListed,
+    ModelsAnswer,
+    PictureEdit,
+    PictureFilter,
+    ReadyAnswer,
+    RegionsAnswer,
+    RetryAnswer,
+    SimilarAnswer,
+    TagListed,
+    TagsAnswer,
+    TextAnswer,
+)
+from regard_client.call import Call, unreachable
+from regard_client.connection import TIMEOUT, request_headers, server_url
+from regard_client.errors import RegardError, RequestRefused
+from regard_client.jobs import JobWait
+from regard_client.options import SearchOptions, Sort, TextSearchOptions
+from regard_client.pictures import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_FILES,
+    Content,
+    Picture,
+    Receipt,
+    nothing_accepted,
+    receipt_of,
+    upload_batches,
+)
+from regard_client.retries import ONCE, PATIENT, Retries, Tries
+
+A = TypeVar("A")
+
+
+class Client:
+    """Asks one server; asks it again, after the time that it names, where the server or the API key is overloaded.
+
+    Threads may share a client. It holds connections until it is closed; `with Client() as client:` closes it.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        retries: Retries = PATIENT,
+        timeout: httpx.Timeout = TIMEOUT,
+        sleep: Callable[[float], None] = time.sleep,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Without `url` the server of REGARD_URL, or of this machine; without `api_key` the key of REGARD_API_KEY."""
+        self.url = server_url(url)
+        self._retries = retries
+        self._sleep = sleep
+        headers = request_headers(api_key)
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
+
+    def __repr__(self) -> str:
+        """Its address; never its key."""
+        return f"{type(self).__name__}({self.url!r})"
+
+    # Searching
+
+    def search_text(self, query: str, **options: Unpack[TextSearchOptions]) -> TextAnswer:
+        """Pictures for a sentence, best first."""
+        return self._send(calls.search_text(query, options))
+
+    def search_captions(
+        self, picture: Content | None = None, *, image_id: str | None = None, **options: Unpack[SearchOptions]
+    ) -> CaptionsAnswer:
+        """Captions that describe a picture, which is a file or a stored one; best first."""
+        return self._send(calls.search_captions(picture, image_id, options))
+
+    def search_similar(
+        self, picture: Content | None = None, *, image_id: str | None = None, **options: Unpack[SearchOptions]
+    ) -> SimilarAnswer:
+        """Pictures like a picture, which is a file or a stored one; best first."""
+        return self._send(calls.search_similar(picture, image_id, options))
+
+    def explain_png(self, image_id: str, query: str, model: str | None = None) -> bytes:
+        """A PNG of why a stored picture answers a sentence: a panel a word, its strongest region outlined."""
+        return self._send(calls.explain_png(image_id, query, model))
+
+    # Taking pictures in
+
+    def ingest(self, pictures: Iterable[Picture | str | Path]) -> IngestAnswer:
+        """Send pictures in one request. RequestRefused where none is accepted."""
+        return self._send(calls.ingest(pictures))
+
+    def upload(
+        self,
+        pictures: Iterable[Picture | str | Path],
+        *,
+        max_files: int = MAX_BATCH_FILES,
+        max_bytes: int = MAX_BATCH_BYTES,
+    ) -> Iterator[Receipt]:
+        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it."""
+        for batch in upload_batches(pictures, max_files, max_bytes):
+            try:
+                receipt = receipt_of(self.ingest(batch))
+            except RequestRefused as refused:
+                receipt = nothing_accepted(refused)
+            yield receipt
+
+    def job(self, job_id: str) -> JobAnswer:
+        """How far an ingestion is."""
+        return self._send(calls.job(job_id))
+
+    def follow(
+        self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None
+    ) -> Iterator[JobAnswer]:
+        """The job's states, each that differs from the one before; in the last one it is done.
+
+        JobUnfinished where the pauses between the questions reach `timeout_s` before that.
+        """
+        wait = JobWait(job_id, seconds_between, timeout_s)
+        while True:
+            if wait.is_news(state := self.job(job_id)):
+                yield state
+            if state["state"] == "done":
+                return
+            self._sleep(wait.pause())
+
+    def wait(self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None) -> JobAnswer:
+        """The job once it is done: all its pictures can be found, but those in `failures`."""
+        for state in self.follow(job_id, seconds_between=seconds_between, timeout_s=timeout_s):
+            last = state
+        return last
+
+    def failures(self) -> FailuresAnswer:
+        """The pictures that were set aside, with their reasons."""
+        return self._send(calls.failures())
+
+    def retry(self, image_id: str) -> RetryAnswer:
+        """Have a picture that was set aside tried again, in a job of its own."""
+        return self._send(calls.retry(image_id))
+
+    # Stored pictures
+
+    def images(
+        self, *, filter: PictureFilter | None = None, sort: Sort | None = None, page_size: int = 100
+    ) -> Iterator[ImageListed]:
+        """All stored pictures that the filter lets pass, asked for page by page."""
+        after: str | None = None
+        while True:
+            page = self.images_page(after=after, limit=page_size, sort=sort, filter=filter)
+            yield from page["images"]
+            if (after := page["next"]) is None:
+                return
+
+    def images_page(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        sort: Sort | None = None,
+        filter: PictureFilter | None = None,
+    ) -> ImagesAnswer:
+        """A page of stored pictures; its `next` is the `after` of the following one, None on the last."""
+        return self._send(calls.images(after, limit, sort, filter))
+
+    def tags(
+        self, search: str | None = None, *, values: int | None = None, page_size: int = 100
+    ) -> Iterator[TagListed]:
+        """All tags in use whose name or values hold `search`, asked for page by page."""
+        after: str | None = None
+        while True:
+            page = self.tags_page(search, after=after, limit=page_size, values=values)
+            yield from page["tags"]
+            if (after := page["next"]) is None:
+                return
+
+    def tags_page(
+        self, search: str | None = None, *, after: str | None = None, limit: int = 100, values: int | None = None
+    ) -> TagsAnswer:
+        """A page of tags, each with at most `values` of its values."""
+        return self._send(calls.tags(search, after, limit, values))
+
+    def info(self, image_id: str) -> ImageInfo:
+        """All that is known of a picture."""
+        return self._send(calls.info(image_id))
+
+    def regions(self, image_id: str) -> RegionsAnswer:
+        """The regions found in a picture, best first."""
+        return self._send(calls.regions(image_id))
+
+    def picture(self, image_id: str) -> bytes:
+        """A picture as a file that browsers show, without its metadata."""
+        return self._send(calls.picture(image_id))
+
+    def thumbnail(self, image_id: str) -> bytes:
+        """A small JPEG of a picture."""
+        return self._send(calls.thumbnail(image_id))
+
+    def edit(self, image_id: str, **changes: Unpack[PictureEdit]) -> ImageListed:
+        """Change captions, tags, date or name: what is not named stays, None takes away. The picture as it is then."""
+        return self._send(calls.edit(image_id, changes))
+
+    def delete(self, image_id: str) -> None:
+        """Delete a picture."""
+        self._send(calls.delete(image_id))
+
+    def restore(self, image_id: str) -> ImageListed:
+        """Undo a deletion, while that is possible. The picture as it is then."""
+        return self._send(calls.restore(image_id))
+
+    # The server
+
+    def models(self) -> ModelsAnswer:
+        """The models of the server, and how many of the pictures each can search."""
+        return self._send(calls.models())
+
+    def build(self, name: str) -> ModelListed:
+        """Have the view of a model built that the server's settings leave out."""
+        return self._send(calls.build(name))
+
+    def is_alive(self) -> bool:
+        """Whether a server answers at all."""
+        try:
+            self._send(calls.live())
+        except RegardError:
+            return False
+        return True
+
+    def ready(self) -> ReadyAnswer:
+        """The checks of a server that can search and ingest; RequestRefused, with the checks, where it cannot yet."""
+        return self._send(calls.ready())
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        """The client itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def _send(self, call: Call[A]) -> A:
+        tries = Tries(self._retries if call.again else ONCE)
+        while True:
+            with call.request(self._http) as request, unreachable(self.url):
+                answer = self._http.send(request)
+            pause = tries.pause(answer.status_code, answer.headers)
+            if pause is None:
+                return call.result(answer, self.url)
+            self._sleep(pause)

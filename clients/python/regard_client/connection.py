@@ -1,0 +1,42 @@
+"""Where a server is and who asks it: from arguments, or from the environment."""
+
+import os
+import re
+
+import httpx
+
+from regard_client.errors import Misconfigured
+from regard_client.version import VERSION
+
+URL, API_KEY = "REGARD_URL", "REGARD_API_KEY"
+DEFAULT_URL = "http://127.0.0.1:8000"
+KEY = re.compile(r"rgd_[a-z0-9]{12}_[A-Za-z0-9_-]{43}")
+SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+TIMEOUT = httpx.Timeout(120.0, connect=10.0)  # of each pause within an answer; a large upload takes its time
+
+
+def server_url(url: str | None) -> str:
+    """The address given, or that of REGARD_URL, or a server on this machine. A host and port alone mean HTTP."""
+    named = (url or os.environ.get(URL) or DEFAULT_URL).strip()
+    text = named if SCHEME.match(named) else f"http://{named}"
+    try:
+        parsed = httpx.URL(text)
+    except (httpx.InvalidURL, ValueError):
+        parsed = httpx.URL()
+    if parsed.userinfo:  # not shown: it may be a password
+        raise Misconfigured("the address of a server holds no user or password; an API key is given as api_key")
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+        raise Misconfigured(f"{named!r} is no address of a server: write one like {DEFAULT_URL} or photos.local:8000")
+    return text.rstrip("/")
+
+
+def request_headers(api_key: str | None) -> dict[str, str]:
+    """The headers of each request: with the key given, or that of REGARD_API_KEY, or without one."""
+    headers = {"User-Agent": f"regard-client/{VERSION}"}
+    source = API_KEY if api_key is None else "api_key"
+    key = (os.environ.get(API_KEY, "") if api_key is None else api_key).strip()
+    if key and not KEY.fullmatch(key):  # the message does not show it
+        raise Misconfigured(
+            f"{source} is no API key: keys look like rgd_<12 letters and digits>_<43 letters and digits>"
+        )
+    return headers | {"Authorization": f"Bearer {key}"} if key else headers

@@ -1,0 +1,28 @@
+"""Following a job without a clock: what was told of it, and how long it was waited for."""
+
+from regard_client.answers import JobAnswer
+from regard_client.errors import JobUnfinished
+
+
+class JobWait:
+    """One wait for a job."""
+
+    def __init__(self, job_id: str, seconds_between: float, timeout_s: float | None) -> None:
+        """`timeout_s` bounds all pauses together; None for no bound."""
+        self._job_id = job_id
+        self._between_s = seconds_between
+        self._timeout_s = timeout_s
+        self._waited_s = 0.0
+        self._told: JobAnswer | None = None
+
+    def is_news(self, state: JobAnswer) -> bool:
+        """Whether the state differs from the one that was asked about before."""
+        before, self._told = self._told, state
+        return state != before
+
+    def pause(self) -> float:
+        """Seconds until the job is asked for again; JobUnfinished where that would be too long."""
+        self._waited_s += self._between_s
+        if self._timeout_s is not None and self._waited_s > self._timeout_s:
+            raise JobUnfinished(f"job {self._job_id} was not done within {self._timeout_s:g} s; it goes on")
+        return self._between_s

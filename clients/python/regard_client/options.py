@@ -1,0 +1,25 @@
+"""Arguments of requests, as types."""
+
+from typing import Literal, TypedDict
+
+from regard_client.answers import PictureFilter
+
+Sort = Literal["arrival", "latest", "date"]
+
+
+class SearchOptions(TypedDict, total=False):
+    """What every search takes; an option that is left out, or None, is the server's to choose."""
+
+    k: int | None
+    shortlist: int | None
+    model: str | None
+    explain: bool | None
+    min_score: float | None
+    min_probability: float | None
+    filter: PictureFilter | None
+
+
+class TextSearchOptions(SearchOptions, total=False):
+    """What a search with a sentence takes."""
+
+    sort: Literal["relevance", "date"] | None

@@ -1,0 +1,54 @@
+"""When a request is sent again: after 429 and 503, if the server says when, and not for ever."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+BUSY = (429, 503)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retries:
+    """How often one request is sent at most, and how many seconds all its pauses may last together."""
+
+    most_sends: int = 20
+    longest_wait_s: float = 120.0
+
+
+ONCE, PATIENT = Retries(most_sends=1), Retries()
+
+
+class Tries:
+    """The sends of one request: counts them and their pauses."""
+
+    def __init__(self, retries: Retries) -> None:
+        """None was sent yet."""
+        self._retries = retries
+        self._sends = 0
+        self._waited_s = 0.0
+
+    def pause(self, status: int, headers: Mapping[str, str]) -> float | None:
+        """Seconds to wait before the request is sent again after such an answer; None where this answer is the last."""
+        self._sends += 1
+        if status not in BUSY or self._sends >= self._retries.most_sends:
+            return None
+        seconds = retry_after(headers)
+        if seconds is None or self._waited_s + seconds > self._retries.longest_wait_s:
+            return None
+        self._waited_s += seconds
+        return seconds
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that the header Retry-After names, also as a date; None where it names none.
+
+    A date is compared with the server's own clock in the header Date, so that it does not matter what time it is here.
+    """
+    named = headers.get("retry-after", "").strip()
+    if named.isascii() and named.isdecimal():
+        return float(named)
+    try:
+        then, now = parsedate_to_datetime(named), parsedate_to_datetime(headers.get("date", ""))
+        return max(0.0, (then - now).total_seconds())
+    except (TypeError, ValueError):  # no date, or one without a zone beside one with a zone
+        return None
