@@ -29,7 +29,7 @@ class Token(TypedDict):
 class ExplanationAnswer(TypedDict):
     """Why a result scored what it did; null where the model has no exact answer."""
 
-    kind: Literal["words attend regions", "regions attend words", "weights"]
+    kind: Literal["words attend regions", "regions attend words", "weights", "text"]
     words: list[Token]
     contributions: list[float] | None
     regions: list[Box]
@@ -72,6 +72,7 @@ class CaptionsAnswer(TypedDict):
     index_version: str
     cached: bool
     left_out: int
+    matched: NotRequired[bool | None]
     target: Literal["captions"]
     results: list[CaptionHit]
     timings_ms: ImageTimings
@@ -170,6 +171,23 @@ class JobAnswer(TypedDict):
     failures: list[FailureAnswer]
 
 
+class JobListed(TypedDict):
+    """A job among others, without its failures."""
+
+    job_id: str
+    created_at: str
+    state: Literal["queued", "running", "done"]
+    total: int
+    done: int
+    failed: int
+
+
+class JobsAnswer(TypedDict):
+    """The jobs that came last, the latest first."""
+
+    jobs: list[JobListed]
+
+
 class LiveAnswer(TypedDict):
     """The process answers."""
 
@@ -208,6 +226,15 @@ class ModelsAnswer(TypedDict):
     migration: NotRequired[MigrationAnswer | None]
 
 
+class NearDuplicateAnswer(TypedDict):
+    """A picture that looks like a result, and is shown with it."""
+
+    image_id: str
+    filename: str
+    thumbnail_url: str | None
+    bits: int
+
+
 class Period(TypedDict):
     """From `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
 
@@ -243,9 +270,10 @@ class PictureHit(TypedDict):
 
     rank: int
     image_id: str
-    score: float
+    found_by: list[Literal["pictures", "text"]]
+    score: float | None
     probability: float | None
-    shortlist_rank: int
+    shortlist_rank: int | None
     url: str | None
     thumbnail_url: str | None
     width: int | None
@@ -254,6 +282,7 @@ class PictureHit(TypedDict):
     taken_at: str | None
     captions: list[str]
     tags: dict[str, str | int | float]
+    near_duplicates: NotRequired[list[NearDuplicateAnswer] | None]
     explanation: NotRequired[ExplanationAnswer | None]
 
 
@@ -302,6 +331,7 @@ class SimilarAnswer(TypedDict):
     index_version: str
     cached: bool
     left_out: int
+    matched: NotRequired[bool | None]
     target: Literal["images"]
     results: list[PictureHit]
     timings_ms: ImageTimings
@@ -330,13 +360,14 @@ class TagsAnswer(TypedDict):
     next: str | None
 
 
-class Timings(TypedDict):
-    """Milliseconds of each stage; `total` includes waiting for the accelerator."""
+class TextTimings(TypedDict):
+    """Milliseconds of each stage, with that of the look into file names, captions, tags and dates."""
 
     encode: float
     shortlist: float
     rerank: float
     total: float
+    text: float
 
 
 class TextAnswer(TypedDict):
@@ -349,8 +380,10 @@ class TextAnswer(TypedDict):
     index_version: str
     cached: bool
     left_out: int
+    matched: NotRequired[bool | None]
     query: str
+    match: Literal["pictures", "text", "both"]
     unknown_words: list[str]
     read_as: NotRequired[dict[str, str]]
     results: list[PictureHit]
-    timings_ms: Timings
+    timings_ms: TextTimings
