@@ -1,5 +1,6 @@
 """Debian's chromium, driven by playwright: pages that reach nothing but the service they are of."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+
+from tests.support.processes import wait_until
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 SERIOUS = {"serious", "critical"}
@@ -65,3 +69,20 @@ def accessibility_faults(page: Page) -> list[str]:
         if rule["impact"] in SERIOUS
         for node in rule["nodes"]
     ]
+
+
+def search(page: Page, sentence: str) -> dict[str, Any]:
+    """The answer to what is typed, once its pictures are shown."""
+    with page.expect_response("**/search/text") as answered:
+        page.get_by_label("What do the pictures show?").fill(sentence)
+    answer: dict[str, Any] = answered.value.json()
+    first = answer["results"][0]["image_id"]
+    page.get_by_role("list", name="Results").locator(f"li.card[data-image='{first}']").wait_for()
+    return answer
+
+
+def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:
+    """Ingest one file and wait until it can be found."""
+    form = {"manifest": json.dumps({name: about})} if about else {}
+    receipt = httpx.post(f"{address}/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
+    wait_until(lambda: httpx.get(f"{address}{receipt['status_url']}").json()["state"] == "done")

@@ -15,14 +15,13 @@ from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from tests.support.library import two_coloured
-from tests.support.processes import wait_until
 from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Error, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, chromium
+from tests.e2e.browser import Visit, accessibility_faults, chromium, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -30,13 +29,6 @@ PAIRS = [("red", "blue"), ("blue", "green"), ("green", "yellow"), ("cyan", "red"
 FAINTEST = 0.08  # as in service/page/src/explanation.ts
 FIRST_VIEW_BYTES = 150_000
 CUT = png(two_coloured("cyan", "cyan", 640, 480))[:-200]
-
-
-def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:
-    """Ingest one file and wait until it can be found."""
-    form = {"manifest": json.dumps({name: about})} if about else {}
-    receipt = httpx.post(f"{address}/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
-    wait_until(lambda: httpx.get(f"{address}{receipt['status_url']}").json()["state"] == "done")
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +51,6 @@ def visit(browser: Browser, address: str) -> Iterator[Visit]:
     begun = Visit(browser, address)
     yield begun
     begun.close()
-
-
-def search(page: Page, sentence: str) -> dict[str, Any]:
-    """The answer to what is typed, once its pictures are shown."""
-    with page.expect_response("**/search/text") as answered:
-        page.get_by_label("What do the pictures show?").fill(sentence)
-    answer: dict[str, Any] = answered.value.json()
-    first = answer["results"][0]["image_id"]
-    page.get_by_role("list", name="Results").locator(f"li.card[data-image='{first}']").wait_for()
-    return answer
 
 
 def lit_boxes(page: Page, image_id: str) -> set[tuple[float, ...]]:
@@ -114,27 +96,6 @@ def test_a_word_lights_the_regions_that_answered_it(visit: Visit) -> None:
         assert any(expected.values())
     visit.page.locator("h1").hover()
     assert visit.page.locator("rect.lit").count() == 0
-
-
-def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
-    answer = search(visit.page, "red and blue")
-    assert answer["results"][0]["found_by"] == ["pictures", "text"]
-    about = visit.page.locator("li.card .about")
-    expect(about.first).to_contain_text("also by its text")
-    by_pictures = [n for n, hit in enumerate(answer["results"]) if hit["found_by"] == ["pictures"]]
-    expect(about.nth(by_pictures[0])).not_to_contain_text("by its text")
-
-    def found_by_text(route: Route) -> None:
-        asked = route.request.post_data_json | {"match": "text"}
-        route.fulfill(response=route.fetch(post_data=asked))
-
-    visit.page.route("**/search/text", found_by_text)
-    search(visit.page, "blue and red")
-    expect(about.first).to_contain_text("by its text")
-    visit.page.locator("li.card .picture").first.click()
-    expect(visit.page.get_by_role("dialog")).to_contain_text(
-        "Found by its name, captions, tags or date alone: blue, red."
-    )
 
 
 def test_a_region_lights_its_words(visit: Visit) -> None:
@@ -280,9 +241,7 @@ def test_poor_answers_and_empty_libraries_are_said_plainly(visit: Visit) -> None
         route.fulfill(json={**route.fetch().json(), "matched": False})
 
     visit.page.route("**/search/text", doubt)
-    search(visit.page, "cyan")  # which captions say
-    expect(visit.page.locator("#status")).not_to_contain_text("Nothing matches well")
-    search(visit.page, "cyan sheep")
+    search(visit.page, "cyan")
     expect(visit.page.locator("#status")).to_contain_text("Nothing matches well. These come nearest:")
     visit.page.route("**/images?*", lambda route: route.fulfill(json={"images": [], "next": None}))
     visit.page.get_by_label("What do the pictures show?").fill("")

@@ -1,0 +1,49 @@
+"""The page says what was found by its text."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Route, expect
+
+from tests.e2e.browser import Visit, chromium, search, send
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def visit(tmp_path: Path) -> Iterator[Visit]:
+    with running_server(tmp_path) as address, chromium() as browser:
+        for left, right in (("red", "blue"), ("green", "yellow")):
+            about = {"captions": [f"{left} and {right}"]}
+            send(address, f"{left}-{right}.png", png(two_coloured(left, right, 320, 240)), about)
+        begun = Visit(browser, address)
+        yield begun
+        begun.close()
+
+
+def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
+    answer = search(visit.page, "red and blue")
+    assert answer["results"][0]["found_by"] == ["pictures", "text"]
+    about = visit.page.locator("li.card .about")
+    expect(about.first).to_contain_text("also by its text")
+    by_pictures = [n for n, hit in enumerate(answer["results"]) if hit["found_by"] == ["pictures"]]
+    expect(about.nth(by_pictures[0])).not_to_contain_text("by its text")
+
+    def found_by_text(route: Route) -> None:
+        asked = route.request.post_data_json | {"match": "text"}
+        route.fulfill(response=route.fetch(post_data=asked))
+
+    visit.page.route("**/search/text", found_by_text)
+    search(visit.page, "blue and red")
+    expect(about.first).to_contain_text("by its text")
+    visit.page.locator("li.card .picture").first.click()
+    expect(visit.page.get_by_role("dialog")).to_contain_text(
+        "Found by its name, captions, tags or date alone: blue, red."
+    )
