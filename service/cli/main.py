@@ -9,6 +9,7 @@ import typer
 
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
+from service.cli.commands.chaos import chaos
 from service.cli.commands.compact import compact
 from service.cli.commands.convert import convert
 from service.cli.commands.delete import delete
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
-    *(delete, restore, edit, snapshot, compact),
+    *(delete, restore, edit, snapshot, compact, chaos),
     *(extract, evaluate, calibrate, train, convert, score, words, bench),
 )
 for command in COMMANDS:
