@@ -4,6 +4,8 @@ PHOTOS ?=
 PORT   ?= $(or $(REGARD_PORT),8000)
 DATA   ?= $(or $(REGARD_DATA_DIR),./data)
 BENCH  ?=
+MINUTES ?= 5
+SEED   ?= 1
 ARGS   ?=
 TESTS  ?= tests
 
@@ -28,7 +30,7 @@ export UV_HTTP_TIMEOUT ?= 300
 # Idle threads sleep instead of spinning; see service/__init__.py.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: help setup run test test-fast check format bench docs page lock audit sbom clean
+.PHONY: help setup run test test-fast check format bench chaos docs page lock audit sbom clean
 
 help:
 	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
@@ -36,6 +38,7 @@ help:
 	@echo 'make test-fast                                    run the tests that are quick and start no service'
 	@echo 'make check                                        lint, format, types, Dockerfile, compose file'
 	@echo 'make bench BENCH=name [ARGS=..]                   measure'
+	@echo 'make chaos [MINUTES=5] [SEED=1] [ARGS=--redis]    kill a service of its own again and again, and check it'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
 	@echo 'make page                                         build the page at / from its TypeScript (needs node and npm)'
 	@echo 'make audit                                        known vulnerabilities of what is locked (needs the network)'
@@ -67,6 +70,10 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev $(KERNELS)
 	@test -n "$(BENCH)" || { echo 'Name one with BENCH=, its arguments with ARGS=:'; ls benchmarks/*.py; exit 2; }
 	$(BIN)/python -m benchmarks.$(BENCH) $(ARGS)
+
+# A service of its own in a folder of its own: nothing of yours is touched.
+chaos: $(READY) $(KERNELS)
+	$(BIN)/regard chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md

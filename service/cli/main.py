@@ -12,6 +12,7 @@ import typer
 from service import VERSION
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
+from service.cli.commands.chaos import chaos
 from service.cli.commands.compact import compact
 from service.cli.commands.convert import convert
 from service.cli.commands.delete import delete
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
-    *(list_pictures, info, tags, failures, jobs, delete, restore, edit, snapshot, compact),
+    *(list_pictures, info, tags, failures, jobs, delete, restore, edit, snapshot, compact, chaos),
     *(extract, evaluate, calibrate, train, convert, score, words, bench),
 )
 NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands that are not called as their functions

@@ -17,6 +17,7 @@ from service.storage.originals import Originals, image_id_of
 from service.storage.region_stores import ANSWERING, FIRST_FOLDER
 
 READ_AT_A_TIME = 1 << 20
+BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # of a description that is missing or damaged
 
 
 def find_damage(data_dir: Path, each: Callable[[], None] = lambda: None) -> Iterator[str]:
@@ -67,19 +68,25 @@ def _damaged_records(folder: Path, count: int, each: Callable[[], None]) -> Iter
         if count:
             yield f"{folder}: {count} region records are missing; a worker makes them again"
         return
-    with closing(Slab.open(folder, stored_layout(folder), write=False)) as slab:
-        for row in range(count):
-            each()
-            yield from _fault_of(lambda row=row: slab.check(row), "a worker makes it again")  # type: ignore[misc]
+    try:
+        with closing(Slab.open(folder, stored_layout(folder), write=False)) as slab:
+            for row in range(count):
+                each()
+                yield from _fault_of(lambda row=row: slab.check(row), "a worker makes it again")  # type: ignore[misc]
+    except BAD_DESCRIPTION as fault:
+        yield f"{folder}: the region records cannot be read ({fault}); restore them from a copy"
 
 
 def _damaged_view(folder: Path, each: Callable[[], None]) -> Iterator[str]:
     advice = "stop the worker, remove the folder of the view, start it: the view is built anew"
-    with opened_stores(folder, write=False) as (stores, counts):
-        for check, count in ((stores.check_image, counts.images), (stores.check_caption, counts.captions)):
-            for row in range(count):
-                each()
-                yield from _fault_of(lambda row=row, check=check: check(row), advice)  # type: ignore[misc]
+    try:
+        with opened_stores(folder, write=False) as (stores, counts):
+            for check, count in ((stores.check_image, counts.images), (stores.check_caption, counts.captions)):
+                for row in range(count):
+                    each()
+                    yield from _fault_of(lambda row=row, check=check: check(row), advice)  # type: ignore[misc]
+    except BAD_DESCRIPTION as fault:
+        yield f"{folder}: the view cannot be read ({fault}); {advice}"
 
 
 def _fault_of(check: Callable[[], None], advice: str) -> Iterator[str]:

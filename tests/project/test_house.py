@@ -73,6 +73,7 @@ ROOMS: dict[str, set[str]] = {
     "service.panels": {"search"},
     "service.worker": {"errors", "media", "settings", "storage"},
     "service.auth": {"errors", "settings", "storage"},
+    "service.chaos": {"errors", "settings", "storage", "worker"},
     "service.api": {
         "auth",
         "dates",

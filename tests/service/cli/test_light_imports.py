@@ -131,6 +131,9 @@ REFUSED = [
     ["keys", "create", "a\nb", "--permission", "read", "--data-dir", "OUT"],
     ["keys", "revoke", "nobody", "--data-dir", "OUT"],
     ["doctor", "--nonsense"],
+    ["chaos", "--minutes", "0"],
+    ["chaos", "--data-dir", "PHOTOS"],
+    ["chaos", "--data-dir", "OUT", "--redis"],
 ]
 
 

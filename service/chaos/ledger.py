@@ -1,0 +1,111 @@
+"""The ledger: what the service acknowledged, and so what must be true of each picture of the load.
+
+A request that got no answer leaves two possibilities, until a look at the service says which one came true.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from service.chaos.findings import Findings
+from service.chaos.pictures import DrawnPicture
+
+
+@dataclass(frozen=True)
+class PictureState:
+    """What is true of one picture.
+
+    `edition` counts the changes of its description, None where it has none. `deleted_at` is a reading of a clock from
+    before the deletion was sent. What was deleted may be erased by now, which nobody can tell from outside.
+    """
+
+    status: Literal["absent", "present", "deleted"] = "absent"
+    edition: int | None = None
+    deleted_at: float = 0.0
+
+
+def uploaded(before: PictureState) -> set[PictureState]:
+    """After an upload: one that was deleted comes back as it was, or without description if it was erased."""
+    if before.status == "absent":
+        return {PictureState("present", 0)}
+    if before.status == "present":
+        return {before}
+    return {PictureState("present", before.edition), PictureState("present", None)}
+
+
+def edited(before: PictureState) -> set[PictureState]:
+    """After a change of the description."""
+    return {replace(before, edition=(before.edition or 0) + 1)}
+
+
+def deleted(at: float) -> Callable[[PictureState], set[PictureState]]:
+    """After a deletion that was sent at that time."""
+    return lambda before: {PictureState("deleted", before.edition, at)}
+
+
+def restored(before: PictureState) -> set[PictureState]:
+    """After a deletion was undone."""
+    return {PictureState("present", before.edition)}
+
+
+class LedgerEntry:
+    """One picture and what may be true of it."""
+
+    def __init__(self, picture: DrawnPicture, number: int) -> None:
+        self.picture, self.number = picture, number
+        self.possible = {PictureState()}
+
+    @property
+    def state(self) -> PictureState | None:
+        """What is true of it; None while an answer is missing."""
+        return next(iter(self.possible)) if len(self.possible) == 1 else None
+
+    @property
+    def must_be_seen(self) -> bool:
+        """Whether it is there, whichever possibility came true."""
+        return all(state.status == "present" for state in self.possible)
+
+    @property
+    def must_be_hidden(self) -> bool:
+        """Whether it is not there, whichever possibility came true."""
+        return all(state.status != "present" for state in self.possible)
+
+    def _after(self, change: Callable[[PictureState], set[PictureState]]) -> set[PictureState]:
+        return {after for before in self.possible for after in change(before)}
+
+    def acknowledge(self, change: Callable[[PictureState], set[PictureState]]) -> None:
+        """The service said that the change is made."""
+        self.possible = self._after(change)
+
+    def leave_open(self, change: Callable[[PictureState], set[PictureState]]) -> None:
+        """No answer came: the change is made, or it is not."""
+        self.possible |= self._after(change)
+
+    def look(self, edition: int | None, is_there: bool, findings: Findings) -> None:
+        """Compare with what the service shows, and go on from there."""
+        image_id = self.picture.image_id
+        true = {
+            state
+            for state in self.possible
+            if (state.status == "present") == is_there and (not is_there or state.edition == edition)
+        }
+        if not true and not is_there:
+            findings.add("lost", image_id, "it was taken in, or brought back, and is not there")
+        elif not true and self.must_be_hidden:
+            findings.add("lost", image_id, "it was deleted, and is there again")
+        elif not true:
+            wanted = sorted({str(state.edition) for state in self.possible if state.status == "present"})
+            findings.add("lost", image_id, f"a change of it: edition {edition} where {' or '.join(wanted)} was saved")
+        self.possible = true or {PictureState("present", edition) if is_there else PictureState()}
+
+
+class Ledger:
+    """The pictures of one client of the load, which no other client changes."""
+
+    def __init__(self, pictures: Iterable[tuple[int, DrawnPicture]]) -> None:
+        self.entries = [LedgerEntry(picture, number) for number, picture in pictures]
+        self.acknowledged = 0
+
+    def certain(self, *statuses: str) -> list[LedgerEntry]:
+        """Entries of which it is known that they have one of these."""
+        return [entry for entry in self.entries if entry.state is not None and entry.state.status in statuses]

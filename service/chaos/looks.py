@@ -1,0 +1,161 @@
+"""Looks at a running service while nobody changes it: is all that was acknowledged there, once, whole and found?"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import httpx
+
+from service.chaos.findings import Findings
+from service.chaos.ledger import LedgerEntry
+from service.chaos.load import ANSWER_TIMEOUT_S, batch_of
+
+IMAGES_AT_ONCE = 100
+MOST_HITS, SHORTLIST = 100, 1000
+BETWEEN_S = 0.2
+SET_ASIDE_BY_KILLS = "ended the worker"  # in the reason of a failure: kills look to the service like that
+
+
+class Interrupted(Exception):
+    """The service was killed while it was looked at."""
+
+
+class Look:
+    """One look, from its first question to its last. Interrupted wherever no answer comes."""
+
+    def __init__(
+        self,
+        url: str,
+        findings: Findings,
+        sleep: Callable[[float], None] = time.sleep,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`transport` in the place of the network, for tests."""
+        self._http = httpx.Client(base_url=url, timeout=ANSWER_TIMEOUT_S, transport=transport)
+        self._findings, self._sleep = findings, sleep
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The answer, once the service is not too busy for one."""
+        while True:
+            try:
+                answer = self._http.request(method, path, **options)
+            except httpx.TransportError as fault:
+                raise Interrupted from fault
+            if answer.status_code != 503:
+                return answer
+            self._sleep(BETWEEN_S)
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON of an answer that must be good; anything else is a finding."""
+        answer = self.send("GET", path, params=query)
+        if not answer.is_success:
+            self._findings.add("fault", f"GET {path}", f"{answer.status_code}: {answer.text[:300]}")
+            raise Interrupted
+        return answer.json()
+
+    def is_ready(self) -> bool:
+        """Whether it says that it is."""
+        try:
+            return self._http.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def settle(self, patience_s: float, timer: Callable[[], float] = time.monotonic) -> bool:
+        """Wait until every picture has its regions and its place in every view; False when patience ends."""
+        end = timer() + patience_s
+        while timer() < end:
+            self._try_again_what_kills_failed()
+            waiting = [image for image in self.images() if image["state"] == "queued"]
+            behind = [model for model in self.get("/models")["models"] if model["state"] != "ready"]
+            empty = not any(True for _ in self.images())
+            if not waiting and (not behind or empty):
+                return True
+            self._sleep(BETWEEN_S)
+        return False
+
+    def _try_again_what_kills_failed(self) -> None:
+        """Pictures that were with the detector at every kill were set aside, as they should: once more with them."""
+        for failure in self.get("/failures")["failures"]:
+            if SET_ASIDE_BY_KILLS in failure["reason"]:
+                self.send("POST", f"/failures/{failure['image_id']}/retry")
+
+    def images(self) -> Iterator[dict[str, Any]]:
+        """Every listed picture, page by page."""
+        page = self.get("/images", limit=IMAGES_AT_ONCE)
+        yield from page["images"]
+        while page["next"] is not None:
+            page = self.get("/images", limit=IMAGES_AT_ONCE, after=page["next"])
+            yield from page["images"]
+
+    def compare(self, entries: Sequence[LedgerEntry], model: str | None) -> None:
+        """Enter into the ledger what is there, and into the findings what should not be so."""
+        listed = self._listed()
+        for entry in entries:
+            image = listed.pop(entry.picture.image_id, None)
+            tags = {} if image is None else image["tags"]
+            entry.look(tags.get("edition"), image is not None, self._findings)
+            if image is not None:
+                self._look_at(entry, image)
+        for image_id in listed:
+            self._findings.add("fault", image_id, "nobody sent it, and it is there")
+        self._search_all(entries, model)
+
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for image in self.images():
+            if image["image_id"] in found:
+                self._findings.add("duplicated", image["image_id"], "it is listed twice")
+            found[image["image_id"]] = image
+        return found
+
+    def _look_at(self, entry: LedgerEntry, image: dict[str, Any]) -> None:
+        """A picture that is there has all its parts."""
+        image_id = entry.picture.image_id
+        if image["state"] != "ready":
+            self._findings.add("half", image_id, f"it stayed {image['state']}")
+            return
+        missing = [
+            part
+            for part, path in (("picture", image["url"]), ("thumbnail", image["thumbnail_url"]))
+            if not self.send("GET", path).is_success
+        ]
+        regions = self.send("GET", f"/images/{image_id}/regions")
+        if not regions.is_success or not regions.json()["regions"]:
+            missing.append("regions")
+        edition = image["tags"].get("edition")
+        wanted = [] if edition is None else [entry.picture.caption(edition)]
+        if image["captions"] != wanted:
+            missing.append("caption")
+        if missing:
+            self._findings.add("half", image_id, f"without its {' and '.join(missing)}")
+
+    def _search_all(self, entries: Sequence[LedgerEntry], model: str | None) -> None:
+        """Ask for all pictures of a batch at once: those that are there answer, no other does."""
+        batches: dict[int, list[LedgerEntry]] = {}
+        for entry in entries:
+            batches.setdefault(batch_of(entry.number), []).append(entry)
+        for batch, members in batches.items():
+            body = {
+                "query": members[0].picture.sentence,
+                "k": MOST_HITS,
+                "shortlist": SHORTLIST,
+                "model": model,
+                "filter": {"tags": {"batch": batch}},
+            }
+            answer = self.send("POST", "/search/text", json=body)
+            if not answer.is_success:
+                self._findings.add("fault", "POST /search/text", f"{answer.status_code}: {answer.text[:300]}")
+                continue
+            hits = [hit["image_id"] for hit in answer.json()["results"]]
+            for image_id in {one for one in hits if hits.count(one) > 1}:
+                self._findings.add("duplicated", image_id, "one search found it twice")
+            for entry in members:
+                image_id = entry.picture.image_id
+                if entry.must_be_seen and image_id not in hits:
+                    self._findings.add("lost", image_id, f"{model or 'the default model'} does not find it")
+                if entry.must_be_hidden and image_id in hits:
+                    self._findings.add("lost", image_id, f"it was deleted, and {model or 'the default model'} finds it")

@@ -1,0 +1,134 @@
+"""The processes of one service, started, killed and started again."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from service.settings import Settings
+from service.worker.supervisor import worker_environment
+
+HOST = "127.0.0.1"
+ENDING_S = 60.0
+REDIS_ANSWER_S = 10.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+class Processes:
+    """Web process, worker and, where wanted, Redis, on a data directory of their own. Safe from two threads."""
+
+    def __init__(self, settings: Settings, folder: Path, with_redis: bool, grace_s: float) -> None:
+        """Everything lies in `folder`, with logs beside the data."""
+        self._redis_port = free_port() if with_redis else None
+        self.settings = settings.model_copy(
+            update={
+                "data_dir": folder / "data",
+                "host": HOST,
+                "port": free_port(),
+                "redis_url": f"redis://{HOST}:{self._redis_port}/0" if with_redis else None,
+                "delete_grace_s": grace_s,
+            }
+        )
+        self.url = f"http://{HOST}:{self.settings.port}"
+        self.roles: tuple[str, ...] = ("api", "worker", "redis") if with_redis else ("api", "worker")
+        self.logs = folder / "logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._folder, self._lock = folder, threading.Lock()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        """Start all of them."""
+        for role in reversed(self.roles):
+            self.start(role)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End them, and whatever they started, at once."""
+        self.kill(*self._running, with_children=True)
+
+    def _command(self, role: str) -> Sequence[str]:
+        if role == "redis":
+            place = ("--bind", HOST, "--port", str(self._redis_port), "--dir", str(self._folder))
+            return ("redis-server", "--save", "", *place)
+        command = ("compact",) if role == "compact" else ("serve", "--role", role)
+        return (sys.executable, "-P", "-m", "service.cli.main", *command)
+
+    def _environment(self) -> Mapping[str, str]:
+        return worker_environment(self.settings)
+
+    def start(self, role: str) -> "subprocess.Popen[bytes]":
+        """Start a role, which must not be running; `compact` is one that ends by itself."""
+        with self._lock:
+            number = len(list(self.logs.iterdir()))
+            with (self.logs / f"{number:04}-{role}.log").open("wb") as log:
+                process = subprocess.Popen(
+                    self._command(role),
+                    env=self._environment(),
+                    cwd=self._folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self._running[role] = process
+        if role == "redis":
+            self._wait_for_redis()
+        return process
+
+    def _wait_for_redis(self) -> None:
+        end = time.monotonic() + REDIS_ANSWER_S
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection((HOST, self._redis_port or 0), 1.0):
+                return
+            time.sleep(0.02)
+
+    def kill(self, *roles: str, with_children: bool = False) -> int:
+        """SIGKILL the processes of the roles that run, all before waiting for any; how many.
+
+        What they started ends by itself, unless it is killed too.
+        """
+        with self._lock:
+            ended = [self._running.pop(role) for role in roles if role in self._running]
+        killed = [process for process in ended if process.poll() is None]
+        for process in killed:
+            if with_children:
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own, and is not waited for yet
+            else:
+                process.kill()
+        for process in ended:
+            process.wait()
+        return len(killed)
+
+    def stop(self, role: str) -> int | None:
+        """Ask a role politely to end; its status, None where it had to be killed."""
+        with self._lock:
+            process = self._running.pop(role)
+        process.terminate()
+        try:
+            return process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return None
+
+    def ended(self) -> dict[str, int]:
+        """The roles whose processes ended by themselves, with their statuses."""
+        with self._lock:
+            states = {role: process.poll() for role, process in self._running.items()}
+        return {role: status for role, status in states.items() if status is not None}

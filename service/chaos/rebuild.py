@@ -1,0 +1,86 @@
+"""Answers, and whether they are those of a service that took the same pictures in afresh and undisturbed."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from service.chaos.findings import Findings
+from service.chaos.ledger import LedgerEntry
+from service.chaos.load import batch_of
+from service.chaos.looks import Look
+
+Ranking: TypeAlias = list[tuple[str, float]]
+"""(picture or caption, score), best first."""
+
+NUM_QUERIES = 8
+NUM_RESULTS = 10
+# The detector sees pictures in other batches, whose sums are added in another order; features are stored with three
+# digits (fp16), and what is rounded the other way has been seen to move a score by 0.00012.
+TOLERANCE = 1e-3
+FILES_AT_ONCE = 25
+
+
+def questions(entries: Sequence[LedgerEntry], seed: int) -> list[LedgerEntry]:
+    """The pictures that are asked with, and whose sentences are."""
+    there = [entry for entry in entries if entry.must_be_seen]
+    return random.Random(f"{seed} questions").sample(there, min(NUM_QUERIES, len(there)))
+
+
+def answers(look: Look, asked: Sequence[LedgerEntry]) -> dict[str, Ranking]:
+    """The ranking of each question, for each model."""
+    found: dict[str, Ranking] = {}
+    for model in [model["name"] for model in look.get("/models")["models"]]:
+        for entry in asked:
+            sentence, image_id = entry.picture.sentence, entry.picture.image_id
+            body = {"query": sentence, "k": NUM_RESULTS, "model": model}
+            hits = look.send("POST", "/search/text", json=body).json()["results"]
+            found[f"{model}: {sentence}"] = [(hit["image_id"], hit["score"]) for hit in hits]
+            form = {"image_id": image_id, "target": "captions", "k": str(NUM_RESULTS), "model": model}
+            fields = {name: (None, value) for name, value in form.items()}
+            hits = look.send("POST", "/search/image", files=fields).json()["results"]
+            found[f"{model}: captions of {image_id}"] = [(hit["text"], hit["score"]) for hit in hits]
+    return found
+
+
+def take_in(look: Look, entries: Sequence[LedgerEntry], findings: Findings) -> None:
+    """Send everything that is there to a fresh service, described as it is now."""
+    there = [entry for entry in entries if entry.must_be_seen]
+    for part in _parts(there):
+        manifest: dict[str, Mapping[str, Any]] = {}
+        for entry in part:
+            assert entry.state is not None
+            edition = entry.state.edition
+            captions = [] if edition is None else [entry.picture.caption(edition)]
+            tags = {"batch": batch_of(entry.number)} | ({} if edition is None else {"edition": edition})
+            manifest[entry.picture.name] = {"captions": captions, "tags": tags}
+        files = [("images", (entry.picture.name, entry.picture.content)) for entry in part]
+        answer = look.send("POST", "/ingest", files=files, data={"manifest": json.dumps(manifest)})
+        if answer.status_code != 202:
+            findings.add("fault", "a fresh service", f"{answer.status_code}: {answer.text[:300]}")
+
+
+def _parts(entries: Sequence[LedgerEntry]) -> Iterator[Sequence[LedgerEntry]]:
+    for start in range(0, len(entries), FILES_AT_ONCE):
+        yield entries[start : start + FILES_AT_ONCE]
+
+
+def compare_answers(got: Mapping[str, Ranking], fresh: Mapping[str, Ranking], findings: Findings) -> None:
+    """Note every question that is answered otherwise."""
+    for question, expected in fresh.items():
+        if not same_ranking(got.get(question, []), expected):
+            findings.add("fault", question, "answered otherwise than by a fresh service")
+
+
+def same_ranking(got: Ranking, expected: Ranking) -> bool:
+    """Whether scores are equal, and the same things have them; what is as good as equal may change places."""
+    if len(got) != len(expected):
+        return False
+    if any(abs(one - other) > TOLERANCE for (_, one), (_, other) in zip(got, expected, strict=True)):
+        return False
+    last = expected[-1][1] if expected else 0.0
+    return all(
+        abs(score - last) <= TOLERANCE
+        or name in {other for other, others in got if abs(others - score) <= 2 * TOLERANCE}
+        for name, score in expected
+    )

@@ -1,0 +1,72 @@
+"""Looks at a data directory on the disk: every checksum, and whether the parts of each picture belong together."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from index.catalog import Catalog
+from index.schema import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.slab import Corrupt
+from index.view import opened_stores
+from index.view_manifest import NAME as VIEW_MANIFEST
+from service.chaos.findings import Finding
+from service.storage.data_dir import DataDir
+from service.storage.kept_images import kept_images
+from service.storage.originals import Originals
+from service.storage.verification import find_damage
+
+NO_DATA_DIR = (OSError, ValueError, sqlite3.Error, Corrupt, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)
+
+
+def stored_findings(data_dir: Path) -> Iterator[Finding]:
+    """What is wrong on the disk, while no worker runs. Files that cannot be read at all are told too."""
+    for look in (_damage, _pictures, _views):
+        yield from _told(look, data_dir)
+
+
+def confirmed_damage(data_dir: Path) -> list[Finding]:
+    """What is damaged, also while a worker runs: what two looks find, since pictures are erased meanwhile."""
+    first = list(_told(_damage, data_dir))
+    again = set(_told(_damage, data_dir)) if first else set()
+    return [finding for finding in first if finding in again]
+
+
+def _told(look: Callable[[Path], Iterator[Finding]], data_dir: Path) -> Iterator[Finding]:
+    try:
+        yield from look(data_dir)
+    except NO_DATA_DIR as fault:
+        yield Finding("half", str(data_dir), f"{fault}" or type(fault).__name__)
+
+
+def _damage(data_dir: Path) -> Iterator[Finding]:
+    for line in find_damage(data_dir):
+        place, _, words = line.partition(": ")
+        yield Finding("half", f"{place}: {words.partition(';')[0]}", line)
+
+
+def _pictures(data_dir: Path) -> Iterator[Finding]:
+    """Each picture that is ready has its thumbnail, and each slot its picture."""
+    originals = Originals(data_dir, write=False)
+    with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
+        try:
+            catalog.pictures_at(range(catalog.num_slots()))
+        except KeyError as fault:
+            yield Finding("half", f"slot {fault}", "no picture has it")
+        for image in kept_images(catalog):
+            thumbnail = originals.thumbnail(image.image_id)
+            if image.state == "ready" and image.pictured and not thumbnail.is_file():
+                yield Finding("half", str(thumbnail), "the thumbnail of a picture that is ready is missing")
+
+
+def _views(data_dir: Path) -> Iterator[Finding]:
+    """Each view holds every picture and every caption, and no more."""
+    data = DataDir(data_dir)
+    with closing(Catalog(data.catalog)) as catalog:
+        wanted = (catalog.num_slots(), catalog.num_caption_slots())
+    for manifest in sorted(data.views.glob(f"*/{VIEW_MANIFEST}")):
+        with opened_stores(manifest.parent, write=False) as (_, counts):
+            if counts != wanted:
+                held = f"{counts.images} pictures and {counts.captions} captions"
+                words = f"it holds {held}, not {wanted[0]} and {wanted[1]}"
+                yield Finding("half", str(manifest.parent), words)

@@ -1,0 +1,62 @@
+"""`regard chaos`: kills a service of its own again and again, and says what it lost."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.output import print_note
+from service.cli.settings_options import with_settings
+from service.errors import UserError
+from service.settings import Settings
+
+Minutes = Annotated[float, typer.Option("--minutes", min=0.1, help="How long processes are killed.")]
+Seed = Annotated[int, typer.Option("--seed", help="What decides who is killed, and what is asked.")]
+Folder = Annotated[
+    Path | None, typer.Option("--data-dir", help="An empty folder for the service; one of its own if not given.")
+]
+WithRedis = Annotated[bool, typer.Option("--redis", help="Start a redis-server too, and kill it as well.")]
+Chance = Annotated[float, typer.Option("--kill-chance", min=0, max=1, help="How probable a kill is each time.")]
+Every = Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two times.")]
+NumPictures = Annotated[int, typer.Option("--pictures", min=3, help="How many pictures there are at most.")]
+
+
+@with_settings("data_dir", "role", "host", "port", "redis_url", "delete_grace_s")
+def chaos(
+    settings: Settings,
+    minutes: Minutes = 5.0,
+    seed: Seed = 1,
+    data_dir: Folder = None,
+    redis: WithRedis = False,
+    kill_chance: Chance = 0.3,
+    every: Every = 5.0,
+    pictures: NumPictures = 150,
+) -> None:
+    """Start a service, use it, kill its processes at random moments, and check that nothing it promised is lost.
+
+    The last line says what was killed and what was wrong; the status is 1 where anything was. Nothing of yours is
+    touched: it works in an empty folder.
+    """
+    if data_dir is not None and data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+        raise UserError(f"{data_dir} is not empty: name a new folder")
+    if redis and shutil.which("redis-server") is None:
+        raise UserError("redis-server is not installed: install it, or leave out --redis")
+    from service.chaos.run import ChaosPlan, ChaosRun  # noqa: PLC0415 - PyTorch comes with it
+    from service.serve import exit_on_signals  # noqa: PLC0415
+
+    exit_on_signals()  # through the blocks that end what was started
+    folder = data_dir or Path(tempfile.mkdtemp(prefix="regard-chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    plan = ChaosPlan(
+        minutes=minutes, seed=seed, chance=kill_chance, every_s=every, with_redis=redis, num_pictures=pictures
+    )
+    result = ChaosRun(settings, folder.resolve(), plan, print_note).run()
+    if data_dir is None and result.is_good:
+        shutil.rmtree(folder)
+    elif not result.is_good:
+        print_note(f"see {folder}")
+    print(result)
+    if not result.is_good:
+        raise typer.Exit(1)
