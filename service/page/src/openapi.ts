@@ -59,6 +59,7 @@ export type ImageAnswer = {
   cached: boolean;
   left_out: number;
   target: "captions" | "images";
+  note?: string | null;
   results: Array<CaptionHit> | Array<PictureHit>;
   timings_ms: ImageTimings;
 };
