@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -18,8 +19,10 @@ from index.schema import is_writable
 from service.auth.exposure import check_exposure
 from service.auth.permissions import Permission
 from service.errors import UserError, user_input
+from service.model_names import model_name
 from service.settings import Settings
 from service.storage.data_dir import DataDir
+from service.storage.writing import wait_for_lock
 
 if TYPE_CHECKING:
     from service.model_loading import LoadedModels
@@ -47,27 +50,45 @@ def run_api(
     check_exposure(settings)
     exit_on_signals()
     catalog = DataDir(settings.data_dir).catalog
+    log.info("the data directory is %s", settings.data_dir.resolve())
+    if with_worker and not is_writable(catalog):
+        log.warning("%s may not be written: it is searched as it is, without a worker", settings.data_dir)
+        with_worker = False
+    if with_worker:
+        wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
     with listening_socket(settings.host, settings.port) as listening, contextlib.ExitStack() as stack:
-        if with_worker and not is_writable(catalog):
-            log.warning("%s may not be written: it is searched as it is, without a worker", settings.data_dir)
-        elif with_worker:
+        if with_worker:
             from service.worker.supervisor import supervised_worker  # noqa: PLC0415
 
             stack.enter_context(supervised_worker(settings))
-        from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
-        from service.api.services import build_services  # noqa: PLC0415
-        from service.connections import web_server  # noqa: PLC0415
-        from service.worker.wakeups import open_notifier  # noqa: PLC0415
-
-        notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
-        services = build_services(settings, _load(settings), notifier.wake)
-        server = web_server(create_app(services), settings)
         url = base_url(listening)
+        with _loading(listening, settings, url):
+            from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
+            from service.api.services import build_services  # noqa: PLC0415
+            from service.connections import web_server  # noqa: PLC0415
+            from service.worker.wakeups import open_notifier  # noqa: PLC0415
+
+            notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
+            services = build_services(settings, _load(settings), notifier.wake)
+            server = web_server(create_app(services), settings)
         log.info("Regard listens on %s", url)
         if once_listening is not None:
             key = services.keys.create_own("serve --photos", Permission.WRITE)
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
         server.run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _loading(listening: socket.socket, settings: Settings, url: str) -> Iterator[None]:
+    """Says what is loaded, and answers requests with that until the block ends."""
+    from service.loading import answered_while_loading  # noqa: PLC0415 - the web server comes with it
+
+    models = ", ".join(model_name(entry) for entry in settings.models)
+    log.info("loading the detector and the models %s; %s answers 503 until they are there", models, url)
+    started = time.monotonic()
+    with answered_while_loading(listening, settings):
+        yield
+    log.info("loaded in %.1f s", time.monotonic() - started)
 
 
 def _load(settings: Settings) -> "LoadedModels":

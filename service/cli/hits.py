@@ -2,25 +2,44 @@
 
 from typing import TYPE_CHECKING, Any
 
-from service.cli.output import print_table
+from service.cli.output import print_table, shortened, visible
+from service.cli.picture_cells import date_cell, name_cell, tags_cell
 
 if TYPE_CHECKING:
     from service.api.schemas.results import CaptionHit, PictureHit
 
+LONGEST_CAPTION = 100
 
-def print_picture_hits(hits: "list[PictureHit]", url: str, left_out: int = 0) -> None:
-    """Print the pictures found, with their explanations where there are any."""
+
+def print_picture_hits(hits: "list[PictureHit]", left_out: int = 0) -> None:
+    """Print a table of the pictures found; where they are explained, the words of each below it."""
     if not hits:
         print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
+        return
+    columns = ["rank", "score", "probability", "name", "date", "tags", "word", "found", "id"]
+    rows = [
+        [
+            str(hit.rank),
+            "" if hit.score is None else f"{hit.score:.3f}",
+            format_probability(hit),
+            name_cell(hit.filename),
+            date_cell(hit.taken_at),
+            tags_cell(hit.tags),
+            strongest_word(explanation_of(hit)),
+            "by its text" if "text" in hit.found_by else "",
+            hit.image_id,
+        ]
+        for hit in hits
+    ]
+    print_filled_columns(columns, rows)
     for hit in hits:
-        address = hit.image_id if hit.url is None else f"{url}{hit.url}"
-        score = f"{'-':>7}" if hit.score is None else f"{hit.score:7.3f}"
-        by_text = "  (by its text)" if "text" in hit.found_by else ""
-        print(f"{hit.rank:3}  {score}  {format_probability(hit)}{hit.filename}  {address}{by_text}")
+        lines = explanation_lines(explanation_of(hit))
         if hit.near_duplicates:
-            print(f"       and alike: {', '.join(one.filename for one in hit.near_duplicates)}")
-        for line in explanation_lines(hit.explanation.model_dump() if hit.explanation else {}):
-            print(f"       {line}")
+            lines = [f"and alike: {', '.join(visible(one.filename) for one in hit.near_duplicates)}", *lines]
+        if lines:
+            print(f"\n{hit.rank} {visible(hit.filename)}")
+            for line in lines:
+                print(line)
 
 
 def print_caption_hits(hits: "list[CaptionHit]") -> None:
@@ -28,13 +47,37 @@ def print_caption_hits(hits: "list[CaptionHit]") -> None:
     if not hits:
         print("nothing found")
         return
-    rows = [[str(hit.rank), f"{hit.score:.3f}", format_probability(hit) + hit.text] for hit in hits]
-    print_table("rank", "score", "caption", rows=rows)
+    rows = [
+        [str(hit.rank), f"{hit.score:.3f}", format_probability(hit), shortened(hit.text, LONGEST_CAPTION), hit.image_id]
+        for hit in hits
+    ]
+    print_filled_columns(["rank", "score", "probability", "caption", "id"], rows)
+
+
+def print_filled_columns(columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table without the columns that are empty in every row."""
+    filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    print_table(*(columns[n] for n in filled), rows=[[row[n] for n in filled] for row in rows])
 
 
 def format_probability(hit: "PictureHit | CaptionHit") -> str:
     """The probability of a result in percent; empty where its model has no calibration."""
-    return "" if hit.probability is None else f"{hit.probability:4.0%} likely  "
+    return "" if hit.probability is None else f"{hit.probability:.0%}"
+
+
+def explanation_of(hit: "PictureHit") -> dict[str, Any]:
+    """The explanation of a result; empty where none was asked for."""
+    return {} if hit.explanation is None else hit.explanation.model_dump()
+
+
+def strongest_word(explanation: dict[str, Any]) -> str:
+    """The word that added most to the score, and what it added; empty where no word says so."""
+    contributions = explanation.get("contributions")
+    words = [(n, word["text"]) for n, word in enumerate(explanation.get("words", ())) if not word["special"]]
+    if not contributions or not words:
+        return ""
+    number, text = max(words, key=lambda word: contributions[word[0]])
+    return f"{text} {contributions[number]:+.3f}"
 
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:

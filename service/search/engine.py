@@ -48,6 +48,10 @@ AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
 TEXT_COST = 10_000  # the same of a search in the text index
 TYPICAL_WORDS = 14
+NO_CAPTIONS = (
+    "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
+    " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
+)
 
 
 class Accelerate(Protocol):
@@ -175,7 +179,7 @@ class SearchEngine:
         images, embedding = accelerate(watch.timed("encode", matcher.encode_regions, picture.as_batch()))
         found = partial(ImageSearchResult, **origin(query), target=request.target, timings_ms=watch.milliseconds)
         if snapshot is None:
-            return found()
+            return found(note=None if request.target == "images" else NO_CAPTIONS)
         if request.target == "images":
             with watch.stage("shortlist"):
                 visible, passing = self._picture_masks(query)
@@ -198,7 +202,8 @@ class SearchEngine:
         if request.explain:
             explain = watch.timed("rerank", explain_captions, matcher, snapshot, captions, images, picture)
             captions = [replace(hit, explanation=why) for hit, why in zip(captions, accelerate(explain), strict=True)]
-        return found(results=ranked(captions), left_out=left_out, matched=candidates.matched)
+        note = None if masks[0].any() else NO_CAPTIONS
+        return found(results=ranked(captions), left_out=left_out, matched=candidates.matched, note=note)
 
     def uploaded(
         self,

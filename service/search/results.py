@@ -143,6 +143,7 @@ class TextSearchResult(SearchResult[RankedPicture]):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchResult(SearchResult[AnyRanked]):
-    """Captions for a picture, or pictures like it."""
+    """Captions for a picture, or pictures like it; `note` says why there is nothing to be found, where that is so."""
 
     target: Literal["captions", "images"]
+    note: str | None = None

@@ -1,10 +1,16 @@
 """The right to write a data directory, which one process has at a time."""
 
 import errno
+import logging
+import time
 from pathlib import Path
 
-from index.lock import WriterLock
+from index.lock import Locked, WriterLock
 from service.errors import Misconfigured
+
+PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
+
+log = logging.getLogger(__name__)
 
 
 def lock_data_dir(folder: Path) -> WriterLock:
@@ -18,3 +24,21 @@ def lock_data_dir(folder: Path) -> WriterLock:
             f"{folder} cannot be written ({fault.strerror}): give this user the folder, or mount it writable;"
             " `regard serve --role api` searches it as it is"
         ) from fault
+
+
+def wait_for_lock(folder: Path) -> WriterLock:
+    """The writer's lock, for which it waits a while. Locked, with what to do, where another process keeps it."""
+    end, is_told = time.monotonic() + PATIENCE_S, False
+    while True:
+        try:
+            return lock_data_dir(folder)
+        except Locked as locked:
+            if time.monotonic() >= end:
+                raise Locked(
+                    f"{locked}: end the `regard serve` or `regard worker` that it belongs to, name another --data-dir,"
+                    " or search this one beside it with `regard serve --role api`"
+                ) from None
+            if not is_told:
+                log.info("%s: waiting %g s for it to end", locked, PATIENCE_S)
+                is_told = True
+            time.sleep(0.1)

@@ -8,10 +8,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 
 from index.catalog import Catalog
-from index.lock import Locked, WriterLock
 from models.extractors.base import Extractor
 from models.matching.matcher import Matcher
 from service.media.decode_pool import DecodePool
@@ -22,7 +20,7 @@ from service.storage.free_space import FreeSpace
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_stores import describe_store, open_slab
-from service.storage.writing import lock_data_dir
+from service.storage.writing import wait_for_lock
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration, put_in_service
 from service.worker.repair import RecordRepair
@@ -30,8 +28,6 @@ from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups
 from service.worker.worker import Worker
-
-LOCK_PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +44,7 @@ def open_worker(
     """
     data = DataDir(settings.data_dir)
     with ExitStack() as stack:
-        stack.enter_context(_lock(data.root))
+        stack.enter_context(wait_for_lock(data.root))
         catalog = stack.enter_context(closing(Catalog(data.catalog)))
         check_extractor(catalog, extractor)
         views = stack.enter_context(closing(ViewBuilders(matchers, on_request, data.view, extractor)))
@@ -102,17 +98,6 @@ def serve_worker(
     with open_worker(settings, extractor, matchers, on_request) as (worker, wakeups):
         log.info("worker on %s", settings.data_dir)
         worker.run(wakeups, stop)
-
-
-def _lock(folder: Path) -> WriterLock:
-    end = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            return lock_data_dir(folder)
-        except Locked:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
 
 
 def _end_with_stdin() -> None:

@@ -89,7 +89,19 @@ ROOMS: dict[str, set[str]] = {
         "storage",
     },
     "service.client": {"api", "auth", "errors", "settings"},
-    "service.serve": {"api", "auth", "connections", "errors", "model_loading", "settings", "storage", "worker"},
+    "service.loading": {"connections", "errors", "settings"},
+    "service.serve": {
+        "api",
+        "auth",
+        "connections",
+        "errors",
+        "loading",
+        "model_loading",
+        "model_names",
+        "settings",
+        "storage",
+        "worker",
+    },
     "service.cli": EVERYTHING,
 }
 

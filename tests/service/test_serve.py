@@ -1,12 +1,18 @@
-"""The listening socket, and how the threads of PyTorch wait."""
+"""The listening socket, a data directory that is taken, and how the threads of PyTorch wait."""
 
 import asyncio
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from index.lock import WriterLock
 from service.serve import listening_socket
+from service.storage import writing
+from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
 
 
@@ -43,3 +49,17 @@ def test_idle_threads_sleep_in_whatever_imports_the_service() -> None:
         check=True,
     )
     assert "OMP_WAIT_POLICY = 'PASSIVE'" in told.stderr
+
+
+def test_a_second_one_on_the_same_data_says_who_has_it_and_what_to_do(
+    regard: Regard, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PATIENCE_S", 0.0)
+    with WriterLock(tmp_path):
+        status, said, noted = regard("serve", "--data-dir", tmp_path, "--port", free_port)
+    assert (status, said) == (1, "")
+    assert noted == (
+        f"regard: {tmp_path} is already written by process {os.getpid()} on {socket.gethostname()}; only one worker may"
+        " write a data directory: end the `regard serve` or `regard worker` that it belongs to, name another"
+        " --data-dir, or search this one beside it with `regard serve --role api`\n"
+    )

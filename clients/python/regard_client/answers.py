@@ -74,6 +74,7 @@ class CaptionsAnswer(TypedDict):
     left_out: int
     matched: NotRequired[bool | None]
     target: Literal["captions"]
+    note: NotRequired[str | None]
     results: list[CaptionHit]
     timings_ms: ImageTimings
 
@@ -333,6 +334,7 @@ class SimilarAnswer(TypedDict):
     left_out: int
     matched: NotRequired[bool | None]
     target: Literal["images"]
+    note: NotRequired[str | None]
     results: list[PictureHit]
     timings_ms: ImageTimings
 

@@ -164,6 +164,9 @@ class ImageAnswer(SearchAnswer):
     """Captions or pictures for a picture, best first."""
 
     target: Literal["captions", "images"]
+    note: str | None = Field(
+        None, exclude_if=_is_none, description="Why nothing can be found: only where no captions are stored."
+    )
     results: list[CaptionHit] | list[PictureHit]
     timings_ms: ImageTimings
 

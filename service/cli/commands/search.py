@@ -8,6 +8,7 @@ from service.cli.connection import connect
 from service.cli.hits import print_picture_hits
 from service.cli.options import AsJson, Model, NumResults, ShortlistLength, Url
 from service.cli.output import print_json
+from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
 
 def search(
@@ -15,6 +16,14 @@ def search(
     k: NumResults = 10,
     shortlist: ShortlistLength = 100,
     model: Model = None,
+    tags: WithTags = None,
+    date: OfDate = None,
+    since: Since = None,
+    until: Until = None,
+    sort: Annotated[
+        Literal["relevance", "date"],
+        typer.Option("--sort", help="relevance: the best first; date: the same results, the newest first."),
+    ] = "relevance",
     min_score: Annotated[float | None, typer.Option(help="Leave out results that score lower.")] = None,
     min_probability: Annotated[
         float | None, typer.Option(min=0, max=1, help="Leave out results that are less probable.")
@@ -31,12 +40,15 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find pictures for a sentence."""
+    condition = picture_filter(tags, date, since, until)
     with connect(url) as client:
         answer = client.search_text(
             query,
             k=k,
             shortlist=max(k, shortlist),
             model=model,
+            filter=condition,
+            sort=sort,
             min_score=min_score,
             min_probability=min_probability,
             match=match,
@@ -48,7 +60,7 @@ def search(
         return
     if answer.matched is False and answer.results:
         print("nothing matches well; these come nearest:")
-    print_picture_hits(answer.results, client.url, answer.left_out)
+    print_picture_hits(answer.results, answer.left_out)
     if answer.read_as:
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in answer.read_as.items())}")
     if answer.unknown_words:

@@ -60,6 +60,7 @@ export type ImageAnswer = {
   left_out: number;
   matched?: boolean | null;
   target: "captions" | "images";
+  note?: string | null;
   results: Array<CaptionHit> | Array<PictureHit>;
   timings_ms: ImageTimings;
 };

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from service.api.schemas.results import ImageAnswer
-from tests.support.library import image_id_of, sixty_four, two_coloured
+from tests.support.library import Library, image_id_of, sixty_four, two_coloured
 from tests.support.web_app import Api, checked, png, problem
 
 
@@ -86,3 +87,24 @@ def test_an_answer_to_a_picture_is_kept(api: Api) -> None:
 def test_a_file_over_the_limit_is_refused(api: Api) -> None:
     content = b"\xff\xd8" + bytes(api.settings.max_file_bytes)
     assert "over the limit" in problem(ask_with(api, content), 413, "too-large")["detail"]
+
+
+def test_without_any_caption_the_answer_says_so(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    bare = Api(library)
+    try:
+        content = png(two_coloured("green", "magenta"))
+        for pictures in (0, 1):
+            if pictures:
+                library.add("red", two_coloured("red", "red"))
+            answer = checked(ask_with(bare, content), 200, ImageAnswer)
+            assert answer["results"] == []
+            assert answer["note"].startswith("No captions are stored")
+            assert "note" not in checked(ask_with(bare, content, target="images"), 200, ImageAnswer)
+        library.add("blue", two_coloured("blue", "blue"), captions=["blue"], tags={"year": 2024})
+        assert "note" not in checked(ask_with(bare, content), 200, ImageAnswer)
+        nothing = checked(ask_with(bare, content, filter='{"tags": {"year": 1999}}'), 200, ImageAnswer)
+        assert (nothing["results"], "note" in nothing) == ([], False)
+    finally:
+        bare.close()
+        library.close()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from service.cli.hits import explanation_lines
+from service.cli.hits import explanation_lines, strongest_word
 
 
 def explanation(**known: Any) -> dict[str, Any]:
@@ -39,3 +39,10 @@ def test_without_shares_a_word_is_shown_with_the_region_it_attends_to_most() -> 
     assert explanation_lines(explanation(attention=ATTENTION)) == ["  a dog [1, 2, 30, 40]", "  dog picture"]
     assert explanation_lines(explanation()) == ["  a", "  dog"]
     assert explanation_lines({}) == []
+
+
+def test_the_strongest_word_is_the_one_that_added_most() -> None:
+    assert strongest_word(explanation(contributions=[0.9, 0.02, 0.25])) == "dog +0.250"  # 0.9 is no word's
+    assert strongest_word(explanation(contributions=[0.9, -0.02, -0.25])) == "a -0.020"
+    assert strongest_word(explanation()) == ""
+    assert strongest_word({}) == ""

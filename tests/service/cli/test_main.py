@@ -157,8 +157,8 @@ def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) 
     assert json.loads(said)["results"][0]["filename"] == "red.png"
     status, said, _ = regard("search", "red sheep", "--url", url, "-k", 1, "--explain")
     lines = said.splitlines()
-    assert "red.png" in lines[0]
-    assert lines[1].split()[0] == "red"
+    assert "red.png" in lines[1]
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == ["red", "sheep"]
     assert lines[-1] == "unknown words: sheep"
     status, said, _ = regard("search", "red", "--url", url, "--min-score", 99)
     assert said.split()[:3] == ["1", "-", "red.png"]
@@ -168,7 +168,7 @@ def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) 
     status, said, _ = regard("search", "red", "--url", url, "--min-score", 99, "--match", "pictures")
     assert said == "nothing matches well enough: 3 candidates left out\n"
     status, said, _ = regard("similar", folder / "blue.png", "--url", url, "--json", "-k", 1)
-    assert json.loads(said)["results"][0]["filename"] == "blue.png"
+    assert json.loads(said)["results"][0]["filename"] in {"red.png", "green.png"}
     status, said, _ = regard("similar", folder / "blue.png", "--captions", "--url", url)
     assert "a red wall" in said
     status, said, _ = regard("models", "--url", url)

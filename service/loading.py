@@ -1,0 +1,61 @@
+"""What a service answers while it still loads its models: nobody is left to guess whether it runs."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any
+
+from service.connections import web_server
+from service.errors import NotReady
+from service.settings import Settings
+
+LOOK_AGAIN_S = 3
+DETAIL = "Regard is loading its models, which takes seconds up to a minute; ask again soon."
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+
+
+async def answer_loading(scope: Message, receive: Callable[[], Awaitable[Message]], send: Send) -> None:
+    """An ASGI application: alive, but not ready for anything."""
+    if scope["type"] != "http":
+        return
+    is_health = scope["path"] == "/livez"
+    document = {"status": "alive"} if is_health else loading_problem(scope["path"]).document("urn:regard:request:none")
+    body = json.dumps(document).encode()
+    headers = [
+        (b"content-type", b"application/json" if is_health else b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),  # the next request is one to the loaded service
+    ]
+    if not is_health:
+        headers.append((b"retry-after", str(LOOK_AGAIN_S).encode()))
+    if scope["path"] == "/":
+        headers.append((b"refresh", str(LOOK_AGAIN_S).encode()))  # a browser looks again by itself
+    await send({"type": "http.response.start", "status": 200 if is_health else NotReady.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def loading_problem(path: str) -> NotReady:
+    """The problem that a path is answered with."""
+    if path == "/readyz":
+        return NotReady("loading", checks={"model": "loading"})
+    return NotReady(DETAIL)
+
+
+@contextlib.contextmanager
+def answered_while_loading(listening: socket.socket, settings: Settings) -> Iterator[None]:
+    """Answers on the socket as long as the block runs; connections that come later wait for who answers next."""
+    server = web_server(answer_loading, settings)
+    # The server closes what it is given: a duplicate, so that the socket itself goes on listening.
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening.dup()]}, name="loading", daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        thread.join(0.01)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()

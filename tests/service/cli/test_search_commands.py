@@ -1,0 +1,118 @@
+"""Searches as people read them: a table, filters, dates; a picture is not like itself."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.client import Client
+from tests.support.cli_runner import Regard
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+
+DATES = {"red": "2024-05-01", "green": "2023-12-31", "blue": None, "yellow": "2024-01-01"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for colour in DATES:
+        two_coloured(colour, "white").save(folder / f"{colour}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[str]:
+    """A service with four pictures without captions, three of them with a date and a year."""
+    manifest: dict[str, dict[str, Any]] = {
+        f"{colour}.png": {"taken_at": date, "tags": {"year": int(date[:4])}} for colour, date in DATES.items() if date
+    }
+    with running_server(tmp_path_factory.mktemp("data")) as address:
+        with Client(address) as client:
+            receipt = client.ingest([(path.name, path) for path in folder.iterdir()], manifest)
+            *_, job = client.wait(receipt.job_id)
+            assert job.done == len(DATES)
+        yield address
+
+
+def found(regard: Regard, url: str, *options: object) -> list[str]:
+    """Names of the pictures found, in their order and without their ending."""
+    status, said, noted = regard("search", "red", "--url", url, "--json", *options)
+    assert status == 0, noted
+    return [hit["filename"].removesuffix(".png") for hit in json.loads(said)["results"]]
+
+
+def test_results_stand_in_a_table(regard: Regard, url: str) -> None:
+    _, said, _ = regard("search", "red", "--url", url)
+    head, *rows = said.splitlines()
+    assert head.split() == ["rank", "score", "name", "date", "tags", "id"]  # this model has no probabilities
+    assert [row.split()[0] for row in rows] == ["1", "2", "3", "4"]
+    assert rows[0].split()[2:5] == ["red.png", "2024-05-01", "year=2024"]
+    undated = next(row for row in rows if "blue.png" in row)
+    assert len(undated.split()) == 4
+
+
+def test_the_word_that_mattered_stands_beside_and_every_word_below(regard: Regard, url: str) -> None:
+    _, said, _ = regard("search", "green red", "--url", url, "-k", 1, "--explain", "--tag", "year=2024")
+    table, below = said.split("\n\n")
+    head, row = table.splitlines()
+    assert head.split() == ["rank", "score", "name", "date", "tags", "word", "id"]
+    assert row.split()[2] == "red.png"
+    assert row.split()[5] == "red"
+    name, *words = below.splitlines()
+    assert name == "1 red.png"
+    assert [line.split()[0] for line in words] == ["green", "red"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--date", "2024"], {"red", "yellow"}),
+        (["--since", "2024-02"], {"red"}),
+        (["--until", "2023"], {"green"}),
+        (["--tag", "year=2024", "--until", "2024-01"], {"yellow"}),
+        (["--tag", "year=2023", "--tag", "year=2024"], {"red", "green", "yellow"}),
+        (["--tag", "year=1999"], set()),
+    ],
+)
+def test_searches_are_filtered(regard: Regard, url: str, options: list[str], expected: set[str]) -> None:
+    assert set(found(regard, url, *options)) == expected
+
+
+def test_results_are_sorted_by_relevance_or_date(regard: Regard, url: str) -> None:
+    assert found(regard, url)[0] == "red"
+    assert found(regard, url, "--sort", "date") == ["red", "yellow", "green", "blue"]
+    assert found(regard, url, "-k", "1", "--sort", "date") == ["red"]
+
+
+def test_a_picture_is_not_like_itself(regard: Regard, url: str, folder: Path, tmp_path: Path) -> None:
+    _, said, _ = regard("similar", folder / "red.png", "--url", url, "--json", "-k", 2)
+    answer = json.loads(said)
+    assert (answer["k"], [hit["rank"] for hit in answer["results"]]) == (2, [1, 2])
+    assert "red.png" not in said
+    elsewhere = tmp_path / "other name.png"
+    elsewhere.write_bytes((folder / "red.png").read_bytes())
+    _, said, _ = regard("similar", elsewhere, "--url", url)
+    assert "red.png" not in said
+    assert len(said.splitlines()) == 1 + 3
+    two_coloured("red", "black").save(tmp_path / "new.png")
+    _, said, _ = regard("similar", tmp_path / "new.png", "--url", url, "-k", 4)
+    assert len(said.splitlines()) == 1 + 4
+    _, said, _ = regard("similar", tmp_path / "new.png", "--url", url, "--date", "2023")
+    assert [line.split()[2] for line in said.splitlines()[1:]] == ["green.png"]
+
+
+def test_a_picture_alone_has_nothing_like_it(regard: Regard, folder: Path, tmp_path: Path) -> None:
+    with running_server(tmp_path / "data") as url:
+        assert regard("ingest", folder / "red.png", "--url", url)[0] == 0
+        assert regard("similar", folder / "red.png", "--url", url)[:2] == (0, "nothing found\n")
+
+
+def test_captions_are_asked_for_where_there_are_none(regard: Regard, url: str, folder: Path) -> None:
+    status, said, _ = regard("similar", folder / "red.png", "--captions", "--url", url)
+    assert (status, said.startswith("No captions are stored")) == (0, True)
+    assert "regard edit --caption" in said
+    _, said, _ = regard("similar", folder / "red.png", "--captions", "--url", url, "--json")
+    assert (json.loads(said)["results"], json.loads(said)["note"][:11]) == ([], "No captions")
