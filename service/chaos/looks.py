@@ -57,6 +57,15 @@ class Look:
             raise Interrupted
         return answer.json()
 
+    def hits(self, path: str, **options: Any) -> list[dict[str, Any]]:
+        """What a search finds; where it is refused, nothing, and that is a finding."""
+        answer = self.send("POST", path, **options)
+        if not answer.is_success:
+            self._findings.add("fault", f"POST {path}", f"{answer.status_code}: {answer.text[:300]}")
+            return []
+        found: list[dict[str, Any]] = answer.json()["results"]
+        return found
+
     def is_ready(self) -> bool:
         """Whether it says that it is."""
         try:
@@ -146,11 +155,7 @@ class Look:
                 "model": model,
                 "filter": {"tags": {"batch": batch}},
             }
-            answer = self.send("POST", "/search/text", json=body)
-            if not answer.is_success:
-                self._findings.add("fault", "POST /search/text", f"{answer.status_code}: {answer.text[:300]}")
-                continue
-            hits = [hit["image_id"] for hit in answer.json()["results"]]
+            hits = [hit["image_id"] for hit in self.hits("/search/text", json=body)]
             for image_id in {one for one in hits if hits.count(one) > 1}:
                 self._findings.add("duplicated", image_id, "one search found it twice")
             for entry in members:

@@ -34,11 +34,11 @@ def answers(look: Look, asked: Sequence[LedgerEntry]) -> dict[str, Ranking]:
         for entry in asked:
             sentence, image_id = entry.picture.sentence, entry.picture.image_id
             body = {"query": sentence, "k": NUM_RESULTS, "model": model}
-            hits = look.send("POST", "/search/text", json=body).json()["results"]
+            hits = look.hits("/search/text", json=body)
             found[f"{model}: {sentence}"] = [(hit["image_id"], hit["score"]) for hit in hits]
             form = {"image_id": image_id, "target": "captions", "k": str(NUM_RESULTS), "model": model}
             fields = {name: (None, value) for name, value in form.items()}
-            hits = look.send("POST", "/search/image", files=fields).json()["results"]
+            hits = look.hits("/search/image", files=fields)
             found[f"{model}: captions of {image_id}"] = [(hit["text"], hit["score"]) for hit in hits]
     return found
 

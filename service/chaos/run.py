@@ -90,14 +90,17 @@ class ChaosRun:
 
     def run(self) -> ChaosResult:
         """Do it. UserError where the service does not even start undisturbed."""
+        found: dict[str, Ranking] = {}
         with self._processes, closing(self._look):
             self._wait_ready(self._look, self._processes)
             with self._load(), ThreadPoolExecutor(1) as pool:
                 looking = pool.submit(self._look_after_kills)
                 self._kill_until(time.monotonic() + 60 * self._plan.minutes, looking)
-            found = self._look_last()
+            with self._told():
+                found = self._look_last()
             self._stop()
-        self._compare_with_fresh(found)
+        with self._told():
+            self._compare_with_fresh(found)
         acknowledged = sum(ledger.acknowledged for ledger in self._ledgers)
         return ChaosResult(
             kills=self._killer.total,
@@ -200,6 +203,16 @@ class ChaosRun:
             if (ended := processes.ended()) or time.monotonic() > end:
                 raise UserError(f"the service does not start ({ended or 'not in time'}): see {processes.logs}")
             time.sleep(0.2)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """A service that does not start or answer, with nobody to kill it, is a finding and ends the block."""
+        try:
+            yield
+        except Interrupted:
+            self._findings.add("fault", "the service", "it did not answer, and nobody had killed it")
+        except UserError as fault:
+            self._findings.add("fault", "the service", str(fault))
 
     def _look_last(self) -> dict[str, Ranking]:
         """Look once more, by every model, with nobody to kill anything; the answers to the questions."""

@@ -137,6 +137,13 @@ def test_a_picture_that_kills_had_set_aside_is_tried_again(scene: Scene) -> None
     assert scene.service.retried == [scene.plain.picture.image_id]
 
 
+def test_a_search_that_is_refused_is_a_finding_and_finds_nothing(scene: Scene) -> None:
+    scene.service.broken = True
+    with closing(Look("http://fake", scene.findings, transport=scene.service.transport())) as look:
+        assert look.hits("/search/text", json={}) == []
+    assert [(finding.kind, finding.subject) for finding in scene.findings.all()] == [("fault", "POST /search/text")]
+
+
 def test_a_service_that_fails_inside_is_found(scene: Scene) -> None:
     scene.service.broken = True
     with pytest.raises(Interrupted):
