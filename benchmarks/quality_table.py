@@ -326,7 +326,7 @@ def collect(quality: Report, report: Report) -> None:
         if first:
             models[name]["first_answer"] = first
     elif "image_to_text" not in report["exhaustive"]:
-        quality["large_gallery"]["report"] = rounded(report)
+        quality.setdefault("large_gallery", {})["report"] = rounded(report)
     elif report["images"] == quality["about"]["images"]:
         kept = {key: value for key, value in models.get(name, {}).items() if key in CALIBRATION}
         models[name] = {**rounded(report), **kept}

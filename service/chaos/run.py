@@ -25,7 +25,7 @@ from service.settings import Settings
 
 NUM_CLIENTS = 3
 GRACE_S = 30.0  # so that deletions become final while the run lasts
-PATIENCE_S = 900.0  # no measure of speed: a machine that is busy otherwise takes its time
+SETTLING_PATIENCE_S = 900.0  # no measure of speed: a machine that is busy otherwise takes its time
 MOST_INTERRUPTED = 2  # looks in a row that a kill may cut short; then kills wait for one to end,
 MOST_UNSEEN = 4  # and so they do after so many without any look: a busy machine starts a service slowly
 POLITE_STATUSES = (0, -15, 143)
@@ -194,11 +194,11 @@ class ChaosRun:
             self._findings.add(finding.kind, finding.subject, finding.words)
 
     def _settle(self, look: Look) -> None:
-        if not look.settle(PATIENCE_S):
-            self._findings.add("fault", "settling", f"pictures were still waiting after {PATIENCE_S:g} s")
+        if not look.settle(SETTLING_PATIENCE_S):
+            self._findings.add("fault", "settling", f"pictures were still waiting after {SETTLING_PATIENCE_S:g} s")
 
     def _wait_ready(self, look: Look, processes: Processes) -> None:
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + SETTLING_PATIENCE_S
         while not look.is_ready():
             if (ended := processes.ended()) or time.monotonic() > end:
                 raise UserError(f"the service does not start ({ended or 'not in time'}): see {processes.logs}")

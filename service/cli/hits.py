@@ -8,7 +8,7 @@ from service.cli.picture_cells import date_cell, name_cell, tags_cell
 if TYPE_CHECKING:
     from service.api.schemas.results import CaptionHit, PictureHit
 
-LONGEST_CAPTION = 100
+LONGEST_SHOWN = 100
 
 
 def print_picture_hits(hits: "list[PictureHit]", left_out: int = 0) -> None:
@@ -48,7 +48,7 @@ def print_caption_hits(hits: "list[CaptionHit]") -> None:
         print("nothing found")
         return
     rows = [
-        [str(hit.rank), f"{hit.score:.3f}", format_probability(hit), shortened(hit.text, LONGEST_CAPTION), hit.image_id]
+        [str(hit.rank), f"{hit.score:.3f}", format_probability(hit), shortened(hit.text, LONGEST_SHOWN), hit.image_id]
         for hit in hits
     ]
     print_filled_columns(["rank", "score", "probability", "caption", "id"], rows)

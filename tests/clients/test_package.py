@@ -37,6 +37,7 @@ ASKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "ingest": (([Picture(b"x", "x")],), "POST /ingest"),
     "upload": (([Picture(b"x", "x")],), "POST /ingest"),
     "job": (("1",), "GET /jobs/{job_id}"),
+    "jobs": ((), "GET /jobs"),
     "follow": (("1",), "GET /jobs/{job_id}"),
     "wait": (("1",), "GET /jobs/{job_id}"),
     "failures": ((), "GET /failures"),

@@ -17,6 +17,7 @@ from regard_client.answers import (
     ImagesAnswer,
     IngestAnswer,
     JobAnswer,
+    JobsAnswer,
     ModelListed,
     ModelsAnswer,
     PictureEdit,
@@ -123,6 +124,10 @@ class AsyncClient:
     async def job(self, job_id: str) -> JobAnswer:
         """How far an ingestion is."""
         return await self._send(calls.job(job_id))
+
+    async def jobs(self, limit: int | None = None) -> JobsAnswer:
+        """The latest ingestions, the last one first; `limit` of them, or as many as the server chooses."""
+        return await self._send(calls.jobs(limit))
 
     async def follow(
         self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None

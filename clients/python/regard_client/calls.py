@@ -13,6 +13,7 @@ from regard_client.answers import (
     ImagesAnswer,
     IngestAnswer,
     JobAnswer,
+    JobsAnswer,
     LiveAnswer,
     ModelListed,
     ModelsAnswer,
@@ -77,6 +78,11 @@ def ingest(pictures: Iterable[Picture | str | Path]) -> Call[IngestAnswer]:
 def job(job_id: str) -> Call[JobAnswer]:
     """How far an ingestion is."""
     return Call(method="GET", path=f"/jobs/{part_of_path(job_id)}", read=json_as(JobAnswer))
+
+
+def jobs(limit: int | None) -> Call[JobsAnswer]:
+    """The latest ingestions."""
+    return Call(method="GET", path="/jobs", query=_given({"limit": limit}), read=json_as(JobsAnswer))
 
 
 def failures() -> Call[FailuresAnswer]:

@@ -17,6 +17,7 @@ from regard_client.answers import (
     ImagesAnswer,
     IngestAnswer,
     JobAnswer,
+    JobsAnswer,
     ModelListed,
     ModelsAnswer,
     PictureEdit,
@@ -122,6 +123,10 @@ class Client:
     def job(self, job_id: str) -> JobAnswer:
         """How far an ingestion is."""
         return self._send(calls.job(job_id))
+
+    def jobs(self, limit: int | None = None) -> JobsAnswer:
+        """The latest ingestions, the last one first; `limit` of them, or as many as the server chooses."""
+        return self._send(calls.jobs(limit))
 
     def follow(
         self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None

@@ -16,10 +16,12 @@ class SearchOptions(TypedDict, total=False):
     explain: bool | None
     min_score: float | None
     min_probability: float | None
+    group_near_duplicates: bool | None
     filter: PictureFilter | None
 
 
 class TextSearchOptions(SearchOptions, total=False):
     """What a search with a sentence takes."""
 
+    match: Literal["pictures", "text", "both"] | None
     sort: Literal["relevance", "date"] | None
