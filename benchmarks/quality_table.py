@@ -41,7 +41,11 @@ POINTERS = {
     "attention": "the largest attention",
     "similarity": "the largest cosine",
 }
-CALIBRATION = ("calibration_error", "first_answer")  # parts of a model's figures that `regard calibrate` gives
+CALIBRATION = (
+    "calibration_error",
+    "first_answer",
+    "matched",
+)  # parts of a model's figures that `regard calibrate` gives
 REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py -->"
 
 Report = dict[str, Any]
@@ -201,8 +205,26 @@ def calibration_error(quality: Report) -> str:
             f"{first[size][way]['error']:.3f} ({first[size][way]['brier_skill']:.2f}) from {words}"
             for way, words in DIRECTIONS.items()
         )
-        lines.append(f"The first answer alone, with its Brier skill: {each} among {size} pictures.")
+        lines.append(f"The first answer alone, with its Brier skill:\n{each} among {size} pictures.")
     return "\n".join(lines)
+
+
+def matched(quality: Report) -> str:
+    """How well the default model tells questions that have an answer from those that have none."""
+    found = quality["models"]["reports"][DEFAULT]["matched"]
+    rows = [
+        [
+            DIRECTIONS[DIRECTION_OF[way]],
+            f"{size} pictures",
+            f"{result['auc']:.2f}",
+            f"{100 * result['present']['matched']:.0f}, {100 * result['present']['not_matched']:.0f}",
+            f"{100 * result['absent']['matched']:.0f}, {100 * result['absent']['not_matched']:.0f}",
+        ]
+        for way, sizes in found.items()
+        for size, result in sizes.items()
+    ]
+    heads = ("", "gallery", "area under the ROC curve", "with an answer: told yes, no (%)", "without: told yes, no (%)")
+    return table(*heads, rows=rows)
 
 
 def pointing(quality: Report) -> str:
@@ -270,6 +292,7 @@ PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
         "shortlists": shortlist_table,
         "over-http": over_http,
         "calibration": calibration_error,
+        "matched": matched,
         "pointing": pointing,
         "short-questions": short_questions,
     },
@@ -325,6 +348,8 @@ def collect(quality: Report, report: Report) -> None:
         models.setdefault(name, {})["calibration_error"] = errors
         if first:
             models[name]["first_answer"] = first
+        if "matched" in report:
+            models[name]["matched"] = rounded_to(report["matched"], 2)
     elif "image_to_text" not in report["exhaustive"]:
         quality.setdefault("large_gallery", {})["report"] = rounded(report)
     elif report["images"] == quality["about"]["images"]:
@@ -336,11 +361,16 @@ def collect(quality: Report, report: Report) -> None:
 
 def rounded(value: Any) -> Any:
     """A report with every fraction to one digit and without what stands in `about`."""
+    return rounded_to(value, 1)
+
+
+def rounded_to(value: Any, digits: int) -> Any:
+    """A report with every fraction to so many digits and without what stands in `about`."""
     if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items() if key != "intervals"}
+        return {key: rounded_to(each, digits) for key, each in value.items() if key != "intervals"}
     if isinstance(value, list | tuple):
-        return [rounded(each) for each in value]
-    return round(value, 1) if isinstance(value, float) else value
+        return [rounded_to(each, digits) for each in value]
+    return round(value, digits) if isinstance(value, float) else value
 
 
 def as_json(value: Any, indent: str = "") -> str:
