@@ -47,7 +47,7 @@ def found(regard: Regard, url: str, *options: object) -> list[str]:
 def test_results_stand_in_a_table(regard: Regard, url: str) -> None:
     _, said, _ = regard("search", "red", "--url", url)
     head, *rows = said.splitlines()
-    assert head.split() == ["rank", "score", "name", "date", "tags", "id"]  # this model has no probabilities
+    assert head.split() == ["rank", "score", "name", "date", "tags", "found", "id"]  # this model has no probabilities
     assert [row.split()[0] for row in rows] == ["1", "2", "3", "4"]
     assert rows[0].split()[2:5] == ["red.png", "2024-05-01", "year=2024"]
     undated = next(row for row in rows if "blue.png" in row)
