@@ -1,6 +1,7 @@
 """A server on a real socket over a Library, with a thread that does what a worker would."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ def running_server(folder: Path) -> Iterator[str]:
         for thread in threads:
             thread.start()
         try:
+            while not server.started and threads[0].is_alive():
+                time.sleep(0.01)
             yield base_url(listening)
         finally:
             over.set()

@@ -12,6 +12,7 @@ URL, API_KEY = "REGARD_URL", "REGARD_API_KEY"
 DEFAULT_URL = "http://127.0.0.1:8000"
 KEY = re.compile(r"rgd_[a-z0-9]{12}_[A-Za-z0-9_-]{43}")
 SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+LAST_PORT = 65535
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)  # of each pause within an answer; a large upload takes its time
 
 
@@ -25,7 +26,8 @@ def server_url(url: str | None) -> str:
         parsed = httpx.URL()
     if parsed.userinfo:  # not shown: it may be a password
         raise Misconfigured("the address of a server holds no user or password; an API key is given as api_key")
-    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+    is_whole = parsed.scheme in ("http", "https") and parsed.host and not (parsed.query or parsed.fragment)
+    if not is_whole or re.search(r"\s", text) or not 0 < (parsed.port or 80) <= LAST_PORT:
         raise Misconfigured(f"{named!r} is no address of a server: write one like {DEFAULT_URL} or photos.local:8000")
     return text.rstrip("/")
 

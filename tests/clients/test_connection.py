@@ -1,0 +1,177 @@
+"""Where a client asks and as whom: addresses, API keys, and what goes wrong on the way."""
+
+import asyncio
+import logging
+import pickle
+from pathlib import Path
+
+import httpx
+import pytest
+
+from regard_client import (
+    AsyncClient,
+    Client,
+    Misconfigured,
+    RegardError,
+    RequestRefused,
+    ServerUnreachable,
+    UnexpectedAnswer,
+)
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
+from tests.support.redis_server import free_port
+from tests.support.running_server import running_server
+
+KEY = create_key("me", Permission.READ, 0.0)[0]
+
+
+def answering(status: int, **options: object) -> httpx.MockTransport:
+    """A transport that answers every request alike."""
+    return httpx.MockTransport(lambda request: httpx.Response(status, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("http://photos.local:8000/", "http://photos.local:8000"),
+        ("photos.local:8000", "http://photos.local:8000"),
+        ("localhost", "http://localhost"),
+        ("https://photos.example/regard/", "https://photos.example/regard"),
+        (" [::1]:8000 ", "http://[::1]:8000"),
+        (None, "http://127.0.0.1:8000"),
+    ],
+)
+def test_an_address_may_be_given_or_set_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, meant: str
+) -> None:
+    with Client(given) as client:
+        assert client.url == meant
+    monkeypatch.setenv("REGARD_URL", given or "")
+    with Client() as client:
+        assert client.url == meant
+    with Client("http://other:1") as client:  # an argument counts more
+        assert client.url == "http://other:1"
+
+
+@pytest.mark.parametrize("wrong", ["ftp://photos.local", "http://", "http://a:99999", "http://a/?b=c", "http://a b"])
+def test_what_is_no_address_is_refused(wrong: str) -> None:
+    with pytest.raises(Misconfigured, match="is no address"):
+        Client(wrong)
+    with pytest.raises(Misconfigured, match="is no address"):
+        AsyncClient(wrong)
+
+
+def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
+    with pytest.raises(Misconfigured, match="api_key") as refused:
+        Client("http://me:secret@photos.local")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_path_before_the_routes_is_kept() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        return httpx.Response(204)
+
+    with Client("https://photos.example/regard", transport=httpx.MockTransport(answer)) as client:
+        client.delete("a/b?c")
+        for name in ("", ".", ".."):
+            with pytest.raises(Misconfigured, match="neither an id nor a name"):
+                client.delete(name)
+    assert asked == ["/regard/images/a%2Fb%3Fc"]
+
+
+def test_the_key_is_sent_and_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, stored = create_key("reader", Permission.READ, 0.0)
+    change_keys(tmp_path / "keys.json", lambda keys: [stored])
+    caplog.set_level(logging.DEBUG)
+    with running_server(tmp_path) as address:
+        with Client(address) as client, pytest.raises(RequestRefused, match="REGARD_API_KEY") as refused:
+            client.models()
+        assert (refused.value.status, refused.value.kind) == (401, "no-key")
+        monkeypatch.setenv("REGARD_API_KEY", f" {key}\n")
+        for given in (None, key):
+            with Client(address, given) as client:
+                assert client.models()["models"][0]["name"] == "fake"
+                with pytest.raises(RequestRefused, match="needs a key with the permission write"):
+                    client.delete("0" * 32)
+                assert key not in repr(client) + str(client) + repr(vars(client))
+        assert asyncio.run(models_of(AsyncClient(address))) == ["fake"]
+        with Client(address, "") as client, pytest.raises(RequestRefused):  # no key, whatever the environment says
+            client.models()
+    assert key[len("rgd_") + 13 :] not in caplog.text
+
+
+async def models_of(client: AsyncClient) -> list[str]:
+    """The names of the server's models."""
+    async with client:
+        assert KEY not in repr(client)
+        return [model["name"] for model in (await client.models())["models"]]
+
+
+@pytest.mark.parametrize("wrong", ["nonsense", "rgd_short", "Bearer x", "a\nb", "é"])
+def test_a_malformed_key_is_refused_before_it_is_sent(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    with pytest.raises(Misconfigured, match="api_key is no API key") as refused:
+        Client(api_key=wrong)
+    assert wrong not in str(refused.value).removeprefix("api_key")
+    monkeypatch.setenv("REGARD_API_KEY", wrong)
+    with pytest.raises(Misconfigured, match="REGARD_API_KEY is no API key"):
+        AsyncClient()
+
+
+def test_nobody_at_the_address_is_said_in_words() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with Client(url) as client:
+        assert not client.is_alive()
+        with pytest.raises(ServerUnreachable, match="regard serve"):
+            client.models()
+    with pytest.raises(ServerUnreachable, match="regard serve"):
+        asyncio.run(models_of(AsyncClient(url)))
+
+
+def test_an_answer_that_comes_too_late_is_said_in_words() -> None:
+    def too_late(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("", request=request)
+
+    with Client(transport=httpx.MockTransport(too_late)) as client, pytest.raises(ServerUnreachable, match="in time"):
+        client.models()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (answering(200, text="<html>"), "as Regard does"),
+        (answering(200, json=[]), "there is no models"),
+        (answering(200, json={"modells": []}), "there is no models"),
+        (answering(301, headers={"Location": "https://photos.example/"}), "https://photos.example/"),
+    ],
+)
+def test_another_program_at_the_address_is_noticed(answer: httpx.MockTransport, words: str) -> None:
+    with Client(transport=answer) as client, pytest.raises(UnexpectedAnswer, match=words):
+        client.models()
+    with Client(transport=answer) as client:
+        assert not client.is_alive()
+
+
+def test_fields_of_later_servers_do_no_harm() -> None:
+    with Client(transport=answering(200, json={"failures": [], "more": 1})) as client:
+        assert client.failures()["failures"] == []
+
+
+@pytest.mark.parametrize("answer", [answering(502, text="<html>"), answering(502, json=["x"]), answering(502)])
+def test_a_refusal_without_a_reason_names_its_status(answer: httpx.MockTransport) -> None:
+    with Client(transport=answer) as client, pytest.raises(RequestRefused, match="status 502") as refused:
+        client.models()
+    assert (refused.value.instance, refused.value.kind, refused.value.document) == (None, None, {})
+
+
+def test_errors_have_one_base_and_go_between_processes() -> None:
+    document = {"detail": "No.", "instance": "urn:regard:request:1", "type": "urn:regard:problem:not-found"}
+    error = pickle.loads(pickle.dumps(RequestRefused(404, document)))
+    assert (error.status, error.document, error.instance, str(error)) == (404, document, document["instance"], "No.")
+    for one in (RequestRefused, ServerUnreachable, UnexpectedAnswer, Misconfigured):
+        assert issubclass(one, RegardError)

@@ -1,0 +1,172 @@
+"""Requests that are sent again, by a server that is busy a few times."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard_client import AsyncClient, Client, Picture, RequestRefused, Retries
+from regard_client.retries import BUSY, Tries, retry_after
+from tests.support.either_client import CLIENTS, closed, settled, sleeper
+
+RECEIPT = b'{"job_id": "1", "status_url": "/jobs/1", "accepted": [], "rejected": []}'
+NO_FAILURES = b'{"failures": []}'
+
+
+class Busy(BaseHTTPRequestHandler):
+    """Answers `statuses` one after the other, then 200 for ever; keeps what was sent."""
+
+    statuses: list[int]
+    headers_sent: dict[str, str]
+    bodies: list[bytes]
+
+    def do_POST(self) -> None:
+        self.answer(RECEIPT)
+
+    def do_GET(self) -> None:
+        self.answer(NO_FAILURES)
+
+    def answer(self, content: bytes) -> None:
+        """Note the body, and answer."""
+        self.bodies.append(self.rfile.read(int(self.headers.get("content-length", 0))))
+        self.send_response(self.statuses.pop(0) if self.statuses else 200)
+        for name, value in self.headers_sent.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def busy_server(statuses: list[int], **headers: str) -> Iterator[tuple[str, list[bytes]]]:
+    """The address of such a server and the list of the bodies that it gets, until the block ends."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    handler = type("Handler", (Busy,), {"statuses": list(statuses), "headers_sent": named, "bodies": []})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", handler.bodies
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda kind: kind.__name__)
+def kind(request: pytest.FixtureRequest) -> type[Client] | type[AsyncClient]:
+    """The client that waits and the one that is awaited."""
+    made: type[Client] | type[AsyncClient] = request.param
+    return made
+
+
+def ask(kind: type[Client] | type[AsyncClient], url: str, ask_for: Any, **options: Any) -> tuple[Any, list[float]]:
+    """What a client's method brings, and how long the client would have slept before each further try."""
+    slept: list[float] = []
+
+    async def whole() -> Any:
+        client = kind(url, sleep=sleeper(kind, slept), **options)
+        try:
+            return await settled(ask_for(client))
+        except RequestRefused as refused:
+            return refused
+        finally:
+            await closed(client)
+
+    return asyncio.run(whole()), slept
+
+
+@pytest.mark.parametrize("status", BUSY)
+def test_files_are_sent_again_from_their_beginning(
+    kind: type[Client] | type[AsyncClient], status: int, tmp_path: Path
+) -> None:
+    contents = [b"first" * 50_000, b"second", b"third"]
+    for number, content in enumerate(contents[:2]):
+        (tmp_path / f"{number}.png").write_bytes(content)
+    pictures = [tmp_path / "0.png", Picture(tmp_path / "1.png", captions=["a dog"]), Picture(contents[2], "2.png")]
+    with busy_server([status, status], Retry_After="7") as (url, bodies):
+        answer, slept = ask(kind, url, lambda client: client.ingest(pictures))
+    assert answer["job_id"] == "1"
+    assert slept == [7.0, 7.0]
+    assert len(bodies) == 3
+    for body in bodies:
+        assert [body.count(content) for content in (*contents[1:], b'"captions": ["a dog"]')] == [1, 1, 1]
+        assert contents[0] in body
+
+
+@pytest.mark.parametrize(
+    ("statuses", "headers", "sends"),
+    [
+        ([503], {}, 1),  # not Regard's: it does not say when
+        ([503], {"Retry_After": "soon"}, 1),
+        ([507], {"Retry_After": "1"}, 1),  # a full disk is not emptied by asking
+        ([404], {"Retry_After": "1"}, 1),
+        ([503] * 9, {"Retry_After": "1"}, 4),
+        ([503] * 9, {"Retry_After": "5"}, 3),
+        ([429] * 9, {"Retry_After": "11"}, 1),
+        ([429] * 9, {"Retry_After": "0"}, 4),
+    ],
+)
+def test_asking_again_has_an_end(
+    kind: type[Client] | type[AsyncClient], statuses: list[int], headers: dict[str, str], sends: int
+) -> None:
+    with busy_server(statuses, **headers) as (url, bodies):
+        refused, slept = ask(
+            kind, url, lambda client: client.failures(), retries=Retries(most_sends=4, longest_wait_s=10)
+        )
+    assert isinstance(refused, RequestRefused)
+    assert refused.status == statuses[0]
+    assert (len(bodies), len(slept)) == (sends, sends - 1)
+
+
+def test_a_health_check_is_asked_once(kind: type[Client] | type[AsyncClient]) -> None:
+    with busy_server([503], Retry_After="1") as (url, bodies):
+        alive, slept = ask(kind, url, lambda client: client.is_alive())
+    assert (alive, len(bodies), slept) == (False, 1, [])
+
+
+@given(
+    answers=st.lists(st.integers(0, 100), max_size=40),
+    most=st.integers(1, 30),
+    longest=st.floats(0, 1000),
+)
+def test_sends_and_pauses_keep_within_their_bounds(answers: list[int], most: int, longest: float) -> None:
+    tries = Tries(Retries(most_sends=most, longest_wait_s=longest))
+    pauses = []
+    for seconds in answers:
+        pause = tries.pause(503, {"retry-after": str(seconds)})
+        if pause is None:
+            break
+        pauses.append(pause)
+    assert len(pauses) < most
+    assert sum(pauses) <= longest
+    assert pauses == answers[: len(pauses)]
+    stopped_early = len(pauses) < len(answers)
+    assert not stopped_early or len(pauses) == most - 1 or sum(answers[: len(pauses) + 1]) > longest
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "12"}, 12.0),
+        ({"retry-after": " 0 "}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30.0),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "date": "Wed, 21 Oct 2026 07:28:30 GMT"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "٣"}, None),
+        ({}, None),
+    ],
+)
+def test_when_to_come_back_is_read_as_seconds_or_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
