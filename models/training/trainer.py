@@ -115,6 +115,8 @@ class Training:
         or a loss is not finite.
         """
         self.resume()
+        if self.is_finished:
+            return self.averaged_matcher()
         self._remember_states()
         if self.step == 0 and self.num_words_found:
             words = {"words": len(self.matcher.vocabulary), "found": self.num_words_found}
@@ -137,6 +139,12 @@ class Training:
         """Restore what an earlier run left in `out`; ValueError where it was another training's."""
         self.out.mkdir(parents=True, exist_ok=True)
         self.step = self.checkpoint.resume() or 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do: the recipe's end was validated, or patience with it has ended."""
+        ended = self.step >= self.total_steps or self.early_stopping.num_stale >= self.recipe.patience
+        return ended and self.early_stopping.best_rsum >= 0
 
     def _remember_states(self) -> None:
         """Have the frozen encoder read every caption once, and not again in every epoch."""

@@ -234,7 +234,7 @@ def _train_matcher(
     source.check(selections[0])
     source.check(selections[1], all_captioned=True)
     from models.matching.checkpoint import load_uncalibrated  # noqa: PLC0415 - PyTorch comes with it
-    from models.training.trainer import Training  # noqa: PLC0415
+    from models.training.trainer import BEST_FOLDER, Training  # noqa: PLC0415
     from service.model_loading import device_of  # noqa: PLC0415
 
     train, dev = (source.load(selection) for selection in selections)
@@ -248,8 +248,18 @@ def _train_matcher(
         print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
         if recipe.near is not None:
             print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
-    with _log_with_progress(out, training.total_steps) as log:
-        training.run(log)
+    with user_input(out):
+        training.resume()
+    if training.is_finished:
+        print_note(f"the training in {out} was finished before; give another folder to train anew")
+    else:
+        with _log_with_progress(out, training.total_steps) as log:
+            training.run(log)
+    rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
+    print(
+        f"{out / BEST_FOLDER}: rsum {rsum:.1f} on {num_dev} dev pictures, the best of {training.step} of at most"
+        f" {training.total_steps} steps; measure it with `regard evaluate --model {out / BEST_FOLDER}`"
+    )
 
 
 def _check_recipe(name: str, changes: list[str], start: Path | None, word_vectors: Path | None) -> Recipe:

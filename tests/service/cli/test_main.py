@@ -353,8 +353,12 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     status, _, noted = regard("words", captions, "--out", tmp_path / "words.txt", "--dim", "8", "--ask", "reddish")
     assert (status, "words" in noted) == (0, True)
     options += ["--word-vectors", tmp_path / "words.txt", "--set", "near=0.4"]
-    status, _, noted = regard("train", "scan-t2i-avg-flickr8k", *given, "--out", tmp_path / "run", *options)
+    status, said, noted = regard("train", "scan-t2i-avg-flickr8k", *given, "--out", tmp_path / "run", *options)
     assert status == 0, noted
+    assert said.startswith(f"{tmp_path / 'run' / 'best'}: rsum ")
+    again = regard("train", "scan-t2i-avg-flickr8k", *given, "--out", tmp_path / "run", *options)
+    assert again[:2] == (0, said)
+    assert "was finished before" in again[2]
     assert "11 of 15 words start from" in noted
     assert re.search(r"training .* 6/6", noted)  # the bar, at its end
     given = ["--images", folder, "--captions", captions, "--split", "dev", "--model", tmp_path / "run" / "best"]
