@@ -50,6 +50,9 @@ def upload(stack: Stack, part: Sequence[Photo]) -> list[str]:
         except httpx.TransportError:
             time.sleep(0.1)
             continue
+        if answer.status_code == 503 and answer.json()["type"].endswith(":not-ready"):  # it loads its models
+            time.sleep(0.1)
+            continue
         assert answer.status_code == 202, answer.text
         return [one["image_id"] for one in answer.json()["accepted"]]
 
