@@ -9,7 +9,7 @@ with the half width of the interval over pictures. "random" is the expectation o
 """
 
 from benchmarks.boxed_models import boxes_parser, measured_models
-from benchmarks.quality_table import table
+from benchmarks.boxed_tables import table
 
 
 def main() -> None:

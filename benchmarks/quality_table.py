@@ -15,12 +15,13 @@ python -m benchmarks.quality_table line REPORT.json ...
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.boxed_tables import pointing, short_questions, table
 from service.model_names import shipped_models
 
 ROOT = Path(__file__).parent.parent
@@ -35,12 +36,6 @@ DIRECTION_OF = {"text": "text_to_image", "image": "image_to_text"}  # names in a
 
 DEFAULT = "bfan-equal"
 ENSEMBLE = "bfan-prob+scan-i2t-avg"  # the best of those measured
-POINTERS = {
-    "random": "a random region",
-    "shares": "the largest share",
-    "attention": "the largest attention",
-    "similarity": "the largest cosine",
-}
 CALIBRATION = (
     "calibration_error",
     "first_answer",
@@ -50,12 +45,6 @@ REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py
 
 Report = dict[str, Any]
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-
-
-def table(*columns: str, rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def recalls(search: Report, direction: str) -> str:
@@ -224,43 +213,6 @@ def matched(quality: Report) -> str:
         for size, result in sizes.items()
     ]
     heads = ("", "gallery", "area under the ROC curve", "with an answer: told yes, no (%)", "without: told yes, no (%)")
-    return table(*heads, rows=rows)
-
-
-def pointing(quality: Report) -> str:
-    """Where the default model's reasons point, among boxes that people drew."""
-    found = quality["boxes"]["grounding"]
-
-    def cell(points: Report, what: str) -> str:
-        low, high = points["interval"][what]
-        return f"{points[what]:.1f} ({low:.1f} to {high:.1f})"
-
-    rows = [
-        [kind, POINTERS[name], cell(points, "overlap"), cell(points, "centre")]
-        for kind, pointers in found["pointing"].items()
-        for name, points in pointers.items()
-        if name in POINTERS
-    ]
-    return table("asked", "pointed at by", "overlaps it (IoU 0.3)", "centre inside", rows=rows)
-
-
-def short_questions(quality: Report) -> str:
-    """What single words in a few templates find with the default model."""
-    found = quality["boxes"]["short_questions"]
-    rows = [
-        [
-            f"{template}{words}",
-            f"{own['hits_of_possible']:.2f}",
-            f"{own['first_right']:.2f}",
-            str(missed),
-            f"{mean:.2f}",
-        ]
-        for template, searches in found["templates"].items()
-        for name, words in (("exhaustive", ""), ("stage_one", ", stage one alone"))
-        for own in (searches[name],)
-        for missed, mean in ((len(own["without_hit"]), own["mean_average_precision"]),)
-    ]
-    heads = ("question", "hits among five, of the possible", "first right", "classes without a hit", "mAP")
     return table(*heads, rows=rows)
 
 

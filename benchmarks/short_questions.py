@@ -9,7 +9,7 @@ answers that are right, mean average precision; and how many classes have no hit
 """
 
 from benchmarks.boxed_models import boxes_parser, measured_models
-from benchmarks.quality_table import table
+from benchmarks.boxed_tables import table
 from service.cli.boxed_pictures import ANSWER_MEASURES
 
 

@@ -14,7 +14,7 @@ LIBRARY_ERRORS = frozenset(
         "models.extractors.config.ExtractorUnavailable",
         "models.extractors.precomputed.NoDetector",
         "models.extractors.registry.UnknownExtractor",
-        "models.matching.calibration.Uncalibratable",
+        "models.matching.log_odds.Uncalibratable",
         "models.matching.checkpoint.BadCheckpoint",
         "models.rerankers.registry.UnknownModel",
         "models.rerankers.registry.UnknownOption",

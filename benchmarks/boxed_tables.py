@@ -1,0 +1,54 @@
+"""Tables in Markdown of what was measured with boxes that people drew: where reasons point, what single words find."""
+
+from collections.abc import Sequence
+from typing import Any
+
+POINTERS = {
+    "random": "a random region",
+    "shares": "the largest share",
+    "attention": "the largest attention",
+    "similarity": "the largest cosine",
+}
+
+
+def table(*columns: str, rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def pointing(quality: dict[str, Any]) -> str:
+    """Where the default model's reasons point, among boxes that people drew."""
+    found = quality["boxes"]["grounding"]
+
+    def cell(points: dict[str, Any], what: str) -> str:
+        low, high = points["interval"][what]
+        return f"{points[what]:.1f} ({low:.1f} to {high:.1f})"
+
+    rows = [
+        [kind, POINTERS[name], cell(points, "overlap"), cell(points, "centre")]
+        for kind, pointers in found["pointing"].items()
+        for name, points in pointers.items()
+        if name in POINTERS
+    ]
+    return table("asked", "pointed at by", "overlaps it (IoU 0.3)", "centre inside", rows=rows)
+
+
+def short_questions(quality: dict[str, Any]) -> str:
+    """What single words in a few templates find with the default model."""
+    found = quality["boxes"]["short_questions"]
+    rows = [
+        [
+            f"{template}{words}",
+            f"{own['hits_of_possible']:.2f}",
+            f"{own['first_right']:.2f}",
+            str(missed),
+            f"{mean:.2f}",
+        ]
+        for template, searches in found["templates"].items()
+        for name, words in (("exhaustive", ""), ("stage_one", ", stage one alone"))
+        for own in (searches[name],)
+        for missed, mean in ((len(own["without_hit"]), own["mean_average_precision"]),)
+    ]
+    heads = ("question", "hits among five, of the possible", "first right", "classes without a hit", "mAP")
+    return table(*heads, rows=rows)
