@@ -71,7 +71,7 @@ def answered() -> Any:
 def test_it_finds_what_it_found(web: Web, answered: Any) -> None:
     """All pictures, with what is known of them; among the first those whose text has the words."""
     for query, expected in answered["text"].items():
-        answer = checked(web.text(query, k=20, explain=True), 200, TextAnswer)
+        answer = checked(web.text(query, k=20, explain=True, match="both"), 200, TextAnswer)
         known = {hit["image_id"]: hit for hit in expected}
         assert len(answer["results"]) == 19
         assert known.keys() <= {hit["image_id"] for hit in answer["results"]}
