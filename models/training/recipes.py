@@ -245,7 +245,7 @@ RECIPES = {
         "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=120
     ),
     "sman-flickr8k-aligned": aligned_recipe(
-        "sman", width=128, epochs=5, most_steps=1000, learning_rate=1e-3, grounding_weight=0.0, validate_images=200
+        "sman", width=128, epochs=11, most_steps=2400, learning_rate=1e-3, grounding_weight=0.0, validate_images=200
     ),
     "scan-t2i-lse-f30k": paper_recipe("scan-t2i-lse", **F30K),
     "scan-t2i-lse-coco": paper_recipe("scan-t2i-lse", **COCO),
