@@ -101,7 +101,7 @@ def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, answered: A
         assert regions[0]["label"] == "picture"
     assert web.get("/failures").json() == answered["failures"]
     (model,) = web.get("/models").json()["models"]
-    assert (model["state"], model["missing_pictures"]) == ("ready", 0)
+    assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 20, 0)
 
 
 def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) -> None:
