@@ -35,7 +35,7 @@ def pointing(quality: dict[str, Any]) -> str:
 
 
 def short_questions(quality: dict[str, Any]) -> str:
-    """What single words in a few templates find with the default model."""
+    """The table of single words in a few templates, asked of the default model."""
     found = quality["boxes"]["short_questions"]
     rows = [
         [

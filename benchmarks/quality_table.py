@@ -217,7 +217,7 @@ def matched(quality: Report) -> str:
 
 
 def card_figures(name: str, quality: Report) -> str:
-    """What was measured of one model, for the card of its weights."""
+    """The figures of one model, for the card of its weights."""
     report = quality["models"]["reports"][name]
     heads = [f"{words} R@1, 5, 10" for words in DIRECTIONS.values()]
     rows = [

@@ -16,7 +16,7 @@ LONGEST_LINE = 120
 NARROWED = {"CaptionsAnswer": ("captions", "CaptionHit"), "SimilarAnswer": ("images", "PictureHit")}
 # What only browsers send, and the search's body, whose fields are arguments here.
 LEFT_OUT = {"SessionAnswer", "SessionRequest", "Permission", "TextSearchRequest"}
-HEAD = '''"""What a server answers and takes, as types. Written by generate_answers.py from the OpenAPI document."""
+HEAD = '''"""Types of a server's answers and requests. Written by generate_answers.py from the OpenAPI document."""
 
 from typing import Literal, NotRequired, TypedDict
 '''

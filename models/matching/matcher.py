@@ -361,7 +361,7 @@ class SingleMatcher(Matcher):
         return self._weighted_cosines(images.embedding, texts) - offsets(images, texts)
 
     def _weighted_cosines(self, embedding: Float[Tensor, "K E"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        """What stage one's cosine adds to the score, before its correction for hubs."""
+        """Stage one's weighted cosines, a part of the score, before their correction for hubs."""
         return self.cosine_weight * self.pooled.embed_texts(texts.words) @ embedding.T
 
     @torch.no_grad()

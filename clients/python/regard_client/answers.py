@@ -1,4 +1,4 @@
-"""What a server answers and takes, as types. Written by generate_answers.py from the OpenAPI document."""
+"""Types of a server's answers and requests. Written by generate_answers.py from the OpenAPI document."""
 
 from typing import Literal, NotRequired, TypedDict
 

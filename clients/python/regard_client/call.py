@@ -54,7 +54,7 @@ class Call(Generic[A]):
             )
 
     def result(self, answer: httpx.Response, url: str) -> A:
-        """What the answer says; an error for one that is not good."""
+        """The content of an answer; an error for one that is not good."""
         if answer.is_redirect:
             target = answer.headers.get("location", "nowhere")
             raise UnexpectedAnswer(f"{url} sends on to {target}: give the client the address that is meant")

@@ -145,7 +145,7 @@ def delete(image_id: str) -> Call[None]:
 
 
 def restore(image_id: str) -> Call[ImageListed]:
-    """That undone."""
+    """A picture whose deletion is undone."""
     return Call(method="POST", path=_picture(image_id, "/restore"), read=json_as(ImageListed))
 
 

@@ -1,4 +1,4 @@
-"""What a client raises."""
+"""Errors that a client raises."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -8,7 +8,7 @@ Sort = Literal["arrival", "latest", "date"]
 
 
 class SearchOptions(TypedDict, total=False):
-    """What every search takes; an option that is left out, or None, is the server's to choose."""
+    """Options of every search; one that is left out, or None, is the server's to choose."""
 
     k: int | None
     shortlist: int | None
@@ -21,7 +21,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class TextSearchOptions(SearchOptions, total=False):
-    """What a search with a sentence takes."""
+    """Options of a search with a sentence."""
 
     match: Literal["pictures", "text", "both"] | None
     sort: Literal["relevance", "date"] | None

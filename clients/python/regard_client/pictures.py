@@ -44,7 +44,7 @@ class Picture:
         return len(self.content) if isinstance(self.content, bytes) else Path(self.content).stat().st_size
 
     def details(self) -> dict[str, Any]:
-        """What the manifest of an upload says of the picture; empty where nothing is known."""
+        """The picture's entry in the manifest of an upload; empty where nothing is known."""
         known = {"captions": list(self.captions), "tags": dict(self.tags), "taken_at": self.taken_at}
         return {name: value for name, value in known.items() if value}
 
@@ -76,7 +76,7 @@ def as_picture(given: Picture | str | Path) -> Picture:
 
 
 def manifest_of(pictures: Iterable[Picture]) -> str | None:
-    """What is known about the pictures as an upload's manifest, which goes by names; None where nothing is known."""
+    """The manifest of an upload of the pictures, which goes by names; None where nothing is known of any."""
     entries: dict[str, dict[str, Any]] = {}
     for picture in pictures:
         details = picture.details()
