@@ -26,6 +26,7 @@ from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels
 from service.model_names import loading_advice
 from service.search.engine import SearchEngine
+from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
 from service.storage.data_dir import DataDir
@@ -139,7 +140,7 @@ def build_services(
         regions=regions,
         models=models,
         refresher=ViewRefresher(models),
-        search=SearchEngine(catalog, regions, models, loaded.extractor),
+        search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
         search_threads=ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search"),
         lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
         health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
