@@ -9,6 +9,7 @@ from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
 from index.filters import EVERY, Filter
+from index.identities import Identities
 from index.jobs import Jobs
 from index.picture_hashes import PictureHashes
 from index.queries import (
@@ -51,6 +52,7 @@ from index.region_stores import (
 )
 from index.schema import Database
 from index.text_search import TextSearch
+from index.text_statistics import SharedTexts
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
 
 
@@ -59,7 +61,8 @@ class Catalog:
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
     deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in;
-    `texts` finds words of pictures, `hashes` tell which look alike.
+    `texts` finds words of pictures, `hashes` tell which look alike, `identities` which slot has which
+    name; `shared_texts` finds words as in one of several catalogs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,6 +77,8 @@ class Catalog:
         self.jobs = Jobs(self._database)
         self.texts = TextSearch(self._database)
         self.hashes = PictureHashes(self._database)
+        self.identities = Identities(self._database)
+        self.shared_texts = SharedTexts(self._database)
 
     @property
     def read_only(self) -> bool:
@@ -254,13 +259,6 @@ class Catalog:
         )
         with self._database.reading() as db:
             return ~mask_of(db.execute(sql), next_caption_slot(db))
-
-    def captions_per_picture(self) -> float:
-        """Captions that a picture with captions has, on average; 1 where there are none."""
-        with self._database.reading() as db:
-            sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
-            captions, pictures = db.execute(sql).fetchone()
-            return captions / pictures if pictures else 1.0
 
     def matching(self, condition: Filter) -> Mask:
         """[num_slots] True where the picture is visible and passes the filter."""

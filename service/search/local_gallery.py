@@ -177,7 +177,7 @@ class LocalGalleries:
         version = self.catalog.version()
         with self._counting:
             if self._captions_each[0] != version:
-                self._captions_each = version, self.catalog.captions_per_picture()
+                self._captions_each = version, self.catalog.identities.count_captions().each
             return self._captions_each[1]
 
 

@@ -1,0 +1,64 @@
+"""Slots by what they hold: ids of pictures and texts of captions are the same in every copy of a collection, slots are
+not."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from index.queries import AMONG, among, select_captions, to_images
+from index.records import Caption, Image
+from index.schema import Database
+
+
+class CaptionName(NamedTuple):
+    """A caption's picture and text, which no other caption shares."""
+
+    image_id: str
+    text: str
+
+
+class CaptionCounts(NamedTuple):
+    """Captions, and pictures that have some."""
+
+    captions: int
+    pictures: int
+
+    @property
+    def each(self) -> float:
+        """Captions that a picture with captions has, on average; 1 where there are none."""
+        return self.captions / self.pictures if self.pictures else 1.0
+
+
+class Identities:
+    """Looks up slots by names, and names by slots. Every method is one look."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def slots(self, image_ids: Sequence[str]) -> dict[str, int]:
+        """Id -> region slot; pictures without one are left out."""
+        sql = f"SELECT image_id, slot FROM images WHERE image_id {AMONG} AND slot IS NOT NULL"
+        with self._database.reading() as db:
+            return dict(db.execute(sql, [among(image_ids)]).fetchall())
+
+    def image_ids(self, slots: Sequence[int]) -> dict[int, str]:
+        """Region slot -> id, of committed slots."""
+        with self._database.reading() as db:
+            return dict(db.execute(f"SELECT slot, image_id FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
+
+    def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those that are ready."""
+        sql = f"SELECT * FROM images WHERE image_id {AMONG} AND +state = 'ready'"
+        with self._database.reading() as db:
+            return {image.image_id: image for image in to_images(db, db.execute(sql, [among(image_ids)]).fetchall())}
+
+    def captions(self, image_ids: Sequence[str]) -> dict[CaptionName, Caption]:
+        """The captions of these pictures that have slots and may be shown, by name."""
+        with self._database.reading() as db:
+            found = select_captions(db, f"image_id {AMONG} AND captions.slot IS NOT NULL", among(image_ids))
+        return {CaptionName(one.image_id, one.text): one for one in found if not one.deleted}
+
+    def count_captions(self) -> CaptionCounts:
+        """How many captions there are, of how many pictures."""
+        sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
+        with self._database.reading() as db:
+            return CaptionCounts(*db.execute(sql).fetchone())
