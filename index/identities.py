@@ -45,6 +45,12 @@ class Identities:
         with self._database.reading() as db:
             return dict(db.execute(f"SELECT slot, image_id FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
 
+    def added_at(self, image_ids: Sequence[str]) -> dict[str, float]:
+        """Id -> when the picture was taken in."""
+        sql = f"SELECT image_id, added_at FROM images WHERE image_id {AMONG}"
+        with self._database.reading() as db:
+            return dict(db.execute(sql, [among(image_ids)]).fetchall())
+
     def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
         """Id -> picture, of those that are ready."""
         sql = f"SELECT * FROM images WHERE image_id {AMONG} AND +state = 'ready'"

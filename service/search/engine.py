@@ -99,7 +99,7 @@ class SearchEngine:
 
     def begin(self, request: AnyRequest) -> Query[AnyRequest]:
         """Fix what answers the request. UnknownModel, ViewNotBuilt, NotReady; InvalidRequest for what has no answer."""
-        query = Query(request, *self._galleries.open(request.model))
+        query = Query(request, *self._galleries.open(request))
         if request.min_probability is not None and query.matcher.calibration is None:
             raise InvalidRequest.field(
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
@@ -140,6 +140,7 @@ class SearchEngine:
             TextSearchResult,
             **origin(query),
             **read,
+            shards=gallery.shards,
             query=request.query,
             match=request.match,
             timings_ms=watch.milliseconds,
@@ -176,7 +177,13 @@ class SearchEngine:
         request, matcher, gallery = query.request, query.matcher, query.gallery
         watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
         images, embedding = accelerate(watch.timed("encode", matcher.encode_regions, picture.as_batch()))
-        found = partial(ImageSearchResult, **origin(query), target=request.target, timings_ms=watch.milliseconds)
+        found = partial(
+            ImageSearchResult,
+            **origin(query),
+            shards=gallery.shards,
+            target=request.target,
+            timings_ms=watch.milliseconds,
+        )
         if gallery.is_empty:
             return found(note=None if request.target == "images" else NO_CAPTIONS)
         if request.target == "images":

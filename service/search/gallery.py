@@ -15,7 +15,7 @@ from service.search.candidates import Candidates
 from service.search.model_views import ModelView
 from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.rerank import RowNumbers, Scores
-from service.search.results import PairExplanation
+from service.search.results import PairExplanation, ShardCounts
 from service.storage.region_records import PictureFeatures
 
 
@@ -24,6 +24,8 @@ class Gallery(Protocol):
 
     scores_elsewhere: bool
     """Whether scoring and explaining happen on other machines, and so need no turn on this one's accelerator."""
+    shards: ShardCounts | None
+    """How many shards it has, and how many answer; None where it is of one data directory."""
 
     @property
     def is_empty(self) -> bool:
@@ -82,8 +84,8 @@ class OpenGallery(NamedTuple):
 class Galleries(Protocol):
     """Where a search engine's queries find their galleries."""
 
-    def open(self, model: str | None) -> OpenGallery:
-        """The gallery of a model, the default one for None. UnknownModel, ViewNotBuilt, NotReady."""
+    def open(self, request: SearchRequest) -> OpenGallery:
+        """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """What the extractor with this digest found in a stored picture.

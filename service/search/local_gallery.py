@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
 import torch
 
 from index.catalog import Catalog
@@ -15,22 +14,23 @@ from index.view import Counts, Snapshot
 from models.extractors.base import Extractor
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from service.errors import FeaturesOnly, NotFound
-from service.search.candidates import Candidates
+from service.search.candidates import NO_SCORES, Candidates
 from service.search.gallery import OpenGallery
 from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions, score_pictures
-from service.search.results import PairExplanation
+from service.search.results import PairExplanation, ShardCounts
 from service.storage.region_records import PictureFeatures, RegionStore
 from service.storage.region_stores import RegionStores
 
-NO_CANDIDATES = Candidates(rows=[], scores=np.zeros(0, np.float32), gallery=0)
+NO_CANDIDATES = Candidates(rows=[], scores=NO_SCORES, gallery=0)
 
 
 class LocalGallery:
     """One state of a view, with the catalog and the regions beside it."""
 
     scores_elsewhere = False
+    shards: ShardCounts | None = None
 
     def __init__(
         self, galleries: "LocalGalleries", matcher: Matcher, snapshot: Snapshot | None, regions: RegionStore | None
@@ -130,11 +130,11 @@ class LocalGalleries:
         self._counting = threading.Lock()
         self._captions_each = (-1, 1.0)
 
-    def open(self, model: str | None) -> OpenGallery:
-        """The gallery of a model, the default one for None. UnknownModel, ViewNotBuilt, NotReady."""
+    def open(self, request: SearchRequest) -> OpenGallery:
+        """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
         # The version is read before anything it speaks of: an answer may be newer than it says, never older.
         version = self.catalog.version()
-        view, snapshot = self._models.resolve(model)
+        view, snapshot = self._models.resolve(request.model)
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
         gallery = LocalGallery(self, view.matcher, snapshot, self._regions.of(view.matcher.extractor_digest))
         return OpenGallery(view, gallery, f"{version}-{pictures}-{captions}")
