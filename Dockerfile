@@ -1,4 +1,5 @@
 # One image for the api and the worker. CPU; the lock is the one that `make run` installs.
+# `docker build --target cluster .` makes the image of a cluster's nodes, which has Ray too.
 FROM python:3.11-slim AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
 WORKDIR /build
@@ -21,15 +22,28 @@ RUN uv pip install --require-hashes --target /build/compiler --python /opt/regar
 RUN chmod -R a+rX models index service clients \
     && uv pip install --no-deps --no-build-isolation --python /opt/regard/bin/python .
 
-FROM python:3.11-slim
+FROM build AS build-cluster
+COPY requirements-cluster.lock ./
+RUN uv pip install --require-hashes --python /opt/regard/bin/python --requirement requirements-cluster.lock
+
+FROM python:3.11-slim AS runtime
 RUN groupadd --system --gid 999 regard \
     && useradd --system --uid 999 --gid regard --no-create-home --home-dir /data regard \
     && install --directory --owner=regard --group=regard /data
-COPY --from=build /opt/regard /opt/regard
 ENV PATH=/opt/regard/bin:$PATH PYTHONUNBUFFERED=1 OMP_WAIT_POLICY=passive REGARD_HOST=0.0.0.0 REGARD_PORT=8000 REGARD_DATA_DIR=/data
 USER 999:999
 VOLUME /data
 EXPOSE 8000
+
+# A node: the head with the command below, the others with `ray start --block --address=HEAD:6379`.
+FROM runtime AS cluster
+COPY --from=build-cluster /opt/regard /opt/regard
+ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0
+CMD ["ray", "start", "--head", "--block", "--port=6379", "--disable-usage-stats", "--include-dashboard=false"]
+
+# The last stage is what is built where no target is named.
+FROM runtime
+COPY --from=build /opt/regard /opt/regard
 # Ready means: a forward pass went through, the view is open and a worker was heard from lately.
 HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"REGARD_PORT\"]}/readyz', timeout=5)"]

@@ -89,6 +89,7 @@ page: docs
 lock: $(VENV)/.uv
 	$(LOCK) --output-file requirements.lock
 	$(LOCK) --all-extras --constraints requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --extra cluster --constraints requirements-dev.lock --output-file requirements-cluster.lock
 	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
 
 # Both tools run in environments of their own: what they report on is the lock, not what they bring along.

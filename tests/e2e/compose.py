@@ -27,13 +27,26 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
-def instructions() -> list[tuple[str, str]]:
-    """(instruction, rest) of the Dockerfile's last stage, continued lines joined."""
+def stages() -> dict[str, list[tuple[str, str]]]:
+    """The (instruction, rest) of each of the Dockerfile's stages by its name, continued lines joined.
+
+    A stage made from another begins with that one's. The last, which is built where nobody names one, is "".
+    """
     text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     found = [(word.upper(), rest.strip()) for word, _, rest in (line.partition(" ") for line in lines)]
-    last = max(place for place, (word, _) in enumerate(found) if word == "FROM")
-    return found[last:]
+    found_stages: dict[str, list[tuple[str, str]]] = {}
+    for word, rest in found:
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            found_stages[name] = list(found_stages.get(base, ()))
+        found_stages[name].append((word, rest))
+    return found_stages
+
+
+def instructions() -> list[tuple[str, str]]:
+    """What the image is made by that compose builds."""
+    return stages()[""]
 
 
 def image_environment() -> dict[str, str]:
