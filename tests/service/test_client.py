@@ -12,7 +12,7 @@ from service.api.schemas.results import CaptionHit, PictureHit
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
-from service.cli.commands.ingest import send_files
+from service.cli.sending import send_files
 from service.client import MAX_BATCH_BYTES, MAX_BATCH_FILES, Client, RequestRefused, ServerUnreachable, upload_batches
 from service.errors import UserError
 from tests.support.library import two_coloured
