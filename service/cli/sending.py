@@ -1,8 +1,8 @@
 """Picture files sent to a service, and what becomes of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
@@ -13,7 +13,9 @@ from service.cli.picture_files import find_files
 from service.errors import UserError
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from regard_client import Picture
+
+ASK_EVERY_S = 0.2  # how far a job is
 
 
 def send_files(
@@ -27,8 +29,6 @@ def send_files(
 
     With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
     """
-    from service.client import upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
-
     found = find_files(paths)
     files = found.pictures
     if not files:
@@ -39,43 +39,26 @@ def send_files(
     with connect(url, api_key) as client, show_progress() as progress:
         sending = progress.add_task("sending", len(files))
         detecting = progress.add_task("finding regions", len(files))
-        for batch in upload_batches(files):
-            jobs += send_batch(client, batch, manifest_of(batch, texts, tagged), summary)
-            sending.advance(len(batch))
+        for receipt in client.upload(described(files, texts, tagged)):
+            summary.count_receipt(receipt)
+            jobs += [(receipt.job_id, len(receipt.accepted))] if receipt.job_id else []
+            sending.advance(len(receipt.accepted) + len(receipt.rejected))
         for job_id, total in jobs:
             before = detecting.completed
-            for job in client.wait(job_id):
-                detecting.update(before + job.done + job.failed)
+            for job in client.follow(job_id, seconds_between=ASK_EVERY_S):
+                detecting.update(before + job["done"] + job["failed"])
             detecting.update(before + total)
-            summary.count_failures(job.failures)
+            summary.count_failures(job["failures"])
         detecting.finish()
     return summary
 
 
-def manifest_of(
-    batch: Sequence[tuple[str, Path]], captions: Mapping[str, list[str]], albums: Mapping[Path, str]
-) -> dict[str, dict[str, Any]]:
-    """What is known of the files of a batch."""
-    entries: dict[str, dict[str, Any]] = {name: {"captions": captions[name]} for name, _ in batch if name in captions}
-    for name, path in batch:
-        if path in albums:
-            entries.setdefault(name, {})["tags"] = {"album": albums[path]}
-    return entries
+def described(
+    files: Iterable[tuple[str, Path]], captions: Mapping[str, list[str]], albums: Mapping[Path, str]
+) -> "Iterator[Picture]":
+    """(name, file) pairs as pictures to upload, with what is known of each."""
+    from regard_client import Picture  # noqa: PLC0415 - half a second, which `--help` should not take
 
-
-def send_batch(
-    client: "Client", batch: Sequence[tuple[str, Path]], manifest: Mapping[str, Any], summary: IngestSummary
-) -> list[tuple[str, int]]:
-    """Send one request and count its files. (job id, number of its pictures); none where every file was rejected."""
-    from service.client import RequestRefused  # noqa: PLC0415
-
-    try:
-        answer = client.ingest(batch, manifest)
-    except RequestRefused as refused:
-        if "rejected" not in refused.document:
-            raise
-        summary.rejected += refused.document["rejected"]
-        return []
-    summary.rejected += [one.model_dump() for one in answer.rejected]
-    summary.count_accepted(answer.accepted)
-    return [(answer.job_id, len(answer.accepted))]
+    for name, path in files:
+        tags = {"album": albums[path]} if path in albums else {}
+        yield Picture(path, name, captions=captions.get(name, ()), tags=tags)

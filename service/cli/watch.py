@@ -7,17 +7,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from regard_client import Client, Receipt, RegardError, upload_batches
+from service.cli.connection import advised
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import print_note, visible
 from service.cli.picture_files import FoundFiles, find_files
-from service.cli.sending import manifest_of, send_batch
+from service.cli.sending import described
 from service.cli.still_files import FileState, SentFiles, StillFiles
 from service.errors import UserError
-
-if TYPE_CHECKING:
-    from service.client import Client
 
 WATCH_EVERY_S = 1.0
 TROUBLE_PAUSE_S = (
@@ -35,7 +33,7 @@ class FolderWatch:
 
     def __init__(
         self,
-        client: "Client",
+        client: Client,
         folders: Sequence[Path],
         sent: SentFiles,
         still_for_s: float,
@@ -51,7 +49,7 @@ class FolderWatch:
         self._still = StillFiles(sent, still_for_s, clock)
         self._captions = captions
         self._albums = albums
-        self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of its pictures
+        self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the pictures that were not there before
         self._unreadable: dict[Path, FileState] = {}
         self._trouble = ""
 
@@ -63,10 +61,11 @@ class FolderWatch:
         try:
             self._send(find_files(self._folders))
             self._tell_of_jobs()
-        except (UserError, OSError) as fault:
-            if self._trouble != str(fault):
-                print_note(f"{fault}; trying again until it works")
-            self._trouble = str(fault)
+        except (RegardError, UserError, OSError) as fault:
+            said = advised(fault) if isinstance(fault, RegardError) else str(fault)
+            if self._trouble != said:
+                print_note(f"{said}; trying again until it works")
+            self._trouble = said
         else:
             if self._trouble:
                 print_note("it works again")
@@ -79,7 +78,7 @@ class FolderWatch:
 
     def finish(self) -> IngestSummary:
         """Tell what is left undone, and the outcome."""
-        with suppress(UserError):
+        with suppress(RegardError):
             self._tell_of_jobs()
         if pending := sum(len(names) for _, names in self._jobs):
             print_note(f"{pending} pictures are with the service, which goes on finding their regions: `regard jobs`")
@@ -88,18 +87,17 @@ class FolderWatch:
         return self.summary
 
     def _send(self, found: FoundFiles) -> None:
-        from service.client import upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
-
         self.summary.skipped = dict(found.skipped)
         names = {path: name for name, path in reversed(found.pictures)}
         ready = {path: state for path, state in self._still.look(names).items() if self._is_readable(path, state)}
         albums = found.albums if self._albums else {}
-        for batch in upload_batches([(names[path], path) for path in ready]):
-            already = len(self.summary.rejected), self.summary.duplicates
-            jobs = send_batch(self._client, batch, manifest_of(batch, self._captions, albums), self.summary)
-            for _, path in batch:
+        pictures = described([(names[path], path) for path in ready], self._captions, albums)
+        for batch in upload_batches(pictures):
+            (receipt,) = self._client.upload(batch)
+            for path in (one.content for one in batch):
+                assert isinstance(path, Path)
                 self._sent.add(path, ready[path])
-            self._tell_of_batch([name for name, _ in batch], already, [job_id for job_id, _ in jobs])
+            self._tell_of_receipt(receipt)
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
         """Whether the file can be opened. One that cannot is told of, and tried again when it has changed."""
@@ -113,28 +111,27 @@ class FolderWatch:
             return False
         return True
 
-    def _tell_of_batch(self, names: list[str], already: tuple[int, int], job_ids: list[str]) -> None:
-        num_rejected, duplicates = already
-        rejected = self.summary.rejected[num_rejected:]
-        for one in rejected:
+    def _tell_of_receipt(self, receipt: Receipt) -> None:
+        self.summary.count_receipt(receipt)
+        for one in receipt.rejected:
             print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
-        if there := self.summary.duplicates - duplicates:
-            print_note(f"there already: {there} of {named(names)}")
-        turned_away = {one["filename"] for one in rejected}
-        for job_id in job_ids:
-            self._jobs.append((job_id, [name for name in names if name not in turned_away]))
+        if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
+            print_note(f"there already: {named(there)}")
+        if receipt.job_id is not None:
+            new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]
+            self._jobs.append((receipt.job_id, new))
 
     def _tell_of_jobs(self) -> None:
         while self._jobs:
             job_id, names = self._jobs[0]
             job = self._client.job(job_id)
-            if job.state != "done":
+            if job["state"] != "done":
                 return
             self._jobs.popleft()
-            self.summary.count_failures(job.failures)
-            for one in job.failures:
-                print_note(f"set aside: {visible(one.filename)}: {one.reason}")
-            failed = {one.filename for one in job.failures}
+            self.summary.count_failures(job["failures"])
+            for one in job["failures"]:
+                print_note(f"set aside: {visible(one['filename'])}: {one['reason']}")
+            failed = {one["filename"] for one in job["failures"]}
             if found := [name for name in names if name not in failed]:
                 print_note(f"can be found: {named(found)}")
 

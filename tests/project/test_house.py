@@ -23,7 +23,7 @@ ANYWHERE = {
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
     | {"fastapi", "starlette", "uvicorn", "h11", "python_multipart", "httpx", "redis"}
-    | {"prometheus_client", "typer", "rich", "opentelemetry", "defusedxml"},
+    | {"prometheus_client", "typer", "rich", "opentelemetry", "defusedxml", "regard_client"},
     "clients": {"regard_client", "httpx"},
 }
 IN_FUNCTIONS = {
@@ -88,7 +88,6 @@ ROOMS: dict[str, set[str]] = {
         "settings",
         "storage",
     },
-    "service.client": {"api", "auth", "errors", "settings"},
     "service.loading": {"connections", "errors", "settings"},
     "service.serve": {
         "api",

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from regard_client import Client
 from service.cli.still_files import SentFiles, StillFiles, state_of
 from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted
-from service.client import Client
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
@@ -66,7 +66,7 @@ def paint(path: Path, colour: str) -> Path:
 
 
 def stored(client: Client, image_names: set[str]) -> list[str]:
-    return sorted(one.filename for one in client.images(limit=1000).images if one.filename in image_names)
+    return sorted(one["filename"] for one in client.images() if one["filename"] in image_names)
 
 
 def all_found(watch: FolderWatch) -> None:
@@ -150,8 +150,8 @@ def test_new_and_changed_pictures_go_in_and_the_rest_is_told(
     clock.now += STILL_FOR_S
     all_found(watch)
     assert (watch.summary.accepted, len(watch.summary.rejected), watch.summary.skipped) == (1, 1, {"films": 1})
-    (red,) = [one for one in client.images(limit=1000).images if one.filename == "walls/red.png"]
-    assert (red.captions, red.tags, red.state) == (["a red wall"], {"album": "walls"}, "ready")
+    (red,) = [one for one in client.images() if one["filename"] == "walls/red.png"]
+    assert (red["captions"], red["tags"], red["state"]) == (["a red wall"], {"album": "walls"}, "ready")
     two_coloured("green", "green").save(folder / "walls" / "red.png")
     (folder / "cut.png").write_bytes((folder / "walls" / "red.png").read_bytes()[:50])
     watch.look()
