@@ -1,4 +1,4 @@
-"""A service that is killed at any named place has, after a restart, all that it acknowledged: whole, once, and found."""
+"""A service killed at any named place has, after a restart, all that it acknowledged: whole, once, and found."""
 
 import json
 import os
