@@ -9,6 +9,7 @@ from pathlib import Path
 
 from index.arrivals import Arrival
 from index.catalog import Catalog
+from index.fault_points import FaultPoint, reach
 from index.records import NewPicture
 from service.errors import (
     FeaturesOnly,
@@ -142,6 +143,7 @@ class Intake:
             raise disk_problem(fault) from fault
 
     def _accept(self, form: MultipartForm) -> IngestReceipt:
+        reach(FaultPoint.UPLOAD_RECEIVED)
         files = [file for file in form.files if file.field == "images"]
         manifest = self._manifest(form, files)
         pictures: list[_Picture] = []
@@ -168,6 +170,7 @@ class Intake:
             accepted = self._store(pictures)
             new = [_new_picture(picture, manifest) for picture in pictures]
             job_id = self._catalog.accept(new, now, kept_since=now - self._delete_grace_s)
+        reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
         return IngestReceipt(job_id, accepted, rejected)
 
