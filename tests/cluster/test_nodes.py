@@ -1,0 +1,55 @@
+"""What Regard relies on Ray for: actors stay where they are put, end with their node and come back with it."""
+
+import os
+
+import pytest
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError
+
+from tests.support.processes import wait_until
+from tests.support.ray_cluster import NODE_LABEL, NODES, RayCluster, is_running
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+class Resident:
+    """Tells which process it is, on which node."""
+
+    @ray.method
+    def process(self) -> int:
+        """The id of its process."""
+        return os.getpid()
+
+    @ray.method
+    def node(self) -> str:
+        """The name of its node."""
+        return str(ray.get_runtime_context().get_node_labels()[NODE_LABEL])
+
+
+def process_of(name: str) -> int | None:
+    """The process of a resident; None while it does not answer."""
+    try:
+        return int(ray.get(ray.get_actor(name).process.remote(), timeout=5))
+    except (RayActorError, GetTimeoutError):
+        return None
+
+
+def test_an_actor_ends_with_its_node_and_comes_back_with_it(ray_cluster: RayCluster) -> None:
+    resident = ray.remote(Resident)
+    for name in NODES:
+        options = resident.options(
+            name=name, lifetime="detached", max_restarts=-1, num_cpus=0.1, label_selector={NODE_LABEL: name}
+        )
+        assert ray.get(options.remote().node.remote()) == name
+    before = {name: process_of(name) for name in NODES}
+
+    ray_cluster.kill("node-2")
+    assert not is_running(before["node-2"] or 0)
+    assert process_of("node-2") is None
+    wait_until(lambda: ray_cluster.known_nodes() == {"node-0", "node-1"})
+    assert [process_of(name) for name in ("node-0", "node-1")] == [before["node-0"], before["node-1"]]
+
+    ray_cluster.start("node-2")
+    wait_until(lambda: process_of("node-2") is not None)
+    assert process_of("node-2") != before["node-2"]
+    assert ray.get(ray.get_actor("node-2").node.remote()) == "node-2"

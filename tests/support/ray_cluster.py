@@ -1,0 +1,142 @@
+"""A cluster of Ray on this machine: nodes of a few hundred MB that are killed and started again as a test wants."""
+
+import logging
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from tests.support.processes import children_of, wait_until
+from tests.support.project_files import ROOT
+
+NODES = ("node-0", "node-1", "node-2")
+NODE_LABEL = "regard-node"  # an actor with `label_selector={NODE_LABEL: name}` lives on that node and no other
+NAMESPACE = "regard"
+OBJECT_STORE_BYTES = 80 * 2**20
+CPUS = 4  # what a node says it has: actors are placed by it, nobody is slowed down
+
+# A dead node is noticed within a second or two instead of fifteen, a call to a dead process fails within a tenth of a
+# second instead of two. The head tells every other process, this one included.
+SYSTEM_CONFIG = {
+    "health_check_initial_delay_ms": 2000,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 2000,
+    "health_check_failure_threshold": 3,
+    "timeout_ms_task_wait_for_death_info": 50,
+    "core_worker_internal_heartbeat_ms": 50,
+    "enable_metrics_collection": False,
+}
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_SERVE_LOG_TO_STDERR": "0",
+    "PYTHONPATH": str(ROOT),  # actors are classes of the tests, too
+}
+
+
+def processes_below(parent: int) -> list[int]:
+    """A process and all that it and they started, parents first."""
+    return [parent, *(one for child in children_of(parent) for one in processes_below(child))]
+
+
+def is_running(process: int) -> bool:
+    """Whether a process is there and not merely a name in a table that nobody has read."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+class RayCluster:
+    """Three nodes, the first of which is the head and holds what the cluster knows of itself.
+
+    Nodes are started one after the other: started together by one process they take each other's names and one aborts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster = Cluster()
+        self._nodes: dict[str, Any] = {}
+        self._folder = folder
+        for name in NODES:
+            self.start(name)
+        self._cluster.wait_for_nodes()
+        ray.init(
+            address=self.address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where a driver finds the cluster; "auto" would find anybody's."""
+        address: str = self._cluster.address
+        return address
+
+    def start(self, name: str) -> None:
+        """Start a node that does not run."""
+        assert name not in self._nodes, f"{name} runs"
+        of_the_head: dict[str, Any] = {"temp_dir": str(self._folder), "_system_config": SYSTEM_CONFIG}
+        self._nodes[name] = self._cluster.add_node(
+            num_cpus=CPUS,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            labels={NODE_LABEL: name},
+            **({} if self._nodes else of_the_head),
+        )
+
+    def kill(self, name: str) -> None:
+        """Kill a node and everything that runs on it, all at once, as a power cut would."""
+        assert name != NODES[0], "the head is killed by nobody: the others know each other by it"
+        node = self._nodes.pop(name)
+        raylet = node.all_processes["raylet"][0].process
+        killed = processes_below(raylet.pid)
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
+        raylet.wait()  # a raylet that is dead but not waited for counts as alive for its workers
+        wait_until(lambda: not any(is_running(process) for process in killed))
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def start_all(self) -> None:
+        """Start every node that was killed."""
+        for name in NODES:
+            if name not in self._nodes:
+                self.start(name)
+
+    def known_nodes(self) -> set[str]:
+        """The names of the nodes that the head believes to run."""
+        return {node["Labels"][NODE_LABEL] for node in ray.nodes() if node["Alive"]}
+
+    def close(self) -> None:
+        """End every node, and wait for every process."""
+        raylets = [node.all_processes["raylet"][0].process.pid for node in self._nodes.values()]
+        started = [process for raylet in raylets for process in processes_below(raylet)]
+        ray.shutdown()
+        self._cluster.shutdown()
+        wait_until(lambda: not any(is_running(process) for process in started))
+
+
+@contextmanager
+def running_ray_cluster() -> Iterator[RayCluster]:
+    """Three nodes that run until the block ends."""
+    # The sockets' paths must stay below 108 characters, which pytest's folders do not.
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in ENVIRONMENT.items():
+            environment.setenv(name, value)
+        cluster = RayCluster(folder)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+            shutil.rmtree(folder)
