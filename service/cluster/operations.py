@@ -3,13 +3,15 @@
 Made twice, a change does no more than made once. Times and ids are part of it, so that all replicas come out alike.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from index.records import NewPicture
+from index.records import Image, NewPicture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,15 @@ class Delete:
     image_id: str
     now: float
     kind: Literal["delete"] = "delete"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A picture that is in another shard now is let go for good, if its description is still this one."""
+
+    image_id: str
+    description: str
+    kind: Literal["release"] = "release"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +80,15 @@ class BuildView:
     kind: Literal["build view"] = "build view"
 
 
-Operation = TakeIn | Delete | Restore | Edit | Retry | BuildView
+Operation = TakeIn | Delete | Release | Restore | Edit | Retry | BuildView
 
 _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
+
+
+def description_of(image: Image) -> str:
+    """A checksum of what people said of a picture."""
+    said = [image.filename, list(image.captions), sorted(image.tags.items()), image.taken_at]
+    return sha256(json.dumps(said).encode()).hexdigest()
 
 
 def written(operation: Operation) -> bytes:

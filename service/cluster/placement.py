@@ -4,8 +4,8 @@ Every shard draws a number for the picture from a hash of both names, and the la
 share of the pictures from all others, and no picture moves between these.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 
@@ -14,13 +14,18 @@ def shard_of(image_id: str, num_shards: int) -> int:
     return max(range(num_shards), key=lambda shard: _draw(image_id, shard))
 
 
-def by_shard(image_ids: Iterable[str], num_shards: int) -> dict[int, list[str]]:
-    """Shard -> its pictures among these, in their order; shards without any are left out."""
-    placed: dict[int, list[str]] = defaultdict(list)
-    for image_id in image_ids:
-        placed[shard_of(image_id, num_shards)].append(image_id)
-    return dict(placed)
-
-
 def _draw(image_id: str, shard: int) -> bytes:
     return blake2b(f"{shard}:{image_id}".encode(), digest_size=8).digest()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where pictures are; while they move to a shard that was added, `moving_from` is how many there were before."""
+
+    num_shards: int
+    moving_from: int | None = None
+
+    def places(self, image_id: str) -> Sequence[int]:
+        """The shards that may hold a picture, the one that it belongs to first."""
+        counts = [self.num_shards] if self.moving_from is None else [self.num_shards, self.moving_from]
+        return list(dict.fromkeys(shard_of(image_id, count) for count in counts))

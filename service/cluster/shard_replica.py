@@ -14,12 +14,24 @@ from typing import Any, Protocol
 from index.catalog import Catalog
 from index.records import PictureChange
 from service.cluster.journal import START, Diverged, Entry, Journal, Position
-from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn, read_operation
+from service.cluster.operations import (
+    BuildView,
+    Delete,
+    Edit,
+    Operation,
+    Release,
+    Restore,
+    Retry,
+    TakeIn,
+    description_of,
+    read_operation,
+)
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
 
 ENTRIES_AT_A_TIME = 32
+LONG_AGO = 0.0
 
 Files = Mapping[str, bytes]
 """Id -> the bytes of a picture."""
@@ -96,6 +108,8 @@ class ShardReplica:
                 outcome = self._take_in(operation, files)
             case Delete(image_id=image_id, now=now):
                 outcome = self._catalog.delete(image_id, now)
+            case Release(image_id=image_id, description=description):
+                outcome = self._release(image_id, description)
             case Restore(image_id=image_id, kept_since=kept_since):
                 outcome = self._catalog.restore(image_id, kept_since)
             case Edit(image_id=image_id, changes=changes):
@@ -106,6 +120,13 @@ class ShardReplica:
                 self._catalog.request_view(digest, now)
         self._wake(operation.kind)
         return outcome
+
+    def _release(self, image_id: str, description: str) -> bool:
+        """Delete a picture so long ago that nothing of it is kept, if it is described so."""
+        image = self._catalog.image(image_id)
+        if image is None or image.state == "deleted" or description_of(image) != description:
+            return False
+        return self._catalog.delete(image_id, LONG_AGO)
 
     def _take_in(self, operation: TakeIn, files: Files) -> list[bool]:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Generic, Protocol, TypeVar
@@ -22,8 +23,8 @@ from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import Name, RankedName, Ranking, ShardLost, ShardState
-from service.cluster.placement import shard_of
-from service.errors import FeaturesOnly
+from service.cluster.placement import Placement
+from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import Candidates
 from service.search.gallery import OpenGallery
 from service.search.model_views import ModelView
@@ -214,9 +215,11 @@ class NamedModels(Protocol):
 class ShardedGalleries:
     """The galleries of many shards."""
 
-    def __init__(self, fan_out: FanOut, models: NamedModels, extractor: str) -> None:
-        """`extractor` is the digest of the detector in service."""
-        self._fan_out, self._models, self._extractor = fan_out, models, extractor
+    def __init__(
+        self, fan_out: FanOut, models: NamedModels, extractor: str, placement: Callable[[], Placement]
+    ) -> None:
+        """`extractor` is the digest of the detector in service; `placement` says where pictures are now."""
+        self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model, over the shards that answer.
@@ -234,7 +237,13 @@ class ShardedGalleries:
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """What the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
-        shard = shard_of(image_id, len(self._fan_out.replicas))
+        *others, last = self._placement().places(image_id)
+        for shard in others:
+            with suppress(NotFound):
+                return self._features(shard, image_id, extractor)
+        return self._features(last, image_id, extractor)
+
+    def _features(self, shard: int, image_id: str, extractor: str) -> PictureFeatures:
         features = all_answers(self._fan_out, "features", {shard: (image_id, extractor)})[shard]
         assert isinstance(features, PictureFeatures)
         return features
@@ -271,7 +280,12 @@ def merged_candidates(parts: Mapping[int, Ranking[Name]], k: int, rows: Rows[Nam
 def best_names(parts: Iterable[tuple[int, Sequence[RankedName[Name]]]], k: int) -> list[tuple[int, RankedName[Name]]]:
     """The k largest products of all shards, each with its shard."""
     found = [(shard, one) for shard, part in parts for one in part]
-    return sorted(found, key=lambda one: (-one[1].product, one[1].added_at))[:k]
+    found.sort(key=lambda one: (-one[1].product, one[1].added_at))
+    # A picture that is just being moved is in two shards; it counts once.
+    once: dict[Name, tuple[int, RankedName[Name]]] = {}
+    for shard, one in found:
+        once.setdefault(one.name, (shard, one))
+    return list(once.values())[:k]
 
 
 def in_order(names: Sequence[Name], parts: Mapping[int, Mapping[Name, A]]) -> list[A]:

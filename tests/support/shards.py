@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from service.cluster.fan_out import FanOut, Replica
+from service.cluster.placement import Placement
 from service.cluster.shard_search import ShardSearch
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.search.engine import SearchEngine
@@ -43,5 +44,7 @@ def replica_of(name: str, library: Library) -> LocalReplica:
 
 def engine_over(shards: Sequence[Sequence[Replica]], library: Library, deadline_s: float = 30.0) -> SearchEngine:
     """A search engine over shards, with the models of a library."""
-    galleries = ShardedGalleries(FanOut(shards, deadline_s), library.models, library.extractor.digest)
+    galleries = ShardedGalleries(
+        FanOut(shards, deadline_s), library.models, library.extractor.digest, lambda: Placement(len(shards))
+    )
     return SearchEngine(galleries, library.models, library.extractor)

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from service.cluster.placement import by_shard, shard_of
+from service.cluster.placement import Placement, shard_of
 
 IDS = [sha256(str(number).encode()).hexdigest()[:32] for number in range(20_000)]
 
@@ -28,7 +28,13 @@ def test_a_new_shard_takes_its_share_and_nothing_else_moves() -> None:
 
 def test_placement_never_changes_with_a_release() -> None:
     assert [shard_of(image_id, 5) for image_id in ("0" * 32, "f" * 32, "0123456789abcdef" * 2)] == PLACED
-    assert by_shard(["f" * 32, "0" * 32], 1) == {0: ["f" * 32, "0" * 32]}
 
 
 PLACED = [0, 2, 1]  # of release 0.2: pictures would have to move if this changed
+
+
+def test_while_pictures_move_they_are_looked_for_in_both_places() -> None:
+    assert all(Placement(3).places(image_id) == [shard_of(image_id, 3)] for image_id in IDS[:100])
+    for image_id in IDS[:1000]:
+        new, old = shard_of(image_id, 4), shard_of(image_id, 3)
+        assert Placement(4, moving_from=3).places(image_id) == ([new] if new == old else [3, old])
