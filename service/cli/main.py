@@ -15,6 +15,7 @@ from service import VERSION
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
 from service.cli.commands.chaos import chaos
+from service.cli.commands.cluster import cluster
 from service.cli.commands.compact import compact
 from service.cli.commands.convert import convert
 from service.cli.commands.delete import delete
@@ -80,6 +81,7 @@ def options(version: Version = False) -> None:
 for command in COMMANDS:
     app.command(NAMES.get(command), epilog=EPILOG if command is train else None)(command)
 app.add_typer(keys)
+app.add_typer(cluster)
 
 
 def arm_fault_point() -> None:

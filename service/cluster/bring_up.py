@@ -164,6 +164,8 @@ def connect(cluster: ClusterSettings) -> None:
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
     """Start what does not run; the plan. UserError where there is no Ray, or too few nodes."""
     connect(cluster)
+    # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
+    serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
     plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
     director: Any = (
         ray.remote(DirectorActor)
@@ -180,7 +182,6 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
         .remote(plain)
     )
     plan: ClusterPlan = answer_of(director.begin.remote(cluster.shards, cluster.replicas, cluster.write_quorum))
-    serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
     serve_routers(settings, cluster, plain)
     return plan
 
@@ -214,7 +215,7 @@ def own_node() -> str:
 
 def take_down() -> None:
     """End routers, replicas and director; what is stored stays."""
-    serve.shutdown()  # type: ignore[no-untyped-call]
+    serve.shutdown()
     director = ray.get_actor(DIRECTOR, NAMESPACE)
     plan: ClusterPlan | None = answer_of(director.plan.remote())
     ray.kill(director, no_restart=True)

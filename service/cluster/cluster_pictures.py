@@ -111,7 +111,8 @@ class ClusterPictures:
 
     def counts(self) -> Mapping[str, int]:
         """How many pictures are "ready", "queued", "failed", "deleted"."""
-        return dict(sum((Counter(part) for part in self._ask_all("counts")), Counter(ready=0, queued=0, failed=0)))
+        parts = self._ask_all("counts")
+        return {state: sum(part[state] for part in parts) for state in parts[0]}
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
@@ -206,12 +207,13 @@ class ClusterJobs:
 
 
 def merged_job(parts: Sequence[JobStatus]) -> JobStatus:
-    """One job of the parts that shards have of it."""
+    """One job of the parts that shards have of it; slots mean nothing beyond a shard, and are 0."""
     states: set[JobState] = {part.state for part in parts}
     failures = tuple(failure for part in parts for failure in part.failures)
     state: JobState = next(iter(states)) if len(states) == 1 else "running"
     total, done, failed = (sum(getattr(part, name) for part in parts) for name in ("total", "done", "failed"))
-    return replace(parts[0], state=state, total=total, done=done, failed=failed, failures=failures)
+    sums = replace(parts[0], total=total, done=done, failed=failed)
+    return replace(sums, state=state, failures=failures, picture_slots=0, caption_slots=0)
 
 
 def merged_state(parts: Iterable[ViewState]) -> ViewState:

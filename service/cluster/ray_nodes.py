@@ -72,7 +72,7 @@ class RayNodes:
 
 def living_nodes() -> list[dict[str, Any]]:
     """The nodes that are up, as Ray describes them."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    nodes: list[dict[str, Any]] = ray.nodes()
     return [node for node in nodes if node["Alive"]]
 
 

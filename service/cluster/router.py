@@ -125,8 +125,10 @@ def router_services(
     writers: ShardWriters,
     placement: Callable[[], Placement],
 ) -> tuple[Services, ClusterPictures]:
-    """The web side of a cluster, and its pictures. `settings.data_dir` is an empty folder of the router's own, for uploads as they come
-    and for its copy of the keys."""
+    """The web side of a cluster, and its pictures.
+
+    `settings.data_dir` is an empty folder of the router's own, for uploads as they come and for its copy of the keys.
+    """
     own = wired_services(settings, loaded, wake=lambda _: None)
     pictures = ClusterPictures(fan_out, writers, placement, own.models)
     galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement)

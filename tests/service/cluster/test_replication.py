@@ -1,18 +1,13 @@
 """Replication: what is acknowledged is in every live replica, and who was away catches up to the same state."""
 
 import random
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from index.catalog import Catalog
-from index.records import NewPicture
-from service.cluster.journal import Diverged, Entry, Gap, Journal, Position
+from service.cluster.journal import Diverged, Entry, Gap
 from service.cluster.operations import (
     BuildView,
     Delete,
@@ -20,70 +15,12 @@ from service.cluster.operations import (
     Operation,
     Restore,
     Retry,
-    TakeIn,
     read_operation,
     written,
 )
-from service.cluster.shard_replica import ShardReplica
 from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
-from service.storage.data_dir import DataDir
-from service.storage.originals import Originals, image_id_of
-
-NOW = 1_700_000_000.0
-
-
-class Directory:
-    """A replica on its own data directory; while it is `down`, every call of it fails."""
-
-    def __init__(self, folder: Path, siblings: "list[Directory]") -> None:
-        self.name, self.folder, self.siblings = folder.name, folder, siblings
-        self.down, self.joined = False, False
-        self.answer_lost: Callable[[str], bool] = lambda method: False
-        self._threads = ThreadPoolExecutor(1)
-        self.open()
-
-    def open(self) -> None:
-        """Start, as after a kill."""
-        folders = DataDir(self.folder)
-        self.catalog = Catalog(folders.catalog)
-        self.originals = Originals(self.folder)
-        self.journal = Journal(self.folder / "journal.sqlite")
-        self.replica = ShardReplica(self.catalog, self.originals, self.journal, lambda _: None)
-        self.joined = False
-
-    def close(self) -> None:
-        self.catalog.close()
-        self.journal.close()
-
-    def begin(self, method: str, *arguments: Any) -> "Future[Any]":
-        return self._threads.submit(self._run, method, arguments)
-
-    def _run(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        if self.down:
-            raise ConnectionError(f"{self.name} is down")
-        if method == "follow":
-            sibling = self.siblings[arguments[0]]
-            if sibling.down:
-                raise ConnectionError(f"{sibling.name} is down")
-            result: Any = self.replica.catch_up(sibling.replica)
-        elif method == "join":
-            self.joined = True
-            result = None
-        elif method == "has_joined":
-            result = self.joined
-        else:
-            result = getattr(self.replica, method)(*arguments)
-        if self.answer_lost(method):
-            raise TimeoutError("the answer was lost")
-        return result
-
-    def state(self) -> tuple[Position, list[tuple[str, str, tuple[str, ...], dict[str, Any]]], set[str]]:
-        """All that replicas share."""
-        images = self.catalog.list_images(None, 1000)
-        files = {path.stem for path in (self.folder / "originals").rglob("*.png")}
-        described = [(one.image_id, one.filename, one.captions, dict(one.tags)) for one in images]
-        return self.replica.position(), sorted(described), files
+from tests.support.directories import NOW, Directory, take_in
 
 
 @pytest.fixture
@@ -98,20 +35,6 @@ def pair(tmp_path: Path) -> Iterator[list[Directory]]:
 
 def writer_of(pair: list[Directory], quorum: int = 1) -> ShardWriter:
     return ShardWriter(0, pair, quorum, timeout_s=30.0)
-
-
-def take_in(*names: str, job_id: str = "job") -> tuple[TakeIn, dict[str, bytes]]:
-    files = {}
-    for name in names:
-        digest = sha256(name.encode()).hexdigest()
-        files[image_id_of(digest)] = name.encode()
-    pictures = [
-        NewPicture(
-            image_id=image_id, filename=f"{content.decode()}.png", extension="png", num_bytes=len(content), captions=[]
-        )
-        for image_id, content in files.items()
-    ]
-    return TakeIn(job_id=job_id, pictures=pictures, now=NOW, kept_since=0.0), files
 
 
 def test_operations_are_read_as_they_were_written() -> None:

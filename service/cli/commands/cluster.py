@@ -1,0 +1,129 @@
+"""`regard cluster`: one collection on several machines, by Ray."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.options import AsJson
+from service.cli.output import print_json, print_note, print_table
+from service.cli.settings_options import with_settings
+from service.errors import UserError
+from service.settings import ClusterSettings, Settings
+
+SECONDS_BETWEEN = 1.0
+
+cluster = typer.Typer(
+    name="cluster",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Run one collection on several machines, by Ray (docs/cluster.md).",
+)
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray-address", help="Address of the Ray cluster, host:port. [REGARD_RAY_ADDRESS; auto]"),
+]
+
+
+def cluster_settings(ray_address: str | None, **given: Any) -> ClusterSettings:
+    """The settings, of which those that are given win over the environment. UserError without the extra `cluster`."""
+    try:
+        import ray  # noqa: F401, PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise UserError(
+            "Ray is not installed: `pip install 'regard[cluster]'`, or `make setup` in a checkout"
+        ) from None
+    values = {name: value for name, value in {**given, "ray_address": ray_address}.items() if value is not None}
+    return ClusterSettings(**values)
+
+
+@cluster.command()
+@with_settings("role", "redis_url")
+def up(
+    settings: Settings,
+    ray_address: RayAddress = None,
+    shards: Annotated[int | None, typer.Option(help="Parts of a new collection. [REGARD_SHARDS; 1]")] = None,
+    replicas: Annotated[int | None, typer.Option(help="Copies of each part. [REGARD_REPLICAS; 2]")] = None,
+    write_quorum: Annotated[
+        int | None, typer.Option(help="Copies that a change needs at least. [REGARD_WRITE_QUORUM; 1]")
+    ] = None,
+) -> None:
+    """Start what does not run of the collection on the Ray cluster of this machine, and serve it."""
+    chosen = cluster_settings(ray_address, shards=shards, replicas=replicas, write_quorum=write_quorum)
+    from service.auth.exposure import check_exposure  # noqa: PLC0415
+    from service.cluster.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
+
+    check_exposure(settings)
+    plan = bring_up(settings, chosen)
+    print_note(f"{len(plan.shards)} shards with {len(plan.shards[0])} replicas each: `regard cluster status`")
+    print(f"search at http://{settings.host}:{settings.port}", flush=True)
+
+
+@cluster.command()
+def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
+    """Every replica: where it runs, whether it answers, what it holds."""
+    chosen = cluster_settings(ray_address)
+    from service.cluster.overview import cluster_overview  # noqa: PLC0415
+
+    overview = cluster_overview(chosen)
+    rows = [vars(row) for row in overview.replicas]
+    if as_json:
+        print_json({"moving_from": overview.moving_from, "replicas": rows})
+        return
+    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+    print_table("shard", "replica", "node", "state", "change", "ready", "queued", "failed", "free GB", rows=cells)
+    if overview.moving_from is not None:
+        print_note(f"Pictures are moving to shard {len({row.shard for row in overview.replicas}) - 1}.")
+
+
+@cluster.command("add-shard")
+def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
+    """Add a shard, and move its share of the pictures to it while searches go on."""
+    chosen = cluster_settings(ray_address)
+    from service.cluster.overview import add_one_shard  # noqa: PLC0415
+
+    number = add_one_shard(chosen)
+    print_note(f"Shard {number} is there; its share of the pictures moves to it.")
+    if wait:
+        wait_until_balanced(chosen)
+
+
+@cluster.command()
+def rebalance(ray_address: RayAddress = None) -> None:
+    """Wait until every picture is in the shard that it belongs to."""
+    wait_until_balanced(cluster_settings(ray_address))
+
+
+@cluster.command()
+def repair(
+    shard: Annotated[int, typer.Argument(help="Number of the shard, from 0.")],
+    replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.")],
+    ray_address: RayAddress = None,
+) -> None:
+    """Make a replica that is lost for good anew, on another node where there is one, from its sibling."""
+    chosen = cluster_settings(ray_address)
+    from service.cluster.overview import repair_replica  # noqa: PLC0415
+
+    node = repair_replica(chosen, shard, replica)
+    print_note(
+        f"Replica {replica} of shard {shard} is made anew on {node}: `regard cluster status` says how far it is."
+    )
+
+
+@cluster.command()
+def down(ray_address: RayAddress = None) -> None:
+    """End routers and replicas; what is stored stays where it is."""
+    chosen = cluster_settings(ray_address)
+    from service.cluster.bring_up import connect, take_down  # noqa: PLC0415
+
+    connect(chosen)
+    take_down()
+
+
+def wait_until_balanced(chosen: ClusterSettings) -> None:
+    """Return once no picture is moving any more."""
+    from service.cluster.overview import cluster_overview  # noqa: PLC0415
+
+    while cluster_overview(chosen).moving_from is not None:
+        time.sleep(SECONDS_BETWEEN)
+    print_note("Every picture is in its shard.")
