@@ -22,7 +22,7 @@ import torch
 from models.extractors.base import Extractor
 from models.extractors.faster_rcnn import load_detector
 from models.matching.checkpoint import WEIGHTS
-from service.client import Client
+from regard_client import Client
 
 PORT = 8123
 FILES_PER_REQUEST = 32
@@ -40,13 +40,11 @@ def service_seconds(client: Client, files: list[Path]) -> float:
     """Seconds from the first upload until the last picture is searchable."""
     began = time.perf_counter()
     jobs = [
-        client.ingest([(path.name, path) for path in files[start : start + FILES_PER_REQUEST]]).job_id
+        client.ingest(files[start : start + FILES_PER_REQUEST])["job_id"]
         for start in range(0, len(files), FILES_PER_REQUEST)
     ]
     for job in jobs:
-        assert job is not None, "nothing was accepted"
-        for _ in client.wait(job, 0.05):
-            pass
+        client.wait(job, seconds_between=0.05)
     return time.perf_counter() - began
 
 

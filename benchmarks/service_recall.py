@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.progress import track
 
 from models.datasets.captions import CaptionLine, read_captions
-from service.client import Client
+from regard_client import Client, Picture
 from service.settings import DEFAULT_URL
 
 SHORTLIST = 100
@@ -30,15 +30,14 @@ def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions:
     ids: dict[str, str] = {}
     jobs = []
     for start in range(0, len(lines), PICTURES_PER_REQUEST):
-        part = {Path(line.image).name: line for line in lines[start : start + PICTURES_PER_REQUEST]}
-        manifest = {name: {"captions": list(line.captions)} for name, line in part.items()} if captions else None
-        answer = client.ingest([(name, folder / line.image) for name, line in part.items()], manifest)
-        ids |= {one.filename: one.image_id for one in answer.accepted}
-        jobs.append(answer.job_id)
+        part = lines[start : start + PICTURES_PER_REQUEST]
+        pictures = [Picture(folder / line.image, captions=line.captions if captions else ()) for line in part]
+        answer = client.ingest(pictures)
+        ids |= {one["filename"]: one["image_id"] for one in answer["accepted"]}
+        jobs.append(answer["job_id"])
     for job in track(jobs, description="Finding regions"):
-        assert job is not None, "nothing was accepted"
-        *_, last = client.wait(job)
-        assert last.failed == 0, last
+        last = client.wait(job)
+        assert last["failed"] == 0, last
     return ids
 
 
@@ -48,7 +47,7 @@ def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]
     def rank(question: tuple[str, str]) -> int | None:
         text, image_id = question
         answer = client.search_text(text, k=SHORTLIST, shortlist=SHORTLIST, match="pictures")
-        found = [hit.image_id for hit in answer.results]
+        found = [hit["image_id"] for hit in answer["results"]]
         return found.index(image_id) if image_id in found else None
 
     questions = [(text, ids[Path(line.image).name]) for line in lines for text in line.captions]
@@ -59,8 +58,8 @@ def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]
 def image_ranks(client: Client, lines: Sequence[CaptionLine], folder: Path) -> Iterator[int | None]:
     """The rank of the best of its own captions for every picture; None where none is in the shortlist."""
     for line in track(lines, description="Asking"):
-        answer = client.search_image(folder / line.image, k=SHORTLIST, shortlist=SHORTLIST)
-        found = [getattr(hit, "text") for hit in answer.results]  # noqa: B009 - captions were asked for
+        answer = client.search_captions(folder / line.image, k=SHORTLIST, shortlist=SHORTLIST)
+        found = [hit["text"] for hit in answer["results"]]
         own = {text.strip() for text in line.captions}
         yield next((rank for rank, text in enumerate(found) if text.strip() in own), None)
 

@@ -9,6 +9,7 @@ from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
 from index.filters import EVERY, Filter
+from index.identities import Identities
 from index.jobs import Jobs
 from index.picture_hashes import PictureHashes
 from index.queries import (
@@ -51,7 +52,10 @@ from index.region_stores import (
 )
 from index.schema import Database
 from index.text_search import TextSearch
+from index.text_statistics import SharedTexts
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
+
+EVER = float("-inf")
 
 
 class Catalog:
@@ -59,7 +63,8 @@ class Catalog:
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
     deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in;
-    `texts` finds words of pictures, `hashes` tell which look alike.
+    `texts` finds words of pictures, `hashes` tell which look alike, `identities` which slot has which
+    name; `shared_texts` finds words as in one of several catalogs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,6 +79,8 @@ class Catalog:
         self.jobs = Jobs(self._database)
         self.texts = TextSearch(self._database)
         self.hashes = PictureHashes(self._database)
+        self.identities = Identities(self._database)
+        self.shared_texts = SharedTexts(self._database)
 
     @property
     def read_only(self) -> bool:
@@ -99,20 +106,20 @@ class Catalog:
 
     # -- taking pictures in
 
-    def accept(self, pictures: Sequence[NewPicture], now: float, kept_since: float = float("-inf")) -> str:
-        """Make a job of the pictures; its id.
+    def accept(self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = "") -> str:
+        """Make a job of the pictures, or add them to the one of that id; its id.
 
         A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); one that
         was deleted, but not before `kept_since`, comes back, in its slot when it has one; a failed one is queued
         afresh.
         ValueError for a tag that is neither string nor finite number.
         """
-        job_id = uuid.uuid4().hex
+        job_id = job_id or uuid.uuid4().hex
         with self._database.changing() as db:
-            db.execute("INSERT INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
+            db.execute("INSERT OR IGNORE INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
             numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
             settle(db, [picture.image_id for picture in pictures])
-            db.executemany("INSERT INTO job_images (job_id, image) VALUES (?, ?)", [(job_id, n) for n in numbers])
+            db.executemany("INSERT OR IGNORE INTO job_images VALUES (?, ?)", [(job_id, n) for n in numbers])
         return job_id
 
     def known_ids(self, image_ids: Sequence[str]) -> set[str]:
@@ -148,9 +155,9 @@ class Catalog:
         with self._database.changing() as db:
             db.execute(sql, [now, reason, image_id])
 
-    def retry(self, image_id: str, now: float) -> str | None:
+    def retry(self, image_id: str, now: float, job_id: str = "") -> str | None:
         """Queue a picture that was set aside afresh, as a job of its own; the job's id, None where it was not."""
-        job_id = uuid.uuid4().hex
+        job_id = job_id or uuid.uuid4().hex
         with self._database.changing() as db:
             return job_id if requeue(db, image_id, job_id, now) else None
 
@@ -203,8 +210,7 @@ class Catalog:
         wanted = [int(slot) for slot in slots]
         with self._database.reading() as db:
             sql = f"SELECT * FROM images WHERE slot {AMONG} AND deleted_at IS NULL"
-            images = to_images(db, db.execute(sql, [among(wanted)]).fetchall())
-        found = {image.slot: image for image in images}
+            found = {image.slot: image for image in to_images(db, db.execute(sql, [among(wanted)]).fetchall())}
         return [found.get(slot) for slot in wanted]
 
     def pictures_at(self, slots: Sequence[int]) -> list[Image]:
@@ -254,13 +260,6 @@ class Catalog:
         )
         with self._database.reading() as db:
             return ~mask_of(db.execute(sql), next_caption_slot(db))
-
-    def captions_per_picture(self) -> float:
-        """Captions that a picture with captions has, on average; 1 where there are none."""
-        with self._database.reading() as db:
-            sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
-            captions, pictures = db.execute(sql).fetchone()
-            return captions / pictures if pictures else 1.0
 
     def matching(self, condition: Filter) -> Mask:
         """[num_slots] True where the picture is visible and passes the filter."""
@@ -325,8 +324,8 @@ class Catalog:
 
     def has_pictures(self) -> bool:
         """Whether anything was taken in with its picture, and not as features alone; deleted ones do not count."""
-        sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL LIMIT 1"
         with self._database.reading() as db:
+            sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL"
             return db.execute(sql).fetchone() is not None
 
     def num_region_records(self, extractor: str) -> int:
@@ -379,7 +378,7 @@ class Catalog:
     def requested_views(self) -> set[str]:
         """Digests of the models whose views were requested."""
         with self._database.reading() as db:
-            return {row["digest"] for row in db.execute("SELECT digest FROM requested_views")}
+            return {row[0] for row in db.execute("SELECT digest FROM requested_views")}
 
     def heartbeat(self, role: str, now: float) -> None:
         """Note that a process of this role is alive."""

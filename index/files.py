@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from index.fault_points import FaultPoint, reach
+
 TEMPORARY = ".tmp"
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # of Linux' fallocate
 
@@ -46,7 +48,9 @@ def replace(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+        reach(FaultPoint.REPLACEMENT_WRITTEN)
         Path(file.name).replace(path)
+        reach(FaultPoint.REPLACEMENT_RENAMED)
     sync_folder(path.parent)
 
 

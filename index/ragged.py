@@ -9,6 +9,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from index.fault_points import FaultPoint, reach
 from index.files import sync_folder, write_at, zero
 from index.slab import Corrupt, DamagedRow, Mapped, RowNumbers, Slab, aligned, valid_prefix
 
@@ -69,6 +70,7 @@ class RaggedSlab:
             crcs.append(zlib.crc32(raw.data))
         write_at(self._words.handle, packed.data, start)
         os.fsync(self._words.handle)
+        reach(FaultPoint.WORDS_PLACES)
         # The places come last: a place never points at words that are not on disk.
         self._places.append(
             at,

@@ -41,6 +41,8 @@ class NewPicture:
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     taken_at: float | None = None
+    added_at: float | None = None
+    """When it came, where that is not now."""
 
 
 class Unchanged(Enum):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
 from index.schema_upgrades import ARRIVALS, STATE, upgrade
 from index.text_index import TEXTS, add_functions
@@ -225,7 +226,9 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                reach(FaultPoint.BEFORE_COMMIT)
                 connection.execute("COMMIT")
+                reach(FaultPoint.AFTER_COMMIT)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from index.fault_points import FaultPoint, reach
 from index.files import make_folder, remove_strays, replace, sync_folder, write_at, zero
 
 Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
@@ -144,6 +145,7 @@ class Slab:
         packed = self._packed(records)
         # Never truncated: a reader may look at the file through its own mapping.
         write_at(self._file.handle, packed.view(np.uint8).data, at * self.dtype.itemsize)
+        reach(FaultPoint.RECORDS_WRITTEN)
         os.fsync(self._file.handle)
 
     def _packed(self, records: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:

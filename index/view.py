@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import view_manifest
+from index.fault_points import FaultPoint, reach
 from index.files import make_folder, remove_strays
 from index.ragged import Half, RaggedSlab
 from index.shortlist import IVF_FROM, Floats, Shortlist
@@ -157,6 +158,7 @@ class ViewWriter:
         self._publish(self._manifest.cut(Counts(images, captions)))
 
     def _publish(self, new: Manifest) -> None:
+        reach(FaultPoint.ROWS_MANIFEST)
         new.save(self._folder)
         self._manifest = new
 

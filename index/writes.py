@@ -14,6 +14,7 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
 
     Nothing comes back of one that was deleted before `kept_since`.
     """
+    added_at = now if picture.added_at is None else picture.added_at
     sql = "SELECT number, slot, state, deleted_at FROM images WHERE image_id = ?"
     found = db.execute(sql, [picture.image_id]).fetchone()
     if found is not None and found["state"] == "deleted" and found["deleted_at"] < kept_since:
@@ -25,13 +26,13 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         found = None
     if found is None:
         sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
-        values = [picture.image_id, picture.filename, picture.extension, picture.num_bytes, now]
+        values = [picture.image_id, picture.filename, picture.extension, picture.num_bytes, added_at]
         number = db.execute(sql, values).lastrowid
         assert number is not None
     else:
         number = int(found["number"])
         if found["state"] in ("deleted", "failed"):
-            reset_picture(db, number, picture.filename, now)
+            reset_picture(db, number, picture.filename, added_at)
         elif found["slot"] is not None:  # where its regions could not be found, they are looked for once more
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
     add_description(db, number, picture)

@@ -49,6 +49,10 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.extra = extra
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: as it is, whatever its constructor takes."""
+        return _restored_problem, (type(self), self.args, vars(self))
+
     def document(self, instance: str) -> dict[str, Any]:
         """The problem document of RFC 9457."""
         return {
@@ -59,6 +63,12 @@ class Problem(Exception):
             "instance": instance,
             **self.extra,
         }
+
+
+def _restored_problem(kind: type[Problem], arguments: tuple[Any, ...], fields: Mapping[str, Any]) -> Problem:
+    problem = kind.__new__(kind, *arguments)
+    vars(problem).update(fields)
+    return problem
 
 
 class BadRequest(Problem):

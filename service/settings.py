@@ -43,6 +43,35 @@ class ClientSettings(BaseSettings):
     )
 
 
+class ClusterSettings(BaseSettings):
+    """Settings of a collection that lies on several machines."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+
+    ray_address: str = Field(
+        "auto", description="Address of the Ray cluster, host:port; auto for the one of this node."
+    )
+    shards: int = Field(
+        1, ge=1, le=1000, description="How many parts the pictures are spread over when a cluster is begun."
+    )
+    replicas: int = Field(2, ge=1, le=9, description="How many copies of each part there are, each on another node.")
+    write_quorum: int = Field(
+        1,
+        ge=1,
+        description="How many copies must have a change on disk before it is acknowledged; every live one has, always.",
+    )
+    search_deadline_s: float = Field(
+        2.0, gt=0, description="Seconds after which a search goes on without the parts that did not answer."
+    )
+    routers: int = Field(2, ge=1, description="Most processes that answer HTTP requests; as many as are needed run.")
+
+    @model_validator(mode="after")
+    def _reachable_quorum(self) -> "ClusterSettings":
+        if self.write_quorum > self.replicas:
+            raise ValueError(f"write_quorum is {self.write_quorum}, and there are {self.replicas} replicas")
+        return self
+
+
 class Settings(BaseSettings):
     """Settings of a service, from arguments, then the environment, then defaults."""
 
@@ -160,7 +189,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_environment(cls, values: Any) -> Any:
         """Refuses misspelt variables, which pydantic-settings would pass over, and warns of other unknown ones."""
-        known = [PREFIX + name.upper() for name in (*cls.model_fields, *ClientSettings.model_fields)]
+        known = [PREFIX + name.upper() for kind in (cls, ClientSettings, ClusterSettings) for name in kind.model_fields]
         for name in sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known):
             if SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and SERVICE_ADDRESS.match(os.environ[name])):
                 continue

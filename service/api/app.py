@@ -6,7 +6,7 @@ import re
 import sqlite3
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -60,8 +60,11 @@ MAX_BODY_BYTES = 2**20  # of every route that takes no files
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def create_app(services: Services) -> FastAPI:
-    """The application over these services; it starts and closes them with the server."""
+def create_app(services: Services, innermost: Callable[[ASGIApp], ASGIApp] | None = None) -> FastAPI:
+    """The application over these services; it starts and closes them with the server.
+
+    `innermost` is put around the routes, inside all guards.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -73,6 +76,8 @@ def create_app(services: Services) -> FastAPI:
 
     app = create_routes(lifespan, services.tracing)
     app.state.services = services
+    if innermost is not None:
+        app.add_middleware(innermost)
     app.add_middleware(AccessMiddleware, services=services, routes=app.routes)
     app.add_middleware(RequestGuard, origin=RequestOrigin(services.settings.allowed_hosts))
     app.add_middleware(RequestMiddleware, services=services)  # the outermost
@@ -97,6 +102,7 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
             ReadOnlyCatalog: handle_read_only,
             DamagedCatalog: handle_damage,
             sqlite3.OperationalError: handle_disk,
+            OSError: handle_disk,
         },
     )
     for routes in (
@@ -136,8 +142,8 @@ async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response
     return problem_response(problem, problem_instance(request))
 
 
-async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
-    """The response to a change that the disk has no room for; any other fault goes on."""
+async def handle_disk(request: Request, fault: sqlite3.OperationalError | OSError) -> Response:
+    """The response to what the disk has no room for, a change or a file to be made; any other fault goes on."""
     problem = disk_problem(fault)
     if not isinstance(problem, Problem):
         raise problem

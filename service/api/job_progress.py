@@ -1,10 +1,21 @@
 """The state of ingestion jobs: one is done when its pictures can be found, not when they are stored."""
 
 from dataclasses import replace
+from typing import Protocol
 
 from index.catalog import Catalog
 from index.records import JobStatus
 from service.search.model_views import ModelViews
+
+
+class JobStates(Protocol):
+    """The state of jobs as clients see it."""
+
+    def job(self, job_id: str) -> JobStatus | None:
+        """The job; None when there is no such job."""
+
+    def jobs(self, limit: int) -> list[JobStatus]:
+        """The jobs that came last, the latest first."""
 
 
 class JobProgress:

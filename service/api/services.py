@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,12 @@ from index.catalog import Catalog
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
 from service.api.job_events import StreamSlots
-from service.api.job_progress import JobProgress
+from service.api.job_progress import JobProgress, JobStates
 from service.api.metrics import Metrics
 from service.api.picture_files import PictureFiles
 from service.api.rate_limits import RateLimiter, open_rate_limiter
 from service.api.schemas.results import answer_format
+from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
@@ -26,6 +27,7 @@ from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels
 from service.model_names import loading_advice
 from service.search.engine import SearchEngine
+from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
 from service.storage.data_dir import DataDir
@@ -47,6 +49,7 @@ class Services:
 
     settings: Settings
     catalog: Catalog
+    pictures: StoredPictures
     originals: Originals
     uploads: TemporaryDirectory[str] | None
     space: FreeSpace
@@ -63,7 +66,7 @@ class Services:
     picture_files: PictureFiles
     intake: Intake
     upload_slots: UploadSlots
-    progress: JobProgress
+    progress: JobStates
     stream_slots: StreamSlots
     keys: KeyRing
     rate_limiter: RateLimiter
@@ -71,6 +74,8 @@ class Services:
     tracing: Tracing
     wake: Callable[[str], None]
     clock: Callable[[], float]
+    checks: Mapping[str, Callable[[], str]] | None = None
+    """What /readyz looks at besides the models, each `ok` or what is wrong; None: this data directory."""
 
     def start(self) -> None:
         """Open the views, and start the threads that follow them and that own the accelerator."""
@@ -104,6 +109,21 @@ def build_services(
 ) -> Services:
     """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`.
 
+    ValueError as `wired_services`.
+    """
+    services = wired_services(settings, loaded, wake, clock)
+    add_gauges(services)
+    return services
+
+
+def wired_services(
+    settings: Settings,
+    loaded: LoadedModels,
+    wake: Callable[[str], None],
+    clock: Callable[[], float] = time.time,
+) -> Services:
+    """The web side over a data directory, without the metrics that speak of it.
+
     ValueError where what is stored was made by another detector, and cannot be found anew with this one.
     """
     data = DataDir(settings.data_dir)
@@ -129,17 +149,19 @@ def build_services(
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics()
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
-    add_gauges(metrics, catalog, models, regions, accelerator, clock)
+    metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
+    pictures = LocalPictures(catalog, models)
     return Services(
         settings=settings,
         catalog=catalog,
+        pictures=pictures,
         originals=originals,
         uploads=uploads,
         space=space,
         regions=regions,
         models=models,
         refresher=ViewRefresher(models),
-        search=SearchEngine(catalog, regions, models, loaded.extractor),
+        search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
         search_threads=ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search"),
         lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
         health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
@@ -175,22 +197,10 @@ def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
 
 
-def add_gauges(
-    metrics: Metrics,
-    catalog: Catalog,
-    models: ModelViews,
-    regions: RegionStores,
-    accelerator: AcceleratorQueue,
-    clock: Callable[[], float],
-) -> None:
-    """Let the metrics read queue, store and worker whenever they are asked."""
-
-    def pictures(state: str) -> Callable[[], float]:
-        return lambda: catalog.counts()[state]
-
-    for state in ("ready", "queued", "failed", "deleted"):
-        metrics.gauge(f"pictures_{state}", f"Pictures that are {state}.", pictures(state))
-    metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
+def add_gauges(services: Services) -> None:
+    """Let the metrics read store and worker whenever they are asked."""
+    metrics, catalog, models, regions = services.metrics, services.catalog, services.models, services.regions
+    add_picture_gauges(metrics, services.pictures)
     metrics.gauge(
         "view_pictures", "Pictures the default model can find.", lambda: models.default.state(catalog).pictures
     )
@@ -202,5 +212,15 @@ def add_gauges(
     metrics.gauge(
         "worker_silence_seconds",
         "Seconds since a worker was heard from.",
-        lambda: clock() - (catalog.last_heartbeat("worker") or 0.0),
+        lambda: services.clock() - (catalog.last_heartbeat("worker") or 0.0),
     )
+
+
+def add_picture_gauges(metrics: Metrics, pictures: StoredPictures) -> None:
+    """Let the metrics count pictures whenever they are read."""
+
+    def count(state: str) -> Callable[[], float]:
+        return lambda: pictures.counts()[state]
+
+    for state in ("ready", "queued", "failed", "deleted"):
+        metrics.gauge(f"pictures_{state}", f"Pictures that are {state}.", count(state))

@@ -1,22 +1,34 @@
-"""Kills: at a fixed interval, with a given chance, some process of the service gets SIGKILL and is started again."""
+"""Kills: at a fixed interval, with a given chance, some process of the service gets SIGKILL and is started again.
+
+What is started again may be told to die at a fault point, or find its disk full for a while; while nobody runs, ends of
+files are damaged; a second worker tries to write beside the first.
+"""
 
 import random
+import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 
+from index.fault_points import VARIABLE
 from service.chaos.findings import Findings
+from service.chaos.mishaps import LONGEST_RIVALRY_S, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
 from service.chaos.processes import Processes
+from service.storage.data_dir import DataDir
 
 LONGEST_PAUSE_S = 1.0  # until what was killed is started again
 COMPACT = 0.25  # the chance that a compaction takes the place of a dead worker for a while
 LONGEST_COMPACTION_S = 3.0  # after which it is killed, where it is
 COMPACTION_S = 300.0
+FAULT = 0.35  # the chance that what is started again dies at a fault point,
+FULL = 0.1  # that it finds its disk full,
+TURNS_WITHOUT_ROOM = 3  # until so many more times to kill went by,
+DAMAGE = 0.4  # that ends of files are damaged where everything was killed,
+RIVAL = 0.2  # and that a second worker is started before the first is killed
 
 
 class Killer:
-    """Decides by a seed whom to kill; `kills` counts by role."""
+    """Decides by a seed whom to kill; `kills` counts by role, `mishaps` what else was done, by its name."""
 
     def __init__(
         self,
@@ -25,44 +37,111 @@ class Killer:
         chance: float,
         findings: Findings,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._processes, self._rng, self._chance, self._findings = processes, rng, chance, findings
-        self._sleep = sleep
+        self._sleep, self._clock = sleep, clock
         roles = processes.roles
         self._victims = [*((role,) for role in roles), roles]
+        self._armed: dict[str, str] = {}  # role -> the fault point that it is to die at
+        self._without_room: dict[str, int] = {}  # role -> turns until it has room again
         self.kills: dict[str, int] = {}
+        self.mishaps: dict[str, int] = {}
         self.strikes = 0
-        self.struck = threading.Event()
 
     @property
     def total(self) -> int:
         """Processes killed so far."""
         return sum(self.kills.values())
 
-    def start_what_ended(self) -> None:
-        """Start again what ended by itself, which is a fault."""
+    def start_what_ended(self, may_harm: bool = True) -> None:
+        """Start again what ended: at its fault point, which is a kill, or otherwise by itself, which is a fault."""
         for role, status in self._processes.ended().items():
-            self._findings.add("fault", role, f"it ended by itself with {status}; see {self._processes.logs}")
+            place = self._armed.get(role)
             self._processes.kill(role)
-            self._processes.start(role)
+            if place is not None and status == -signal.SIGKILL:
+                self._count_kills(role, 1)
+                self._note(place)
+                self.strikes += 1
+            else:
+                self._findings.add("fault", role, f"it ended by itself with {status}; see {self._processes.logs}")
+            self._start(role, may_harm)
+        self._give_room_back()
 
     def maybe_strike(self) -> None:
         """Kill somebody, or nobody, as chance has it."""
         if self._rng.random() < self._chance:
             self._strike(self._rng.choice(self._victims))
 
+    def make_harmless(self) -> None:
+        """Start afresh, with nothing that harms them, the processes that are to die, or have no room."""
+        for role in sorted({*self._armed, *self._without_room}):
+            self._kill(role, with_children=False)
+            self._start(role, may_harm=False)
+
     def _strike(self, roles: tuple[str, ...]) -> None:
+        has_rival = "worker" in roles and self._rng.random() < RIVAL
+        if has_rival:
+            self._processes.start("rival")
+            self._sleep(self._rng.uniform(0, LONGEST_RIVALRY_S))
         self._kill(*roles, with_children=self._rng.random() < 0.5)
         self.strikes += 1
+        if has_rival:  # which may be the writer by now, and is killed as one
+            self._sleep(self._rng.uniform(0, LONGEST_RIVALRY_S))
+            self._processes.kill("rival", with_children=True)
+            self._note("second writer")
         if "worker" in roles and self._rng.random() < COMPACT:
             self._compact()
         self._sleep(self._rng.uniform(0, LONGEST_PAUSE_S))
-        for role in reversed(roles):
+        if roles == self._processes.roles and self._rng.random() < DAMAGE:
+            self._start_after_damage()
+        else:
+            for role in reversed(roles):
+                self._start(role)
+
+    def _start(self, role: str, may_harm: bool = True) -> None:
+        """Start a role, with a mishap before it as chance has it."""
+        self._armed.pop(role, None)
+        self._without_room.pop(role, None)
+        drawn = self._rng.random() if may_harm and role != "redis" else 1.0
+        if drawn < FAULT:
+            variables = fault_place(role, self._rng)
+            self._armed[role] = variables[VARIABLE].partition(":")[0]
+            self._processes.start(role, variables)
+        elif drawn < FAULT + FULL:
+            self._without_room[role] = TURNS_WITHOUT_ROOM
+            self._note("no room")
+            self._processes.start(role, WITHOUT_ROOM)
+        else:
             self._processes.start(role)
+
+    def _give_room_back(self) -> None:
+        for role in sorted(self._without_room):
+            self._without_room[role] -= 1
+            if not self._without_room[role]:
+                self._kill(role, with_children=False)
+                self._start(role, may_harm=False)
+
+    def _start_after_damage(self) -> None:
+        """Damage files while nobody has them open; a worker makes them whole again, then searches begin."""
+        before = self._clock()
+        data = DataDir(self._processes.settings.data_dir)
+        for path in damage_tails(data, self._rng):
+            self._note(f"damaged {path.relative_to(data.root).parts[0]}")
+        for role in reversed([role for role in self._processes.roles if role != "api"]):
+            self._start(role, may_harm=False)
+        wait_for_worker(self._processes, before, self._sleep)
+        self._start("api")
 
     def _kill(self, *roles: str, with_children: bool) -> None:
         for role in roles:  # one by one, because each is counted; the first is not waited for long
-            self.kills[role] = self.kills.get(role, 0) + self._processes.kill(role, with_children=with_children)
+            self._count_kills(role, self._processes.kill(role, with_children=with_children))
+
+    def _count_kills(self, role: str, count: int) -> None:
+        self.kills[role] = self.kills.get(role, 0) + count
+
+    def _note(self, mishap: str) -> None:
+        self.mishaps[mishap] = self.mishaps.get(mishap, 0) + 1
 
     def _compact(self) -> None:
         """Compact while no worker runs; half of the times it is killed too."""

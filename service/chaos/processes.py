@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from service.settings import Settings
@@ -66,20 +66,23 @@ class Processes:
         if role == "redis":
             place = ("--bind", HOST, "--port", str(self._redis_port), "--dir", str(self._folder))
             return ("redis-server", "--save", "", *place)
-        command = ("compact",) if role == "compact" else ("serve", "--role", role)
+        command = ("compact",) if role == "compact" else ("serve", "--role", "worker" if role == "rival" else role)
         return (sys.executable, "-P", "-m", "service.cli.main", *command)
 
     def _environment(self) -> Mapping[str, str]:
         return worker_environment(self.settings)
 
-    def start(self, role: str) -> "subprocess.Popen[bytes]":
-        """Start a role, which must not be running; `compact` is one that ends by itself."""
+    def start(self, role: str, variables: Mapping[str, str] = MappingProxyType({})) -> "subprocess.Popen[bytes]":
+        """Start a role, which must not be running, with more variables in its environment.
+
+        `compact` is one that ends by itself, `rival` a second worker.
+        """
         with self._lock:
             number = len(list(self.logs.iterdir()))
             with (self.logs / f"{number:04}-{role}.log").open("wb") as log:
                 process = subprocess.Popen(
                     self._command(role),
-                    env=self._environment(),
+                    env={**self._environment(), **variables},
                     cwd=self._folder,
                     stdin=subprocess.DEVNULL,
                     stdout=log,

@@ -102,6 +102,7 @@ class ChaosRun:
         with self._told():
             self._compare_with_fresh(found)
         acknowledged = sum(ledger.acknowledged for ledger in self._ledgers)
+        self._say(f"besides kills: {', '.join(f'{name} {n}' for name, n in sorted(self._killer.mishaps.items()))}")
         return ChaosResult(
             kills=self._killer.total,
             acknowledged=acknowledged,
@@ -150,11 +151,13 @@ class ChaosRun:
         try:
             while (left := end - time.monotonic()) > 0 and not looking.done():
                 time.sleep(min(self._plan.every_s, left))
-                self._killer.start_what_ended()
-                if not self._must_wait():
+                must_wait = self._must_wait()
+                self._killer.start_what_ended(may_harm=not must_wait)
+                if not must_wait:
                     self._killer.maybe_strike()
         finally:
             self._over.set()
+            self._killer.make_harmless()
         looking.result()
 
     def _must_wait(self) -> bool:

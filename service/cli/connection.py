@@ -1,20 +1,57 @@
 """The service that a command speaks to."""
 
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from service.cli.output import print_note
+from service.errors import UserError
+from service.settings import ClientSettings
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from regard_client import Client, RegardError, RequestRefused
 
 
-def connect(url: str | None, api_key: SecretStr | None = None) -> "Client":
+@contextmanager
+def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Client"]:
     """A client of the service at `url`, with an API key; from REGARD_URL and REGARD_API_KEY where they are None.
 
-    It says so when it has to wait for the service.
+    It says so when it has to wait for the service. UserError, in words, for what goes wrong while it is used.
     """
-    from service.client import Client  # noqa: PLC0415 - half a second, which `--help` should not take
+    # Half a second, which `--help` should not take.
+    from regard_client import Client, RegardError, Retries  # noqa: PLC0415
 
-    return Client.from_environment(url, api_key, print_note)
+    key = None if api_key is None else api_key.get_secret_value()
+    as_told = Retries(longest_wait_s=math.inf)
+    try:
+        with Client(url or ClientSettings().url, key, retries=as_told, on_wait=tell_of_waiting()) as client:
+            yield client
+    except RegardError as fault:
+        raise UserError(advised(fault)) from fault
+
+
+def tell_of_waiting() -> Callable[["RequestRefused", float], None]:
+    """Notes why the service is waited for: each reason once."""
+    told: list[str] = []
+
+    def tell(refused: "RequestRefused", seconds: float) -> None:
+        if told[-1:] != [str(refused)]:
+            print_note(f"{refused} Waiting.")
+            told.append(str(refused))
+
+    return tell
+
+
+def advised(fault: "RegardError") -> str:
+    """The message of an error with what to do about it at a command line."""
+    from regard_client import RequestRefused, ServerUnreachable  # noqa: PLC0415
+    from regard_client.errors import UNAUTHORIZED  # noqa: PLC0415
+
+    if isinstance(fault, ServerUnreachable):
+        return f"{fault}, or say with --url or REGARD_URL where a service runs"
+    if isinstance(fault, RequestRefused) and fault.status == UNAUTHORIZED:
+        return f"{fault.reason} Commands read it from REGARD_API_KEY."
+    return str(fault)

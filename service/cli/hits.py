@@ -6,7 +6,7 @@ from service.cli.output import print_table, shortened, visible
 from service.cli.picture_cells import date_cell, name_cell, tags_cell
 
 if TYPE_CHECKING:
-    from service.api.schemas.results import CaptionHit, PictureHit
+    from regard_client.answers import CaptionHit, PictureHit
 
 LONGEST_SHOWN = 100
 
@@ -19,25 +19,25 @@ def print_picture_hits(hits: "list[PictureHit]", left_out: int = 0) -> None:
     columns = ["rank", "score", "probability", "name", "date", "tags", "word", "found", "id"]
     rows = [
         [
-            str(hit.rank),
-            "" if hit.score is None else f"{hit.score:.3f}",
+            str(hit["rank"]),
+            "" if hit["score"] is None else f"{hit['score']:.3f}",
             format_probability(hit),
-            name_cell(hit.filename),
-            date_cell(hit.taken_at),
-            tags_cell(hit.tags),
+            name_cell(hit["filename"]),
+            date_cell(hit["taken_at"]),
+            tags_cell(hit["tags"]),
             strongest_word(explanation_of(hit)),
-            "by its text" if "text" in hit.found_by else "",
-            hit.image_id,
+            "by its text" if "text" in hit["found_by"] else "",
+            hit["image_id"],
         ]
         for hit in hits
     ]
     print_filled_columns(columns, rows)
     for hit in hits:
         lines = explanation_lines(explanation_of(hit))
-        if hit.near_duplicates:
-            lines = [f"and alike: {', '.join(visible(one.filename) for one in hit.near_duplicates)}", *lines]
+        if alike := hit.get("near_duplicates"):
+            lines = [f"and alike: {', '.join(visible(one['filename']) for one in alike)}", *lines]
         if lines:
-            print(f"\n{hit.rank} {visible(hit.filename)}")
+            print(f"\n{hit['rank']} {visible(hit['filename'])}")
             for line in lines:
                 print(line)
 
@@ -48,7 +48,13 @@ def print_caption_hits(hits: "list[CaptionHit]") -> None:
         print("nothing found")
         return
     rows = [
-        [str(hit.rank), f"{hit.score:.3f}", format_probability(hit), shortened(hit.text, LONGEST_SHOWN), hit.image_id]
+        [
+            str(hit["rank"]),
+            f"{hit['score']:.3f}",
+            format_probability(hit),
+            shortened(hit["text"], LONGEST_SHOWN),
+            hit["image_id"],
+        ]
         for hit in hits
     ]
     print_filled_columns(["rank", "score", "probability", "caption", "id"], rows)
@@ -62,12 +68,12 @@ def print_filled_columns(columns: list[str], rows: list[list[str]]) -> None:
 
 def format_probability(hit: "PictureHit | CaptionHit") -> str:
     """The probability of a result in percent; empty where its model has no calibration."""
-    return "" if hit.probability is None else f"{hit.probability:.0%}"
+    return "" if hit["probability"] is None else f"{hit['probability']:.0%}"
 
 
 def explanation_of(hit: "PictureHit") -> dict[str, Any]:
     """The explanation of a result; empty where none was asked for."""
-    return {} if hit.explanation is None else hit.explanation.model_dump()
+    return dict(hit.get("explanation") or {})
 
 
 def strongest_word(explanation: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from service.cli.output import print_json, print_note, print_table
 from service.errors import user_input
 
 if TYPE_CHECKING:
-    from service.api.schemas.resources import Accepted, FailureAnswer
+    from regard_client import Receipt
+    from regard_client.answers import FailureAnswer
 
 
 @dataclass
@@ -28,17 +29,18 @@ class IngestSummary:
     skipped: dict[str, int] = field(default_factory=dict)
     _new: set[str] = field(default_factory=set)  # ids of pictures that were not stored before
 
-    def count_accepted(self, files: "Sequence[Accepted]") -> None:
-        """Count files that a server stored, or had."""
-        self._new |= {one.image_id for one in files if not one.duplicate}
-        self.duplicates += sum(one.duplicate for one in files)
-        self.accepted += sum(not one.duplicate for one in files)
+    def count_receipt(self, receipt: "Receipt") -> None:
+        """Count the files of a request: those that the server stored, or had, or turned away."""
+        self._new |= {one["image_id"] for one in receipt.accepted if not one["duplicate"]}
+        self.duplicates += sum(one["duplicate"] for one in receipt.accepted)
+        self.accepted += sum(not one["duplicate"] for one in receipt.accepted)
+        self.rejected += [{"filename": one["filename"], "problem": one["problem"]} for one in receipt.rejected]
 
     def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
         """Count accepted pictures that were set aside, no longer among those that are there."""
         for one in failures:
-            self.failed.append({"filename": one.filename, "problem": one.reason})
-            if one.image_id in self._new:
+            self.failed.append({"filename": one["filename"], "problem": one["reason"]})
+            if one["image_id"] in self._new:
                 self.accepted -= 1
             else:
                 self.duplicates -= 1

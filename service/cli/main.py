@@ -3,12 +3,14 @@
 Commands import what is heavy (PyTorch, FAISS, the web framework) only when they have checked their arguments.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from index import fault_points
 from service import VERSION
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
@@ -41,6 +43,7 @@ from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
 from service.cli.user_errors import is_user_error, one_line
+from service.errors import user_input
 
 app = typer.Typer(
     name="regard",
@@ -79,9 +82,17 @@ for command in COMMANDS:
 app.add_typer(keys)
 
 
+def arm_fault_point() -> None:
+    """Let this process die at the place that the environment names, if it names one; only tests of kills do."""
+    if (place := os.environ.get(fault_points.VARIABLE)) is not None:
+        with user_input():
+            fault_points.arm(place)
+
+
 def main() -> None:
     """Run a command. A user's mistake ends in one line on standard error and status 1, a bug in its traceback."""
     try:
+        arm_fault_point()
         app()
     except Exception as error:
         if not is_user_error(error):

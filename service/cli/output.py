@@ -6,7 +6,7 @@ import threading
 import time
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 LINE_EVERY_S = 10.0  # where standard error is no terminal
 
 
-def print_json(value: BaseModel | dict[str, Any] | list[Any]) -> None:
+def print_json(value: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
     """Print one JSON document on standard output."""
     if isinstance(value, BaseModel):
         print(value.model_dump_json(exclude_unset=True, indent=2))

@@ -1,7 +1,7 @@
 """What is known of a picture, short enough for a cell of a table."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 from service.cli.output import shortened
 
@@ -15,9 +15,9 @@ def name_cell(filename: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"
 
 
-def date_cell(taken_at: datetime | None) -> str:
-    """The day of a photograph in UTC; empty for none."""
-    return "" if taken_at is None else taken_at.strftime("%Y-%m-%d")
+def date_cell(taken_at: str | None) -> str:
+    """The day of a photograph, which is given as an answer gives it, in UTC; empty for none."""
+    return "" if taken_at is None else datetime.fromisoformat(taken_at).astimezone(UTC).strftime("%Y-%m-%d")
 
 
 def tags_cell(tags: Mapping[str, str | int | float]) -> str:

@@ -1,10 +1,13 @@
 """Which pictures a command is about: tags and dates as options, made into the filter of a request."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from service.dates import date_span
+
+if TYPE_CHECKING:
+    from regard_client.answers import PictureFilter
 
 WithTags = Annotated[
     list[str] | None,
@@ -21,7 +24,7 @@ Until = Annotated[str | None, typer.Option("--until", help="Only pictures taken 
 
 def picture_filter(
     tags: list[str] | None, date: str | None, since: str | None, until: str | None
-) -> dict[str, Any] | None:
+) -> "PictureFilter | None":
     """The filter as requests have it; None where nothing is asked for. typer.BadParameter.
 
     Values of tags are text: the service takes a number and what is written like it for the same.
@@ -40,7 +43,8 @@ def picture_filter(
         if text is not None
     }
     found: dict[str, Any] = {"tags": values, "taken_at": period}
-    return {name: condition for name, condition in found.items() if condition} or None
+    given = {name: condition for name, condition in found.items() if condition}
+    return cast("PictureFilter", given) if given else None
 
 
 def check_date(option: str, text: str | None) -> str | None:

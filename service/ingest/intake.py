@@ -7,8 +7,8 @@ from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.arrivals import Arrival
 from index.catalog import Catalog
+from index.fault_points import FaultPoint, reach
 from index.records import NewPicture
 from service.errors import (
     FeaturesOnly,
@@ -21,11 +21,12 @@ from service.errors import (
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
+from service.ingest.picture_store import LocalPictureStore, PictureStore, ReceivedPicture
 from service.ingest.upload import receive_form
 from service.media.decode_pool import DecodeFailed
 from service.settings import Settings
 from service.storage.free_space import FreeSpace, disk_problem
-from service.storage.originals import Originals, StagedFile, image_id_of
+from service.storage.originals import Originals, image_id_of
 
 MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at
 
@@ -79,18 +80,21 @@ class Intake:
         clock: Callable[[], float] = time.time,
         accepts_pictures: bool = True,
         delete_grace_s: float = float("inf"),
+        store: PictureStore | None = None,
     ) -> None:
         """`inspect` tells a file's extension from its header: UnreadablePicture, DecodeFailed.
 
         `wake` is called with the job's id once the job is durable; it may block for a moment and must not raise.
 
         Without `accepts_pictures` there is no detector for them, and every upload is refused. A picture that was
-        deleted longer ago than `delete_grace_s` comes in as if it had never been there.
+        deleted longer ago than `delete_grace_s` comes in as if it had never been there. `store` takes the pictures in,
+        where it is not this data directory.
         """
         self._catalog, self._originals = catalog, originals
         self._limits, self._inspect = limits, inspect
         self._wake, self._clock, self._accepts_pictures = wake, clock, accepts_pictures
         self._space, self._delete_grace_s = space, delete_grace_s
+        self._store = store or LocalPictureStore(catalog, originals)
 
     @classmethod
     def from_settings(
@@ -102,6 +106,7 @@ class Intake:
         wake: Callable[[str], None],
         space: FreeSpace,
         accepts_pictures: bool = True,
+        store: PictureStore | None = None,
     ) -> "Intake":
         """An intake with the limits that settings name."""
         limits = FormLimits(
@@ -118,6 +123,7 @@ class Intake:
             space=space,
             accepts_pictures=accepts_pictures,
             delete_grace_s=settings.delete_grace_s,
+            store=store,
         )
 
     async def receive(self, content_type: str, content_length: int | None, body: AsyncIterable[bytes]) -> IngestReceipt:
@@ -142,6 +148,7 @@ class Intake:
             raise disk_problem(fault) from fault
 
     def _accept(self, form: MultipartForm) -> IngestReceipt:
+        reach(FaultPoint.UPLOAD_RECEIVED)
         files = [file for file in form.files if file.field == "images"]
         manifest = self._manifest(form, files)
         pictures: list[_Picture] = []
@@ -164,11 +171,14 @@ class Intake:
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
         now = self._clock()
-        with self._originals.adding():
-            accepted = self._store(pictures)
-            new = [_new_picture(picture, manifest) for picture in pictures]
-            job_id = self._catalog.accept(new, now, kept_since=now - self._delete_grace_s)
+        received = [ReceivedPicture(picture.file.path, _new_picture(picture, manifest)) for picture in pictures]
+        job_id, duplicates = self._store.take_in(received, now, now - self._delete_grace_s)
+        reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
+        accepted = [
+            AcceptedFile(one.picture.image_id, one.picture.filename, duplicate)
+            for one, duplicate in zip(received, duplicates, strict=True)
+        ]
         return IngestReceipt(job_id, accepted, rejected)
 
     def _manifest(self, form: MultipartForm, files: Sequence[UploadedFile]) -> Mapping[str, ManifestEntry]:
@@ -205,21 +215,6 @@ class Intake:
         if file.problem is not None:
             raise UnreadablePicture(file.problem)
         return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
-
-    def _store(self, pictures: Sequence[_Picture]) -> list[AcceptedFile]:
-        """Store the bytes of every distinct picture durably."""
-        known = self._catalog.known_ids([picture.image_id for picture in pictures])
-        accepted, incoming = [], []
-        for picture in pictures:
-            duplicate = picture.image_id in known
-            known.add(picture.image_id)
-            accepted.append(AcceptedFile(picture.image_id, display_name(picture.file.filename), duplicate))
-            if not duplicate or not self._originals.path(picture.image_id, picture.extension).exists():
-                incoming.append(StagedFile(picture.file.path, picture.image_id, picture.extension))
-        files = {file.image_id: file for file in incoming}.values()
-        self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files])
-        self._originals.store(files)
-        return accepted
 
 
 def _new_picture(picture: _Picture, manifest: Mapping[str, ManifestEntry]) -> NewPicture:

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import PIL.Image
 
+from index.fault_points import FaultPoint, reach
 from service.errors import UnreadablePicture
 from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, ProcessLost
 from service.media.descriptions import LONGEST_CAPTION, LONGEST_KEYWORDS, shown
@@ -163,7 +164,7 @@ class DecodePool:
         self._threads.shutdown(cancel_futures=True)
         for _ in range(self._workers):
             if (process := self._idle.get()) is not None:
-                process.end()
+                process.end(patience_s=0)
 
     def __enter__(self) -> Self:
         return self
@@ -231,7 +232,9 @@ def _write(name: str, path: Path, content: memoryview) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(content)
+            reach(FaultPoint.DERIVED_WRITTEN)
             temporary.replace(path)
+            reach(FaultPoint.DERIVED_RENAMED)
         except OSError:
             temporary.unlink(missing_ok=True)
             raise

@@ -20,6 +20,7 @@ from service.media.decode_worker import FRAME_HEADER, LARGEST_STRIPPED_FILE, wri
 from service.media.pixels import DETECTOR_SIDE
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
+LAST_WORDS_S = 1.0
 LARGEST_MESSAGE = 64 * 1024
 LARGEST_THUMBNAIL = 2**20
 LARGEST_BODY = 3 * DETECTOR_SIDE**2 + LARGEST_THUMBNAIL + LARGEST_STRIPPED_FILE
@@ -118,10 +119,13 @@ class DecodeProcess:
         """Whether the process has ended, or closed its pipe and is about to."""
         return self._process.poll() is not None or bool(self._readable.poll(0))
 
-    def end(self) -> str:
-        """End it at once; returns in words how it ended or why it was ended."""
-        try:  # one that closed its pipe is about to end by itself, and how is worth knowing
-            status = self._process.wait(0 if self._malformed or self.timed_out else 1)
+    def end(self, patience_s: float = LAST_WORDS_S) -> str:
+        """End it; returns in words how it ended or why it was ended.
+
+        One that closed its pipe is about to end by itself, and how is worth knowing: for that it is given a moment.
+        """
+        try:
+            status = self._process.wait(0 if self._malformed or self.timed_out else patience_s)
         except subprocess.TimeoutExpired:
             status = None
         self._process.kill()

@@ -1,7 +1,7 @@
 """Candidates: what stage one passes on, with the scores that stage two gives it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -17,13 +17,16 @@ from service.search.requests import SearchRequest
 
 T = TypeVar("T")
 
+NO_SCORES = np.zeros(0, np.float32)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
     """Rows of a view in the shortlist's order, with scores.
 
     `gallery` counts the rows that a search without a filter chooses from. `unfiltered` is the shortlist that such a
-    search has, empty where there is no filter: probabilities compare with its scores, so that no filter changes them.
+    search has, empty where there is no filter: probabilities compare with its scores, so that no filter changes them;
+    `unfiltered_scores` are those of stage one.
     `matched` is the verdict on the best of them, None where there is none.
     """
 
@@ -31,6 +34,7 @@ class Candidates:
     scores: npt.NDArray[np.float32]
     gallery: int
     unfiltered: Sequence[int] = ()
+    unfiltered_scores: npt.NDArray[np.float32] = field(default_factory=lambda: NO_SCORES)
     probabilities: npt.NDArray[np.float64] | None = None
     matched: bool | None = None
 
@@ -44,9 +48,11 @@ class Candidates:
         """
         query = embedding.float().cpu().numpy()
         scores, rows = nearest_rows(shortlist, query, k, visible if passing is None else passing)
-        unfiltered = [] if passing is None else nearest_rows(shortlist, query, k, visible)[1]
+        all_scores, unfiltered = NO_SCORES, list[int]()
+        if passing is not None:
+            all_scores, unfiltered = nearest_rows(shortlist, query, k, visible)
         gallery = int(visible[: len(shortlist)].sum())
-        return cls(rows=rows, scores=scores, gallery=gallery, unfiltered=unfiltered)
+        return cls(rows=rows, scores=scores, gallery=gallery, unfiltered=unfiltered, unfiltered_scores=all_scores)
 
     @property
     def rows_to_score(self) -> list[int]:

@@ -191,6 +191,12 @@ class SearchRequest(RequestModel):
         description="Show pictures that look the same, such as shots of one moment, as one result that names them.",
     )
     filter: PictureFilter | None = None
+    partial: bool = Field(
+        True,
+        strict=True,
+        description="Of a collection on several machines: answer from those that are there, and say so in `shards`;"
+        " `false` for 503 instead.",
+    )
 
     @field_validator("shortlist")
     @classmethod

@@ -111,6 +111,14 @@ class RankedCaption(Caption):
     explanation: PairExplanation | None = None
 
 
+@dataclass(frozen=True)
+class ShardCounts:
+    """How many shards a search asked, and how many of them answered."""
+
+    asked: int
+    answered: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Generic[AnyRanked]):
     """Hits, best first (or as the request sorts them), and what they came from.
@@ -128,6 +136,8 @@ class SearchResult(Generic[AnyRanked]):
     left_out: int = 0
     matched: bool | None = None
     results: Sequence[AnyRanked] = ()
+    shards: ShardCounts | None = None
+    """None where all pictures lie in one data directory."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_file, sync_folder
 from service.storage.data_dir import DataDir
 
@@ -101,7 +102,9 @@ class Originals:
             place = self.path(file.image_id, file.extension)
             make_folder(place.parent)
             sync_file(file.path)
+            reach(FaultPoint.ORIGINAL_WRITTEN)
             file.path.replace(place)
+            reach(FaultPoint.ORIGINAL_RENAMED)
             folders.add(place.parent)
         for folder in sorted(folders):
             sync_folder(folder)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from index.catalog import Catalog
+from index.fault_points import FaultPoint, reach
 from service.storage.originals import Originals
 
 LOOK_EVERY_S = 1.0
@@ -57,6 +58,8 @@ class Erasure:
         with self._originals.removing() as may_remove:
             pictures = self._erasures.being_erased(ERASED_AT_ONCE) if may_remove else []
             for picture in pictures:
+                reach(FaultPoint.ERASURE_FILES)
                 self._originals.remove(picture.image_id, picture.extension)
+                reach(FaultPoint.FILES_FORGOTTEN)
             self._erasures.forget(pictures)
         return len(pictures)

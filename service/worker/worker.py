@@ -15,6 +15,7 @@ from concurrent.futures import Future
 import torch
 
 from index.catalog import Catalog
+from index.fault_points import FaultPoint, reach
 from index.records import DetectedPicture, QueuedPicture
 from index.slab import DamagedRow, Slab
 from models.extractors.base import Extractor
@@ -177,7 +178,9 @@ class Worker:
         with counted_start(self._catalog.starts, [picture.image_id for picture, _ in decoded]):
             for part, records in self._detected(decoded):
                 self._slab.append(self._catalog.num_slots(), records)
+                reach(FaultPoint.SLAB_CATALOG)
                 self._commit(part, self._extractor.digest)
+                reach(FaultPoint.CATALOG_VIEWS)
 
     def _set_aside_killer(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)

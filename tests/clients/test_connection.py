@@ -7,6 +7,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard_client import (
     AsyncClient,
@@ -17,6 +19,7 @@ from regard_client import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
+from regard_client.connection import server_url
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
@@ -37,6 +40,7 @@ def answering(status: int, **options: object) -> httpx.MockTransport:
         ("http://photos.local:8000/", "http://photos.local:8000"),
         ("photos.local:8000", "http://photos.local:8000"),
         ("localhost", "http://localhost"),
+        (" nas.local ", "http://nas.local"),
         ("https://photos.example/regard/", "https://photos.example/regard"),
         (" [::1]:8000 ", "http://[::1]:8000"),
         (None, "http://127.0.0.1:8000"),
@@ -54,12 +58,23 @@ def test_an_address_may_be_given_or_set_in_the_environment(
         assert client.url == "http://other:1"
 
 
-@pytest.mark.parametrize("wrong", ["ftp://photos.local", "http://", "http://a:99999", "http://a/?b=c", "http://a b"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["ftp://photos.local", "http://", "http://a:99999", "http://a/?b=c", "http://a b", "::1", "a:b", "file:///a"],
+)
 def test_what_is_no_address_is_refused(wrong: str) -> None:
-    with pytest.raises(Misconfigured, match="is no address"):
+    with pytest.raises(Misconfigured, match="is no address") as refused:
         Client(wrong)
+    assert repr(wrong) in str(refused.value)
     with pytest.raises(Misconfigured, match="is no address"):
         AsyncClient(wrong)
+
+
+@given(st.from_regex(r"[a-z]{1,9}(\.[a-z]{2,9})?", fullmatch=True), st.integers(1, 65535))
+def test_an_address_that_was_read_is_read_as_itself(host: str, port: int) -> None:
+    read = server_url(f"{host}:{port}")
+    assert read == f"http://{host}:{port}"
+    assert server_url(read) == read
 
 
 def test_a_password_in_an_address_is_refused_and_not_shown() -> None:

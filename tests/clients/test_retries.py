@@ -1,10 +1,6 @@
 """Requests that are sent again, by a server that is busy a few times."""
 
 import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +10,8 @@ from hypothesis import strategies as st
 
 from regard_client import AsyncClient, Client, Picture, RequestRefused, Retries
 from regard_client.retries import BUSY, Tries, retry_after
+from tests.support.busy_server import busy_server
 from tests.support.either_client import CLIENTS, closed, settled, sleeper
-
-RECEIPT = b'{"job_id": "1", "status_url": "/jobs/1", "accepted": [], "rejected": []}'
-NO_FAILURES = b'{"failures": []}'
-
-
-class Busy(BaseHTTPRequestHandler):
-    """Answers `statuses` one after the other, then 200 for ever; keeps what was sent."""
-
-    statuses: list[int]
-    headers_sent: dict[str, str]
-    bodies: list[bytes]
-
-    def do_POST(self) -> None:
-        self.answer(RECEIPT)
-
-    def do_GET(self) -> None:
-        self.answer(NO_FAILURES)
-
-    def answer(self, content: bytes) -> None:
-        """Note the body, and answer."""
-        self.bodies.append(self.rfile.read(int(self.headers.get("content-length", 0))))
-        self.send_response(self.statuses.pop(0) if self.statuses else 200)
-        for name, value in self.headers_sent.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def busy_server(statuses: list[int], **headers: str) -> Iterator[tuple[str, list[bytes]]]:
-    """The address of such a server and the list of the bodies that it gets, until the block ends."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    handler = type("Handler", (Busy,), {"statuses": list(statuses), "headers_sent": named, "bodies": []})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", handler.bodies
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda kind: kind.__name__)
@@ -101,6 +53,18 @@ def test_files_are_sent_again_from_their_beginning(
     for body in bodies:
         assert [body.count(content) for content in (*contents[1:], b'"captions": ["a dog"]')] == [1, 1, 1]
         assert contents[0] in body
+
+
+def test_each_pause_is_told_with_its_reason(kind: type[Client] | type[AsyncClient]) -> None:
+    told: list[tuple[int, str, float]] = []
+
+    def tell(refused: RequestRefused, seconds: float) -> None:
+        told.append((refused.status, refused.reason, seconds))
+
+    with busy_server([429, 503, 404], Retry_After="5") as (url, _):
+        refused, slept = ask(kind, url, lambda client: client.failures(), on_wait=tell)
+    assert (refused.status, slept) == (404, [5.0, 5.0])
+    assert told == [(status, f"The server answered with status {status}.", 5.0) for status in (429, 503)]
 
 
 @pytest.mark.parametrize(

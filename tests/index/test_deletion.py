@@ -115,7 +115,8 @@ def test_a_change_is_what_it_says_and_nothing_else(catalog: Catalog) -> None:
     assert catalog.change("a", PictureChange(tags=None, captions=()))
     assert (image_of(catalog, "a").tags, image_of(catalog, "a").captions) == ({}, ())
     assert catalog.visible_captions().tolist() == [False, False]
-    assert catalog.captions_per_picture() == 1.0
+    assert catalog.identities.count_captions() == (0, 0)
+    assert catalog.identities.count_captions().each == 1.0
     catalog.delete("a", now=2.0)
     assert not catalog.change("a", PictureChange(filename="no.jpg"))
     assert not catalog.change("none", PictureChange())

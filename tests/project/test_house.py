@@ -23,7 +23,7 @@ ANYWHERE = {
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
     | {"fastapi", "starlette", "uvicorn", "h11", "python_multipart", "httpx", "redis"}
-    | {"prometheus_client", "typer", "rich", "opentelemetry", "defusedxml", "ray"},
+    | {"prometheus_client", "typer", "rich", "opentelemetry", "defusedxml", "ray", "regard_client"},
     "clients": {"regard_client", "httpx"},
 }
 IN_FUNCTIONS = {
@@ -104,7 +104,6 @@ ROOMS: dict[str, set[str]] = {
         "storage",
         "worker",
     },
-    "service.client": {"api", "auth", "errors", "settings"},
     "service.loading": {"connections", "errors", "settings"},
     "service.serve": {
         "api",

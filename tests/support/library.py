@@ -15,6 +15,7 @@ from index.view import ViewWriter
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.search.engine import SearchEngine
+from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, TextSearchResult
@@ -67,7 +68,8 @@ class Library:
         self.regions = RegionStores(data, self.catalog, self.extractor)
         self.models = ModelViews(views, self.catalog, self.regions)
         self.models.refresh()
-        self.search = SearchEngine(self.catalog, self.regions, self.models, self.extractor)
+        galleries = LocalGalleries(self.catalog, self.regions, self.models, self.extractor)
+        self.search = SearchEngine(galleries, self.models, self.extractor)
 
     def add(
         self,
@@ -147,9 +149,9 @@ class Library:
         """The request of such a search, of the pictures alone unless `match` says otherwise."""
         return TextSearchRequest(query=query, **{"match": "pictures", **fields})
 
-    def image(self, picture: PictureFeatures, slot: int | None = None, **fields: Any) -> ImageSearchResult[Any]:
+    def image(self, picture: PictureFeatures, image_id: str | None = None, **fields: Any) -> ImageSearchResult[Any]:
         """Captions for a picture, or pictures like it; `fields` are those of a request."""
-        return self.search.image(self.search.begin(ImageSearchRequest(**fields)), picture, slot)
+        return self.search.image(self.search.begin(ImageSearchRequest(**fields)), picture, image_id)
 
     @property
     def version(self) -> str:

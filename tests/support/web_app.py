@@ -22,11 +22,11 @@ T = TypeVar("T")
 class Web:
     """Sends requests one by one, or many at once through `together`."""
 
-    def __init__(self, settings: Settings, loaded: LoadedModels) -> None:
-        """The clock stands at NOW."""
+    def __init__(self, settings: Settings, loaded: LoadedModels, clock: Callable[[], float] = lambda: NOW) -> None:
+        """Its clock stands at NOW where none is given."""
         self.woken: list[str] = []
         self.settings = settings
-        self.services: Services = build_services(settings, loaded, self.woken.append, clock=lambda: NOW)
+        self.services: Services = build_services(settings, loaded, self.woken.append, clock=clock)
         self.services.start()
         self.app = create_app(self.services)
         self._runner = asyncio.Runner()

@@ -30,7 +30,7 @@ from regard_client.answers import (
     TagsAnswer,
     TextAnswer,
 )
-from regard_client.call import Call, unreachable
+from regard_client.call import Call, refusal, unreachable
 from regard_client.connection import TIMEOUT, request_headers, server_url
 from regard_client.errors import RegardError, RequestRefused
 from regard_client.jobs import JobWait
@@ -45,7 +45,7 @@ from regard_client.pictures import (
     receipt_of,
     upload_batches,
 )
-from regard_client.retries import ONCE, PATIENT, Retries, Tries
+from regard_client.retries import ONCE, PATIENT, OnWait, Retries, Tries, wait_in_silence
 
 A = TypeVar("A")
 
@@ -63,13 +63,18 @@ class AsyncClient:
         api_key: str | None = None,
         *,
         retries: Retries = PATIENT,
+        on_wait: OnWait = wait_in_silence,
         timeout: httpx.Timeout = TIMEOUT,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Without `url` the server of REGARD_URL, or of this machine; without `api_key` the key of REGARD_API_KEY."""
+        """Without `url` the server of REGARD_URL, or of this machine; without `api_key` the key of REGARD_API_KEY.
+
+        `on_wait` is told, before each pause for a server that is overloaded, why it is made and how long it takes.
+        """
         self.url = server_url(url)
         self._retries = retries
+        self._on_wait = on_wait
         self._sleep = sleep
         headers = request_headers(api_key)
         self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
@@ -273,4 +278,5 @@ class AsyncClient:
             pause = tries.pause(answer.status_code, answer.headers)
             if pause is None:
                 return call.result(answer, self.url)
+            self._on_wait(refusal(answer), pause)
             await self._sleep(pause)

@@ -59,7 +59,7 @@ class Call(Generic[A]):
             target = answer.headers.get("location", "nowhere")
             raise UnexpectedAnswer(f"{url} sends on to {target}: give the client the address that is meant")
         if not answer.is_success:
-            raise RequestRefused(answer.status_code, _problem(answer))
+            raise refusal(answer)
         try:
             return self.read(answer)
         except ValueError as fault:
@@ -94,6 +94,11 @@ def content_of(answer: httpx.Response) -> bytes:
 
 def nothing(answer: httpx.Response) -> None:
     """For answers that say nothing besides that it was done."""
+
+
+def refusal(answer: httpx.Response) -> RequestRefused:
+    """The error that an answer which is not good stands for."""
+    return RequestRefused(answer.status_code, _problem(answer))
 
 
 def _problem(answer: httpx.Response) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def server_url(url: str | None) -> str:
         raise Misconfigured("the address of a server holds no user or password; an API key is given as api_key")
     is_whole = parsed.scheme in ("http", "https") and parsed.host and not (parsed.query or parsed.fragment)
     if not is_whole or re.search(r"\s", text) or not 0 < (parsed.port or 80) <= LAST_PORT:
-        raise Misconfigured(f"{named!r} is no address of a server: write one like {DEFAULT_URL} or photos.local:8000")
+        raise Misconfigured(f"{named!r} is no address of a service: write host:port, http://host:port or https://host")
     return text.rstrip("/")
 
 

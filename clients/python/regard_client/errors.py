@@ -33,15 +33,20 @@ class RequestRefused(RegardError):
     """
 
     def __init__(self, status: int, document: Mapping[str, Any]) -> None:
-        message = str(document.get("detail") or document.get("title") or f"The server answered with status {status}.")
-        advice = " Give it as api_key, or set REGARD_API_KEY." if status == UNAUTHORIZED else ""
-        super().__init__(message + advice)
         self.status = status
         self.document = dict(document)
+        advice = " Give it as api_key, or set REGARD_API_KEY." if status == UNAUTHORIZED else ""
+        super().__init__(self.reason + advice)
 
     def __reduce__(self) -> tuple[type["RequestRefused"], tuple[int, dict[str, Any]]]:
         """Goes from process to process as it is."""
         return type(self), (self.status, self.document)
+
+    @property
+    def reason(self) -> str:
+        """What the server said, without advice."""
+        said = self.document.get("detail") or self.document.get("title")
+        return str(said or f"The server answered with status {self.status}.")
 
     @property
     def instance(self) -> str | None:

@@ -1,10 +1,13 @@
 """When a request is sent again: after 429 and 503, if the server says when, and not for ever."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+from regard_client.errors import RequestRefused
+
 BUSY = (429, 503)
+OnWait = Callable[[RequestRefused, float], None]  # told of each pause: why, and how many seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +19,10 @@ class Retries:
 
 
 ONCE, PATIENT = Retries(most_sends=1), Retries()
+
+
+def wait_in_silence(refused: RequestRefused, seconds: float) -> None:
+    """Tell nobody of a pause."""
 
 
 class Tries:

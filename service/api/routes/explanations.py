@@ -66,7 +66,7 @@ async def drawn(services: Services, image_id: str, asked: TextSearchRequest) -> 
     found = await run(services.search.begin, asked)
     await run(words_of, found.matcher, asked.query)
     image = require_picture(await run(find_ready_image, services, image_id))
-    features, _ = await run(services.search.stored, image_id, found.matcher.extractor_digest)
+    features = await run(services.search.stored, image_id, found.matcher.extractor_digest)
     cost = await run(services.search.cost, found)
     pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.query, features))
     try:

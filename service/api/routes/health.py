@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from fastapi import APIRouter, Response
 
@@ -35,10 +37,10 @@ async def ready(services: ServicesDep) -> ReadyAnswer:
     While another detector finds all regions anew, it is ready as soon as the first pictures can be searched.
     """
     loop = asyncio.get_running_loop()
-    parts = {"model": _model_state, "view": _view_state, "regions": _regions_state, "worker": _worker_state}
-    parts["disk"] = _disk_state
+    parts: dict[str, Callable[[], str]] = {"model": partial(_model_state, services)}
+    parts |= services.checks or _checks_of_directory(services)
     # In threads of their own: neither uploads nor searches, however many, keep an answer waiting.
-    states = (loop.run_in_executor(services.health_threads, state, services) for state in parts.values())
+    states = (loop.run_in_executor(services.health_threads, state) for state in parts.values())
     checks = dict(zip(parts, await asyncio.gather(*states), strict=True))
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:
@@ -76,6 +78,11 @@ def _model_state(services: Services) -> str:
         log.exception("the forward pass failed")
         return f"the forward pass failed: {type(fault).__name__}"
     return "ok"
+
+
+def _checks_of_directory(services: Services) -> Mapping[str, Callable[[], str]]:
+    states = {"view": _view_state, "regions": _regions_state, "worker": _worker_state, "disk": _disk_state}
+    return {part: partial(state, services) for part, state in states.items()}
 
 
 def _view_state(services: Services) -> str:

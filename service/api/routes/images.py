@@ -95,11 +95,11 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
 )
 def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
     """Its state, file, date, captions and tags, the regions found in it, and why it was set aside if it was."""
-    image = services.catalog.image(image_id)
+    image = services.pictures.image(image_id)
     if image is None or image.state == "deleted":
         raise NotFound(f"There is no picture {image_id}.")
     shown = services.regions.shown(image) if image.state == "ready" else None
-    failure = next((one for one in services.catalog.failures() if one.image_id == image_id), None)
+    failure = next((one for one in services.pictures.failures() if one.image_id == image_id), None)
     return image_info(image, None if shown is None else shown[1].regions, failure)
 
 
@@ -118,7 +118,7 @@ def is_current(request: Request, tag: str) -> bool:
 
 def find_image(services: Services, image_id: str) -> Image:
     """The picture with this id, if it can be shown; NotFound says why it cannot."""
-    image = services.catalog.image(image_id)
+    image = services.pictures.image(image_id)
     if image is None or image.state == "deleted":
         raise NotFound(f"There is no picture {image_id}.")
     if image.state == "failed":

@@ -132,7 +132,7 @@ async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
 )
 def list_failures(services: ServicesDep) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
-    return FailuresAnswer(failures=[failure_answer(one) for one in services.catalog.failures()])
+    return FailuresAnswer(failures=[failure_answer(one) for one in services.pictures.failures()])
 
 
 @router.post(
@@ -144,9 +144,9 @@ def list_failures(services: ServicesDep) -> FailuresAnswer:
 )
 def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
     """A picture that was set aside gets three more attempts, in a job of its own."""
-    job_id = services.catalog.retry(image_id, services.clock())
+    job_id = services.pictures.retry(image_id, services.clock())
     if job_id is None:
-        if any(one.image_id == image_id for one in services.catalog.failures()):
+        if any(one.image_id == image_id for one in services.pictures.failures()):
             raise Conflict(f"The original of picture {image_id} cannot be read any more: upload the same file again.")
         raise NotFound(f"No picture {image_id} was set aside.")
     services.wake(job_id)

@@ -37,7 +37,7 @@ def list_images(
     """Pictures that are not deleted, in order of arrival unless another is asked for."""
     condition = compiled_filter(filter)
     try:
-        images = services.catalog.list_images(after, limit + 1, condition, sort)
+        images = services.pictures.page(after, limit + 1, condition, sort)
     except ValueError as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
     more = len(images) > limit
@@ -58,7 +58,7 @@ def list_tags(
     values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="How many values of each at most.")] = MAX_VALUES,
 ) -> TagsAnswer:
     """Names in their order, with their most frequent values, for building filters."""
-    found = services.catalog.tags(limit + 1, values, search, after)
+    found = services.pictures.tags(limit + 1, values, search, after)
     tags = [
         TagListed(
             name=tag.name,

@@ -7,7 +7,7 @@ from service.api.problems import problem_responses
 from service.api.schemas.resources import MigrationAnswer, ModelListed, ModelsAnswer
 from service.api.services import Services
 from service.errors import Problem, UnknownModel
-from service.search.model_views import ModelView
+from service.search.model_views import ModelView, ViewState
 
 router = APIRouter(tags=["models"])
 
@@ -19,7 +19,7 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
     """Names, digests, how much of the store each can search, and how far a new detector is with it."""
     progress = services.regions.progress()
     return ModelsAnswer(
-        models=[model_listed(services, model) for model in services.models],
+        models=[model_listed(services, model, state) for model, state in services.pictures.view_states()],
         migration=None if progress is None else MigrationAnswer(**vars(progress), message=str(progress)),
     )
 
@@ -34,15 +34,14 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
 def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
     """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""
     model = services.models.named(name)
-    services.models.request_build(model, services.clock())
+    state = services.pictures.build_view(model, services.clock())
     services.wake("")
     response.headers["Location"] = "/models"
-    return model_listed(services, model)
+    return model_listed(services, model, state)
 
 
-def model_listed(services: Services, model: ModelView) -> ModelListed:
+def model_listed(services: Services, model: ModelView, state: ViewState) -> ModelListed:
     """A model with the state of its view."""
-    state = model.state(services.catalog)
     return ModelListed(
         name=model.name,
         digest=model.matcher.digest,

@@ -24,7 +24,7 @@ router = APIRouter(tags=["pictures"])
 )
 def delete_image(image_id: str, services: ServicesDep) -> Response:
     """It is no longer found or shown. For a day (`REGARD_DELETE_GRACE_S`) this can be undone, then it is erased."""
-    if not services.catalog.delete(image_id, services.clock()):
+    if not services.pictures.delete(image_id, services.clock()):
         raise NotFound(f"There is no picture {image_id}.")
     return Response(status_code=204)
 
@@ -38,8 +38,8 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
     grace_s = services.settings.delete_grace_s
-    services.catalog.restore(image_id, services.clock() - grace_s)
-    image = services.catalog.image(image_id)
+    services.pictures.restore(image_id, services.clock() - grace_s)
+    image = services.pictures.image(image_id)
     if image is None:
         raise NotFound(f"There is no picture {image_id}, or it was deleted for good: send the file again.")
     if image.state == "deleted":
@@ -63,7 +63,7 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
     are searched as soon as the worker has read them, old ones are not found any more at once.
     """
     find_image(services, image_id)
-    if not services.catalog.change(image_id, edit.as_change()):
+    if not services.pictures.change(image_id, edit.as_change()):
         raise NotFound(f"There is no picture {image_id}.")  # deleted this very moment
     services.wake(f"edit of {image_id}")
     return image_listed(find_image(services, image_id))

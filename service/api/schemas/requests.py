@@ -59,3 +59,6 @@ class ImageSearchForm(ImageSearchRequest):
     filter: Annotated[PictureFilter | None, WrapValidator(_filter)] = Field(
         None, description="The filter of POST /search/text as JSON text."
     )
+    partial: bool = Field(
+        True, description="Of a collection on several machines: answer from those that are there; false for 503."
+    )

@@ -125,6 +125,13 @@ class ImageTimings(Timings):
     detect: float
 
 
+class ShardCountsAnswer(Answer):
+    """How many parts of the collection were asked, and how many answered; with fewer, the answer is partial."""
+
+    asked: int
+    answered: int
+
+
 class SearchAnswer(Answer):
     """The part of an answer that all searches share."""
 
@@ -142,6 +149,9 @@ class SearchAnswer(Answer):
         None,
         description="Whether anything that can be found matches: false where nothing does, null where that cannot be"
         " told, where the model has no such calibration, and for pictures like a picture.",
+    )
+    shards: ShardCountsAnswer | None = Field(
+        None, exclude_if=_is_none, description="Only of a collection that lies on several machines."
     )
 
 

@@ -51,10 +51,11 @@ def edit(
     with connect(url) as client:
         changed = [client.edit(image_id, **changes) for image_id in image_ids]
     if as_json:
-        print_json([image.model_dump(mode="json") for image in changed])
+        print_json(changed)
         return
     for image in changed:
-        print(f"{image.image_id} {image.filename}: {'; '.join(image.captions) or 'no captions'}; tags {image.tags}")
+        captioned = "; ".join(image["captions"]) or "no captions"
+        print(f"{image['image_id']} {image['filename']}: {captioned}; tags {image['tags']}")
 
 
 def read_tag(text: str) -> tuple[str, str | int | float | None]:

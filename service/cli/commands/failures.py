@@ -8,9 +8,10 @@ from service.cli.connection import connect
 from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, print_table, show_progress
 from service.cli.picture_cells import name_cell
+from service.cli.sending import ASK_EVERY_S
 
 if TYPE_CHECKING:
-    from service.client import Client
+    from regard_client import Client
 
 
 def failures(
@@ -27,23 +28,26 @@ def failures(
     """
     with connect(url) as client:
         answer = client.failures()
-        image_ids = [one.image_id for one in answer.failures] if retry_all else retry or []
+        image_ids = [one["image_id"] for one in answer["failures"]] if retry_all else retry or []
         outcomes = retry_pictures(client, image_ids)
     if retry_all or retry:
         print_outcomes(outcomes, as_json)
     elif as_json:
         print_json(answer)
-    elif not answer.failures:
+    elif not answer["failures"]:
         print("no picture was set aside")
     else:
-        rows = [[one.image_id, name_cell(one.filename), str(one.attempts), one.reason] for one in answer.failures]
+        rows = [
+            [one["image_id"], name_cell(one["filename"]), str(one["attempts"]), one["reason"]]
+            for one in answer["failures"]
+        ]
         print_table("id", "name", "attempts", "reason", rows=rows)
         print_note("`regard failures --retry ID` tries one again, --retry-all all of them")
 
 
 def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any]]:
     """Try pictures again and wait for them; what became of each. The reason is None where it can be found now."""
-    from service.client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     outcomes: dict[str, str | None] = {}
     jobs: dict[str, str] = {}
@@ -51,12 +55,12 @@ def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any
         task = progress.add_task("trying again", len(image_ids)) if image_ids else None
         for image_id in dict.fromkeys(image_ids):
             try:
-                jobs[image_id] = client.retry(image_id).job_id
+                jobs[image_id] = client.retry(image_id)["job_id"]
             except RequestRefused as refused:
                 outcomes[image_id] = str(refused)
         for image_id, job_id in jobs.items():
-            *_, job = client.wait(job_id)
-            outcomes[image_id] = next((one.reason for one in job.failures), None)
+            job = client.wait(job_id, seconds_between=ASK_EVERY_S)
+            outcomes[image_id] = next((one["reason"] for one in job["failures"]), None)
             assert task is not None
             task.advance()
     return [{"image_id": image_id, "reason": reason} for image_id, reason in outcomes.items()]

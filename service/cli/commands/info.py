@@ -1,5 +1,6 @@
 """`regard info`: one stored picture."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_table, visible
 
 if TYPE_CHECKING:
-    from service.api.schemas.resources import Box, ImageInfo
+    from regard_client.answers import Box, ImageInfo
 
 
 def info(
@@ -25,30 +26,30 @@ def info(
         return
     for name, value in known(found, client.url):
         print(f"{name:9} {visible(value)}")
-    if found.regions:
+    if found["regions"]:
         print()
-        print_table("region", "confidence", "box", rows=[region_cells(region) for region in found.regions])
+        print_table("region", "confidence", "box", rows=[region_cells(region) for region in found["regions"]])
 
 
 def known(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
     """What there is to say about a picture, by a short name; some names come again."""
-    size = f"{image.width} x {image.height} pixels, " if image.width is not None else ""
+    size = f"{image['width']} x {image['height']} pixels, " if image["width"] is not None else ""
     told: list[tuple[str, str | None]] = [
-        ("id", image.image_id),
-        ("name", image.filename),
-        ("state", image.state),
-        ("file", f"{image.kind}, {size}{image.num_bytes} bytes"),
-        ("taken", None if image.taken_at is None else image.taken_at.isoformat()),
-        ("added", image.added_at.isoformat(timespec="seconds")),
-        *(("caption", caption) for caption in image.captions),
-        *(("tag", f"{name}={value}") for name, value in image.tags.items()),
-        ("picture", image.url and f"{url}{image.url}"),
-        ("failure", None if image.failure is None else image.failure.reason),
+        ("id", image["image_id"]),
+        ("name", image["filename"]),
+        ("state", image["state"]),
+        ("file", f"{image['kind']}, {size}{image['num_bytes']} bytes"),
+        ("taken", image["taken_at"] and datetime.fromisoformat(image["taken_at"]).isoformat()),
+        ("added", datetime.fromisoformat(image["added_at"]).isoformat(timespec="seconds")),
+        *(("caption", caption) for caption in image["captions"]),
+        *(("tag", f"{name}={value}") for name, value in image["tags"].items()),
+        ("picture", image["url"] and f"{url}{image['url']}"),
+        ("failure", image["failure"] and image["failure"]["reason"]),
     ]
     return [(name, value) for name, value in told if value]
 
 
 def region_cells(region: "Box") -> list[str]:
     """A region as cells of a table; empty where features came without."""
-    box = "" if region.box is None else ", ".join(f"{edge:.0f}" for edge in region.box)
-    return [region.label, "" if region.confidence is None else f"{region.confidence:.2f}", box]
+    box = "" if region["box"] is None else ", ".join(f"{edge:.0f}" for edge in region["box"])
+    return [region["label"], "" if region["confidence"] is None else f"{region['confidence']:.2f}", box]

@@ -1,21 +1,19 @@
 """`regard ingest`: pictures sent to a server."""
 
-from collections.abc import Sequence
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import SecretStr
 
 from service.cli.connection import connect
 from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
 from service.cli.options import Albums, AsJson, Url
-from service.cli.output import show_progress
-from service.cli.picture_files import find_files
+from service.cli.output import print_note
+from service.cli.sending import send_files
 from service.errors import UserError
 
-if TYPE_CHECKING:
-    from service.client import Client
+STILL_FOR_S = 3.0
 
 
 def ingest(
@@ -25,6 +23,13 @@ def ingest(
         typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": name as sent, "captions": [..]}.'),
     ] = None,
     albums: Albums = True,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on watching the folders for new and changed pictures, until Ctrl-C.")
+    ] = False,
+    settle: Annotated[
+        float,
+        typer.Option(min=0, help="With --watch: send a file when it has stayed the same for so many seconds."),
+    ] = STILL_FOR_S,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,69 +37,29 @@ def ingest(
 
     Features without pictures are taken in by `regard ingest-features`.
     """
-    finish_ingestion(send_files(url, paths, captions, albums=albums), as_json)
+    if watch:
+        summary = watch_folders(url, paths, captions, albums, settle)
+    else:
+        summary = send_files(url, paths, captions, albums=albums)
+    finish_ingestion(summary, as_json)
 
 
-def send_files(
-    url: str | None,
-    paths: Sequence[Path],
-    captions: Path | None = None,
-    api_key: SecretStr | None = None,
-    albums: bool = True,
+def watch_folders(
+    url: str | None, folders: list[Path], captions: Path | None, albums: bool, still_for_s: float
 ) -> IngestSummary:
-    """Send pictures with progress bars, and wait until they are searchable. UserError.
+    """Send the pictures that lie in folders and those that come, until Ctrl-C or a request to end. UserError."""
+    from service.cli.still_files import SentFiles  # noqa: PLC0415 - no other command needs these
+    from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted  # noqa: PLC0415
 
-    With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
-    """
-    from service.client import upload_batches  # noqa: PLC0415 - half a second, which `--help` should not take
-
-    found = find_files(paths)
-    files = found.pictures
-    if not files:
-        skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
-        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
-    texts, tagged = captions_by_name(captions), found.albums if albums else {}
-    summary, jobs = IngestSummary(skipped=dict(found.skipped)), []
-    with connect(url, api_key) as client, show_progress() as progress:
-        sending = progress.add_task("sending", len(files))
-        detecting = progress.add_task("finding regions", len(files))
-        for batch in upload_batches(files):
-            jobs += _send_batch(client, batch, _manifest(batch, texts, tagged), summary)
-            sending.advance(len(batch))
-        for job_id, total in jobs:
-            before = detecting.completed
-            for job in client.wait(job_id):
-                detecting.update(before + job.done + job.failed)
-            detecting.update(before + total)
-            summary.count_failures(job.failures)
-        detecting.finish()
-    return summary
-
-
-def _manifest(
-    batch: list[tuple[str, Path]], captions: dict[str, list[str]], albums: dict[Path, str]
-) -> dict[str, dict[str, Any]]:
-    """What is known of the files of a batch."""
-    entries: dict[str, dict[str, Any]] = {name: {"captions": captions[name]} for name, _ in batch if name in captions}
-    for name, path in batch:
-        if path in albums:
-            entries.setdefault(name, {})["tags"] = {"album": albums[path]}
-    return entries
-
-
-def _send_batch(
-    client: "Client", batch: list[tuple[str, Path]], manifest: dict[str, Any], summary: IngestSummary
-) -> list[tuple[str, int]]:
-    """Send one request and count its files. (job id, number of its pictures); none where every file was rejected."""
-    from service.client import RequestRefused  # noqa: PLC0415
-
-    try:
-        answer = client.ingest(batch, manifest)
-    except RequestRefused as refused:
-        if "rejected" not in refused.document:
-            raise
-        summary.rejected += refused.document["rejected"]
-        return []
-    summary.rejected += [one.model_dump() for one in answer.rejected]
-    summary.count_accepted(answer.accepted)
-    return [(answer.job_id, len(answer.accepted))]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"--watch watches folders, and {folder} is none")
+    texts = captions_by_name(captions)
+    with connect(url) as client:
+        client.jobs(limit=1)  # a wrong address or key ends it here; later, one that does not answer is waited for
+        sent = SentFiles(path := sent_files_path(client.url, folders))
+        if len(sent):
+            print_note(f"left out where unchanged: {len(sent)} files sent before, listed in {path}")
+        print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the way service managers end it is Ctrl-C's
+        return watch_until_interrupted(FolderWatch(client, folders, sent, still_for_s, texts, albums))

@@ -20,9 +20,9 @@ def jobs(
     """Say how far ingestions are: the latest ones, or those named, with what was set aside and why."""
     with connect(url) as client:
         if job_ids:
-            print_jobs([client.job(job_id).model_dump(mode="json") for job_id in job_ids], as_json)
+            print_jobs([dict(client.job(job_id)) for job_id in job_ids], as_json)
             return
-        listed = client.jobs(limit).model_dump(mode="json")["jobs"]
+        listed = [dict(job) for job in client.jobs(limit)["jobs"]]
     print_jobs(listed, as_json)
 
 

@@ -11,7 +11,7 @@ from service.cli.picture_cells import date_cell, name_cell, tags_cell
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
 if TYPE_CHECKING:
-    from service.api.schemas.resources import ImageListed
+    from regard_client.answers import ImageListed
 
 LARGEST_PAGE = 1000  # pictures of a request
 
@@ -41,25 +41,25 @@ def list_pictures(
     condition = picture_filter(tags, date, since, until)
     limit = LARGEST_PAGE if everything else limit
     with connect(url) as client:
-        answer = client.images(after, limit, sort, condition)
-        while everything and answer.next is not None:
-            page = client.images(answer.next, limit, sort, condition)
-            answer = page.model_copy(update={"images": [*answer.images, *page.images]})
+        answer = client.images_page(after=after, limit=limit, sort=sort, filter=condition)
+        while everything and answer["next"] is not None:
+            page = client.images_page(after=answer["next"], limit=limit, sort=sort, filter=condition)
+            answer = {"images": [*answer["images"], *page["images"]], "next": page["next"]}
     if as_json:
         print_json(answer)
         return
-    if not answer.images:
+    if not answer["images"]:
         print("no pictures" if condition is None and after is None else "no pictures are like that")
         return
-    print_pictures(answer.images)
-    if answer.next is not None:
-        print_note(f"there are more: add --after {answer.next}, or --all")
+    print_pictures(answer["images"])
+    if answer["next"] is not None:
+        print_note(f"there are more: add --after {answer['next']}, or --all")
 
 
 def print_pictures(images: "list[ImageListed]") -> None:
     """Print a table of pictures."""
     rows = [
-        [one.image_id, name_cell(one.filename), date_cell(one.taken_at), tags_cell(one.tags), one.state]
+        [one["image_id"], name_cell(one["filename"]), date_cell(one["taken_at"]), tags_cell(one["tags"]), one["state"]]
         for one in images
     ]
     print_table("id", "name", "date", "tags", "state", rows=rows)

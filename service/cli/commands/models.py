@@ -14,14 +14,14 @@ def models(url: Url = None, as_json: AsJson = False) -> None:
         return
     rows = [
         [
-            f"{one.name} (default)" if one.default else one.name,
-            one.state,
-            str(one.pictures),
-            str(one.missing_pictures),
-            one.digest,
+            f"{one['name']} (default)" if one["default"] else one["name"],
+            one["state"],
+            str(one["pictures"]),
+            str(one["missing_pictures"]),
+            one["digest"],
         ]
-        for one in answer.models
+        for one in answer["models"]
     ]
     print_table("model", "state", "pictures", "missing", "digest", rows=rows)
-    if answer.migration is not None:
-        print_note(answer.migration.message)
+    if migration := answer.get("migration"):
+        print_note(migration["message"])

@@ -35,7 +35,7 @@ def _restore_pictures(image_ids: list[str], url: str | None) -> None:
     with connect(url) as client:
         for image_id in image_ids:
             image = client.restore(image_id)
-            print(f"{image_id} {image.filename} is back")
+            print(f"{image_id} {image['filename']} is back")
 
 
 def _restore_snapshot(source: Path, data_dir: Path) -> None:

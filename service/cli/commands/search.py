@@ -58,10 +58,10 @@ def search(
     if as_json:
         print_json(answer)
         return
-    if answer.matched is False and answer.results:
+    if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
-    print_picture_hits(answer.results, answer.left_out)
-    if answer.read_as:
-        print(f"read as: {', '.join(f'{word} > {read}' for word, read in answer.read_as.items())}")
-    if answer.unknown_words:
-        print(f"unknown words: {', '.join(answer.unknown_words)}")
+    print_picture_hits(answer["results"], answer["left_out"])
+    if read_as := answer.get("read_as"):
+        print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
+    if answer["unknown_words"]:
+        print(f"unknown words: {', '.join(answer['unknown_words'])}")

@@ -45,8 +45,8 @@ def serve(settings: Settings, photos: Photos = None, albums: Albums = True) -> N
 
 def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> None:
     """Send the pictures of a folder to the server, once it answers."""
-    from service.cli.commands.ingest import send_files  # noqa: PLC0415
-    from service.client import Client  # noqa: PLC0415
+    from regard_client import Client  # noqa: PLC0415
+    from service.cli.sending import send_files  # noqa: PLC0415
 
     with Client(url) as client:
         while not client.is_alive():

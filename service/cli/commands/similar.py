@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
@@ -13,7 +13,8 @@ from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
 if TYPE_CHECKING:
-    from service.api.schemas.results import ImageAnswer
+    from regard_client.answers import SimilarAnswer
+    from regard_client.options import SearchOptions
 
 MOST_RESULTS = 100
 
@@ -32,25 +33,29 @@ def similar(
 ) -> None:
     """Find pictures like a picture, or captions for it. Where it is stored itself, it is left out of these."""
     condition = picture_filter(tags, date, since, until)
-    from service.api.schemas.results import CaptionHit, PictureHit  # noqa: PLC0415 - half a second, as the client
-
-    target = "captions" if captions else "images"
-    asked = k if captions else min(k + 1, MOST_RESULTS)  # one more, in the place of the picture itself
+    if captions:
+        print_captions(picture, url, as_json, k=k, shortlist=max(k, 100), model=model, filter=condition)
+        return
+    asked = min(k + 1, MOST_RESULTS)  # one more, in the place of the picture itself
     with connect(url) as client:
-        answer = client.search_image(
-            picture, target=target, k=asked, shortlist=max(asked, 100), model=model, filter=condition
-        )
-    if not captions:
-        leave_out(answer, stored_id(picture), k)
+        answer = client.search_similar(picture, k=asked, shortlist=max(asked, 100), model=model, filter=condition)
+    leave_out(answer, stored_id(picture), k)
     if as_json:
         print_json(answer)
-        return
-    if answer.note is not None:
-        print(answer.note)
-    elif captions:
-        print_caption_hits([hit for hit in answer.results if isinstance(hit, CaptionHit)])
     else:
-        print_picture_hits([hit for hit in answer.results if isinstance(hit, PictureHit)])
+        print_picture_hits(answer["results"])
+
+
+def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Unpack[SearchOptions]") -> None:
+    """Print the captions that describe a picture, or why there are none."""
+    with connect(url) as client:
+        answer = client.search_captions(picture, **options)
+    if as_json:
+        print_json(answer)
+    elif note := answer.get("note"):
+        print(note)
+    else:
+        print_caption_hits(answer["results"])
 
 
 def stored_id(picture: Path) -> str:
@@ -59,8 +64,9 @@ def stored_id(picture: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
-def leave_out(answer: "ImageAnswer", image_id: str, k: int) -> None:
+def leave_out(answer: "SimilarAnswer", image_id: str, k: int) -> None:
     """Take one picture out of an answer; the best `k` of the others stay, ranked anew."""
-    others = [hit for hit in answer.results if hit.image_id != image_id][:k]
-    answer.k = k
-    answer.results = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(others, 1)]  # type: ignore[assignment]
+    answer["k"] = k
+    answer["results"] = [hit for hit in answer["results"] if hit["image_id"] != image_id][:k]
+    for rank, hit in enumerate(answer["results"], 1):
+        hit["rank"] = rank

@@ -9,7 +9,7 @@ from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, print_table, shortened
 
 if TYPE_CHECKING:
-    from service.api.schemas.resources import TagListed
+    from regard_client.answers import TagListed
 
 LONGEST_VALUE = 30
 
@@ -26,21 +26,21 @@ def tags(
 ) -> None:
     """List the tags of a server, with their most frequent values and how many pictures have them."""
     with connect(url) as client:
-        answer = client.tags(part, after, limit, values)
+        answer = client.tags_page(part, after=after, limit=limit, values=values)
     if as_json:
         print_json(answer)
         return
-    if not answer.tags:
+    if not answer["tags"]:
         print(f"no tag holds {part!r}" if part else "no tags")
         return
-    rows = [[tag.name, str(tag.pictures), values_cell(tag)] for tag in answer.tags]
+    rows = [[tag["name"], str(tag["pictures"]), values_cell(tag)] for tag in answer["tags"]]
     print_table("tag", "pictures", "values (pictures)", rows=rows)
-    if answer.next is not None:
-        print_note(f"there are more: add --after {answer.next!r}, or a part of what you look for")
+    if answer["next"] is not None:
+        print_note(f"there are more: add --after {answer['next']!r}, or a part of what you look for")
 
 
 def values_cell(tag: "TagListed") -> str:
     """The values of a tag, each with its number of pictures, and how many values are not named."""
-    named = [f"{shortened(str(one.value), LONGEST_VALUE)} ({one.pictures})" for one in tag.values]
-    left = tag.distinct_values - len(tag.values)
+    named = [f"{shortened(str(one['value']), LONGEST_VALUE)} ({one['pictures']})" for one in tag["values"]]
+    left = tag["distinct_values"] - len(tag["values"])
     return ", ".join([*named, *([f"and {left} more"] if left else [])])

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from regard_client import RequestRefused
+from regard_client.connection import server_url
 from service import VERSION
 from service.api.app import create_routes
-from service.client import server_url
-from service.errors import UserError
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
+from service.cli.connection import tell_of_waiting
+from service.settings import ClientSettings
+from tests.support.busy_server import busy_server
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
 from tests.support.redis_server import free_port
@@ -60,34 +64,31 @@ def test_every_command_says_that_an_address_is_none(regard: Regard, command: lis
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("localhost:8000", "http://localhost:8000"),
-        (" nas.local ", "http://nas.local"),
-        ("[::1]:8000", "http://[::1]:8000"),
-        ("https://photos.example.org/", "https://photos.example.org"),
-        ("http://example.org/regard/", "http://example.org/regard"),
-    ],
-)
-def test_an_address_without_a_scheme_is_one_of_http(written: str, read: str) -> None:
-    assert server_url(written) == read
+def test_why_it_waits_is_said_once_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = tell_of_waiting()
+    for reason in ("Too many.", "Too many.", "It loads.", "Too many."):
+        tell(RequestRefused(503, {"detail": reason}), 1.0)
+    assert capsys.readouterr().err.splitlines() == ["Too many. Waiting.", "It loads. Waiting.", "Too many. Waiting."]
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "http://", "::1", "host:port", "host:99999999999", "http://host/?a=b", "file:///a"]
-)
-def test_what_is_no_address_is_named(wrong: str) -> None:
-    with pytest.raises(UserError, match="is no address of a service") as refused:
-        server_url(wrong)
-    assert repr(wrong) in str(refused.value)
+def test_an_overloaded_service_is_asked_again(regard: Regard) -> None:
+    with busy_server([503, 503], Retry_After="0") as (address, bodies):
+        status, said, noted = regard("failures", "--url", address)
+    assert (status, said, len(bodies)) == (0, "no picture was set aside\n", 3)
+    assert noted == "The server answered with status 503. Waiting.\n"
 
 
-@given(st.from_regex(r"[a-z]{1,9}(\.[a-z]{2,9})?", fullmatch=True), st.integers(1, 65535))
-def test_an_address_that_was_read_is_read_as_itself(host: str, port: int) -> None:
-    read = server_url(f"{host}:{port}")
-    assert read == f"http://{host}:{port}"
-    assert server_url(read) == read
+def test_a_missing_key_is_asked_for_in_words_for_a_command_line(regard: Regard, tmp_path: Path) -> None:
+    change_keys(tmp_path / "keys.json", lambda keys: [create_key("me", Permission.READ, 0.0)[1]])
+    with running_server(tmp_path) as address:
+        status, _, noted = regard("models", "--url", address)
+    assert status == 1
+    assert noted.endswith("Commands read it from REGARD_API_KEY.\n")
+    assert "api_key" not in noted
+
+
+def test_the_default_address_is_the_same_everywhere() -> None:
+    assert ClientSettings().url == server_url(None)
 
 
 def test_a_shell_completes_commands_and_options() -> None:

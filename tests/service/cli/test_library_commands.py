@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.client import Client
+from regard_client import Client, Picture
 from service.storage.originals import Originals
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
@@ -25,18 +25,12 @@ def png(folder: Path, colour: str) -> Path:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service with five pictures, four of them with a date and a year."""
     folder = tmp_path_factory.mktemp("photos")
-    manifest = {
-        f"{colour}.png": {"taken_at": date, "tags": {"year": int(date[:4]), "colour": colour}}
-        for colour, date in DATES.items()
-        if date is not None
-    }
     with running_server(tmp_path_factory.mktemp("data")) as address:
         with Client(address) as client:
-            for colour in DATES:
-                path = png(folder, colour)
-                one = {name: known for name, known in manifest.items() if name == path.name}
-                *_, job = client.wait(client.ingest([(path.name, path)], one).job_id)
-                assert job.done == 1
+            for colour, date in DATES.items():
+                tags: dict[str, str | int] = {} if date is None else {"year": int(date[:4]), "colour": colour}
+                answer = client.ingest([Picture(png(folder, colour), tags=tags, taken_at=date)])
+                assert client.wait(answer["job_id"])["done"] == 1
         yield address
 
 

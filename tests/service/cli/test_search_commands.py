@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from service.client import Client
+from regard_client import Client, Picture
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
@@ -26,14 +25,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[str]:
     """A service with four pictures without captions, three of them with a date and a year."""
-    manifest: dict[str, dict[str, Any]] = {
-        f"{colour}.png": {"taken_at": date, "tags": {"year": int(date[:4])}} for colour, date in DATES.items() if date
-    }
+    pictures = [
+        Picture(folder / f"{colour}.png", tags={"year": int(date[:4])} if date else {}, taken_at=date)
+        for colour, date in DATES.items()
+    ]
     with running_server(tmp_path_factory.mktemp("data")) as address:
         with Client(address) as client:
-            receipt = client.ingest([(path.name, path) for path in folder.iterdir()], manifest)
-            *_, job = client.wait(receipt.job_id)
-            assert job.done == len(DATES)
+            assert client.wait(client.ingest(pictures)["job_id"])["done"] == len(DATES)
         yield address
 
 

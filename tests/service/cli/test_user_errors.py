@@ -151,9 +151,9 @@ def test_a_value_error_from_deep_inside_is_not_taken_for_a_mistake(
 
 def test_a_bug_shows_its_traceback_and_a_status_that_is_not_zero() -> None:
     program = (
-        "import sys, service.client\n"
+        "import sys, regard_client\n"
         "def models(self): raise ValueError('deep inside')\n"
-        "service.client.Client.models = models\n"
+        "regard_client.Client.models = models\n"
         "sys.argv = ['regard', 'models']\n"
         "from service.cli.main import main\nmain()\n"
     )

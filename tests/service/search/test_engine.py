@@ -42,7 +42,7 @@ def scores_in_loops(library: Library, query: str) -> dict[str, float]:
     """The score of every picture, each one read, encoded and scored alone."""
     scores = {}
     for name in NAMES:
-        picture, _ = library.search.stored(image_id_of(name))
+        picture = library.search.stored(image_id_of(name))
         images, _ = library.matcher.encode_regions(picture.as_batch())
         words, _ = library.matcher.encode_sentences([query])
         scores[image_id_of(name)] = float(library.matcher.score(images, words)[0, 0])
@@ -103,8 +103,9 @@ def test_min_score_cuts_and_date_orders_what_is_left(full: Library) -> None:
 
 
 def test_captions_are_found_for_a_stored_picture(full: Library) -> None:
-    picture, slot = full.search.stored(image_id_of("green and magenta"))
-    outcome = full.image(picture, slot, k=10, shortlist=128, explain=True)
+    picture = full.search.stored(image_id_of("green and magenta"))
+    own = image_id_of("green and magenta")
+    outcome = full.image(picture, own, k=10, shortlist=128, explain=True)
     assert {type(hit) for hit in outcome.results} == {RankedCaption}
     assert outcome.results[0].text in {"green and magenta", "magenta and green"}
     for one in outcome.results:
@@ -119,8 +120,9 @@ def test_captions_are_found_for_a_stored_picture(full: Library) -> None:
 
 
 def test_captions_are_filtered_by_their_pictures(full: Library) -> None:
-    picture, slot = full.search.stored(image_id_of("green and magenta"))
-    outcome = full.image(picture, slot, k=100, shortlist=128, filter=PictureFilter(tags={"left": "red"}))
+    picture = full.search.stored(image_id_of("green and magenta"))
+    own = image_id_of("green and magenta")
+    outcome = full.image(picture, own, k=100, shortlist=128, filter=PictureFilter(tags={"left": "red"}))
     assert len(outcome.results) == 16
     assert {full.catalog.image(one.image_id).tags["left"] for one in outcome.results} == {"red"}  # type: ignore[union-attr]
 
@@ -135,14 +137,15 @@ def test_probabilities_are_of_the_whole_gallery(full: Library, monkeypatch: pyte
         ahead = hit.score - max(scores[:n] + scores[n + 1 :])
         logit = 8 * hit.score - 2 + 3 * ahead - 0.5 * math.log(64 - 1)
         assert hit.probability == pytest.approx(1 / (1 + math.exp(-logit)))
-    picture, slot = full.search.stored(image_id_of("green and magenta"))
-    found = full.image(picture, slot, k=100, shortlist=128).results
+    picture = full.search.stored(image_id_of("green and magenta"))
+    own = image_id_of("green and magenta")
+    found = full.image(picture, own, k=100, shortlist=128).results
     scores = [one.score for one in found]
     for n, one in enumerate(found):
         ahead = one.score - max(scores[:n] + scores[n + 1 :])
         logit = 6 * one.score - 1 + 2 * ahead - 0.8 * math.log((128 - 2) / 2)  # every picture has two captions
         assert one.probability == pytest.approx(1 / (1 + math.exp(-logit)))
-    alike = full.image(picture, slot, target="images")
+    alike = full.image(picture, own, target="images")
     assert {hit.probability for hit in alike.results} == {None}
 
 
@@ -154,9 +157,10 @@ def test_whether_anything_matches_goes_by_the_best_picture(full: Library, monkey
         test = MatchTest(line, absent_below, present_from)
         meaning = Calibration(text=line, image=line, text_match=test, image_match=test)
         monkeypatch.setattr(full.matcher, "calibration", meaning)
-        picture, slot = full.search.stored(image_id_of("green and magenta"))
-        of_captions = full.image(picture, slot, k=5, shortlist=64)
-        assert full.image(picture, slot, target="images").matched is None
+        picture = full.search.stored(image_id_of("green and magenta"))
+        own = image_id_of("green and magenta")
+        of_captions = full.image(picture, own, k=5, shortlist=64)
+        assert full.image(picture, own, target="images").matched is None
         return full.text("red and blue", k=5, shortlist=64, match="pictures").matched, of_captions.matched
 
     monkeypatch.setattr(full.matcher, "calibration", Calibration(text=line, image=line))
@@ -198,9 +202,10 @@ def test_a_filter_changes_no_probability(
         assert hit.probability == pytest.approx(probabilities.get(hit.image_id, hit.probability))
     likely = [hit.probability or 0 for hit in filtered.results]
     assert likely == sorted(likely, reverse=True)
-    picture, slot = full.search.stored(image_id_of("green and magenta"))
-    of_captions = {one.caption_id: one.probability for one in full.image(picture, slot, k=64, shortlist=64).results}
-    for one in full.image(picture, slot, k=5, shortlist=64, filter=chosen).results:
+    picture = full.search.stored(image_id_of("green and magenta"))
+    own = image_id_of("green and magenta")
+    of_captions = {one.caption_id: one.probability for one in full.image(picture, own, k=64, shortlist=64).results}
+    for one in full.image(picture, own, k=5, shortlist=64, filter=chosen).results:
         assert one.probability == pytest.approx(of_captions.get(one.caption_id, one.probability))
 
 
@@ -220,8 +225,8 @@ def test_what_is_not_probable_enough_is_left_out_and_counted(full: Library, monk
 
 def test_a_stored_picture_is_not_like_itself_but_an_uploaded_copy_is(full: Library) -> None:
     own = image_id_of("red and blue")
-    picture, slot = full.search.stored(own)
-    alike = full.image(picture, slot, target="images", k=5)
+    picture = full.search.stored(own)
+    alike = full.image(picture, own, target="images", k=5)
     assert own not in found(alike)
     uploaded = full.search.detect(two_coloured("red", "blue"), 40, 20)
     copies = full.image(uploaded, target="images", k=5)
@@ -254,8 +259,8 @@ def test_what_is_new_is_found_and_what_is_deleted_is_not(library: Library) -> No
     library.catalog.delete(first, NOW)
     versions.add(library.version)
     assert found(library.text("red")) == [second]
-    picture, slot = library.search.stored(second)
-    assert library.image(picture, slot).results == []
+    picture = library.search.stored(second)
+    assert library.image(picture, second).results == []
     with pytest.raises(NotFound):
         library.search.stored(first)
     assert len(versions) == 4

@@ -1,0 +1,105 @@
+"""Slots by what they hold: ids of pictures and texts of captions are the same in every copy of a collection, slots are
+not."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from index.filters import Filter
+from index.queries import AMONG, among, select_captions, to_images
+from index.records import Caption, Image, ImageOrder
+from index.schema import Database
+
+PageKey: TypeAlias = tuple[float | str, ...]
+"""A picture's place in a list, see PLACES_ANYWHERE."""
+
+PLACES_ANYWHERE: dict[ImageOrder, str] = {
+    "arrival": "added_at, image_id",
+    "latest": "-added_at, image_id",
+    "date": "taken_at IS NULL, -coalesce(taken_at, added_at), image_id",
+}
+"""What lists are sorted by, of columns that are the same in every copy of a collection."""
+
+
+def page_key(image: Image, order: ImageOrder) -> PageKey:
+    """The place of a picture in a list, as PLACES_ANYWHERE has it."""
+    match order:
+        case "arrival":
+            return image.added_at, image.image_id
+        case "latest":
+            return -image.added_at, image.image_id
+    taken_at = image.added_at if image.taken_at is None else image.taken_at
+    return float(image.taken_at is None), -taken_at, image.image_id
+
+
+class CaptionName(NamedTuple):
+    """A caption's picture and text, which no other caption shares."""
+
+    image_id: str
+    text: str
+
+
+class CaptionCounts(NamedTuple):
+    """Captions, and pictures that have some."""
+
+    captions: int
+    pictures: int
+
+    @property
+    def each(self) -> float:
+        """Captions that a picture with captions has, on average; 1 where there are none."""
+        return self.captions / self.pictures if self.pictures else 1.0
+
+
+class Identities:
+    """Looks up slots by names, and names by slots. Every method is one look."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def slots(self, image_ids: Sequence[str]) -> dict[str, int]:
+        """Id -> region slot; pictures without one are left out."""
+        sql = f"SELECT image_id, slot FROM images WHERE image_id {AMONG} AND slot IS NOT NULL"
+        with self._database.reading() as db:
+            return dict(db.execute(sql, [among(image_ids)]).fetchall())
+
+    def image_ids(self, slots: Sequence[int]) -> dict[int, str]:
+        """Region slot -> id, of committed slots."""
+        with self._database.reading() as db:
+            return dict(db.execute(f"SELECT slot, image_id FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
+
+    def added_at(self, image_ids: Sequence[str]) -> dict[str, float]:
+        """Id -> when the picture was taken in."""
+        sql = f"SELECT image_id, added_at FROM images WHERE image_id {AMONG}"
+        with self._database.reading() as db:
+            return dict(db.execute(sql, [among(image_ids)]).fetchall())
+
+    def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those that are ready."""
+        sql = f"SELECT * FROM images WHERE image_id {AMONG} AND +state = 'ready'"
+        with self._database.reading() as db:
+            return {image.image_id: image for image in to_images(db, db.execute(sql, [among(image_ids)]).fetchall())}
+
+    def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after a place in a list of several catalogs."""
+        where, values = condition.sql()
+        beyond, keys = "TRUE", list[Any]()
+        if after is not None:
+            beyond, keys = f"({PLACES_ANYWHERE[order]}) > ({', '.join('?' * len(after))})", list(after)
+        sql = (
+            f"SELECT * FROM images WHERE deleted_at IS NULL AND {beyond} AND {where}"
+            f" ORDER BY {PLACES_ANYWHERE[order]} LIMIT ?"
+        )
+        with self._database.reading() as db:
+            return to_images(db, db.execute(sql, [*keys, *values, limit]).fetchall())
+
+    def captions(self, image_ids: Sequence[str]) -> dict[CaptionName, Caption]:
+        """The captions of these pictures that have slots and may be shown, by name."""
+        with self._database.reading() as db:
+            found = select_captions(db, f"image_id {AMONG} AND captions.slot IS NOT NULL", among(image_ids))
+        return {CaptionName(one.image_id, one.text): one for one in found if not one.deleted}
+
+    def count_captions(self) -> CaptionCounts:
+        """How many captions there are, of how many pictures."""
+        sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
+        with self._database.reading() as db:
+            return CaptionCounts(*db.execute(sql).fetchone())

@@ -1,0 +1,65 @@
+"""What routes ask of the pictures that are stored and tell them to become, wherever these lie."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from index.catalog import Catalog
+from index.filters import Filter
+from index.records import Failure, Image, ImageOrder, PictureChange, TagUse
+from service.search.model_views import ModelView, ModelViews, ViewState
+
+
+class StoredPictures(Protocol):
+    """The pictures of one data directory, or of many."""
+
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state; None when never seen, or erased."""
+
+    def page(self, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+
+    def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
+        """The tags of visible pictures, see Catalog.tags."""
+
+    def failures(self) -> list[Failure]:
+        """Pictures set aside, the latest first."""
+
+    def retry(self, image_id: str, now: float) -> str | None:
+        """Try a picture that was set aside again; the job's id, None where it was not."""
+
+    def delete(self, image_id: str, now: float) -> bool:
+        """Delete a picture; False when there is no such picture, or it is deleted already."""
+
+    def restore(self, image_id: str, kept_since: float) -> bool:
+        """Undo a deletion; False unless there is one, not older than `kept_since`."""
+
+    def change(self, image_id: str, change: PictureChange) -> bool:
+        """Change the description of a picture; False where there is none, or it is deleted."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many pictures are "ready", "queued", "failed", "deleted"."""
+
+    def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
+        """The models, and how much of the pictures each can search."""
+
+    def build_view(self, model: ModelView, now: float) -> ViewState:
+        """Have a model's view built and kept up from now on; how far it is."""
+
+
+class LocalPictures:
+    """The pictures of one data directory."""
+
+    def __init__(self, catalog: Catalog, models: ModelViews) -> None:
+        self._catalog, self._models = catalog, models
+        self.image, self.failures, self.retry = catalog.image, catalog.failures, catalog.retry
+        self.page, self.tags, self.counts = catalog.list_images, catalog.tags, catalog.counts
+        self.delete, self.restore, self.change = catalog.delete, catalog.restore, catalog.change
+
+    def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
+        """The models, and how much of the pictures each can search."""
+        return [(model, model.state(self._catalog)) for model in self._models]
+
+    def build_view(self, model: ModelView, now: float) -> ViewState:
+        """Have a worker build a model's view and keep it up from now on; how far it is."""
+        self._models.request_build(model, now)
+        return model.state(self._catalog)

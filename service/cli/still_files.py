@@ -1,0 +1,102 @@
+"""Which files of watched folders wait to be sent: the new and the changed ones that have stopped growing."""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+
+class FileState(NamedTuple):
+    """Size and time of change of a file: while neither differs, it is taken for the same file."""
+
+    num_bytes: int
+    modified_ns: int
+
+
+def state_of(path: Path) -> FileState | None:
+    """The state of a file; None for one that is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return FileState(found.st_size, found.st_mtime_ns)
+
+
+class SentFiles:
+    """The files that a service was sent, in the state in which it got them; kept in a file of a line each.
+
+    A line is written once the service has answered. One that a kill cut off is passed over when the file is read, and
+    its picture sent again: the service knows pictures by their content.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """`path` is made where it is not there. OSError where it cannot be written, before anything is sent."""
+        self._path = path
+        self._sent: dict[str, FileState] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            self._read(line)
+
+    def _read(self, line: str) -> None:
+        try:
+            entry = json.loads(line)
+            self._sent[str(entry["file"])] = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
+        except (ValueError, TypeError, KeyError):
+            return
+
+    def __len__(self) -> int:
+        """How many files were sent."""
+        return len(self._sent)
+
+    def has(self, path: Path, state: FileState) -> bool:
+        """Whether the file was sent as it is now."""
+        return self._sent.get(_key(path)) == state
+
+    def add(self, path: Path, state: FileState) -> None:
+        """Note that the file was sent."""
+        entry = {"file": _key(path), "num_bytes": state.num_bytes, "modified_ns": state.modified_ns}
+        with self._path.open("a+b") as file:
+            if file.tell() and not _ends_its_line(file.fileno()):
+                file.write(b"\n")
+            file.write(json.dumps(entry).encode() + b"\n")
+        self._sent[_key(path)] = state
+
+
+def _ends_its_line(descriptor: int) -> bool:
+    return os.pread(descriptor, 1, os.fstat(descriptor).st_size - 1) == b"\n"
+
+
+def _key(path: Path) -> str:
+    return str(path.absolute())
+
+
+class StillFiles:
+    """The files among those found that have not changed for a while and were not sent as they are."""
+
+    def __init__(self, sent: SentFiles, still_for_s: float, clock: Callable[[], float]) -> None:
+        """A file is still when size and time of change stayed the same for `still_for_s` seconds of `clock`."""
+        self._sent = sent
+        self._still_for_s = still_for_s
+        self._clock = clock
+        self._since: dict[Path, tuple[FileState, float]] = {}
+
+    def look(self, paths: Iterable[Path]) -> dict[Path, FileState]:
+        """Those of the files that wait to be sent, in their order, each with the state that it was seen in."""
+        now, before, ready = self._clock(), self._since, dict[Path, FileState]()
+        self._since = {}
+        for path in paths:
+            state = state_of(path)
+            if state is None or self._sent.has(path, state):
+                continue
+            seen, since = before.get(path, (None, now))
+            self._since[path] = (state, since if seen == state else now)
+            if now - self._since[path][1] >= self._still_for_s:
+                ready[path] = state
+        return ready
+
+    @property
+    def num_unsent(self) -> int:
+        """How many files of the last look were not sent yet, still or not."""
+        return sum(not self._sent.has(path, state) for path, (state, _) in self._since.items())

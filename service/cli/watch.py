@@ -1,0 +1,162 @@
+"""Folders that are watched: what comes into them is sent to a service as soon as it is whole."""
+
+import hashlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from regard_client import Client, Receipt, RegardError, upload_batches
+from service.cli.connection import advised
+from service.cli.ingest_summary import IngestSummary
+from service.cli.output import print_note, visible
+from service.cli.picture_files import FoundFiles, find_files
+from service.cli.sending import described
+from service.cli.still_files import FileState, SentFiles, StillFiles
+from service.errors import UserError
+
+WATCH_EVERY_S = 1.0
+TROUBLE_PAUSE_S = (
+    15.0  # where a service or a folder could not be reached: files that it refuses are not sent every second
+)
+REST = 10  # times as long as a look took: looking costs less than a tenth of a processor, whatever the folders hold
+MOST_NAMED = 5  # files in one line
+
+
+class FolderWatch:
+    """Watches folders by looking at them again and again, which works on every file system, also on those of a network.
+
+    What it did so far stands in `summary`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        folders: Sequence[Path],
+        sent: SentFiles,
+        still_for_s: float,
+        captions: Mapping[str, list[str]],
+        albums: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`captions` by the names of files, `albums`: with the names of their folders as tags."""
+        self.summary = IngestSummary()
+        self._client = client
+        self._folders = folders
+        self._sent = sent
+        self._still = StillFiles(sent, still_for_s, clock)
+        self._captions = captions
+        self._albums = albums
+        self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the pictures that were not there before
+        self._unreadable: dict[Path, FileState] = {}
+        self._trouble = ""
+
+    def look(self) -> None:
+        """Send what is whole and was not sent yet, and tell of what can be found by now.
+
+        A service that cannot be reached, and a folder that is not there, are told of once and waited for.
+        """
+        try:
+            self._send(find_files(self._folders))
+            self._tell_of_jobs()
+        except (RegardError, UserError, OSError) as fault:
+            said = advised(fault) if isinstance(fault, RegardError) else str(fault)
+            if self._trouble != said:
+                print_note(f"{said}; trying again until it works")
+            self._trouble = said
+        else:
+            if self._trouble:
+                print_note("it works again")
+            self._trouble = ""
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether the last look ended early."""
+        return bool(self._trouble)
+
+    def finish(self) -> IngestSummary:
+        """Tell what is left undone, and the outcome."""
+        with suppress(RegardError):
+            self._tell_of_jobs()
+        if pending := sum(len(names) for _, names in self._jobs):
+            print_note(f"{pending} pictures are with the service, which goes on finding their regions: `regard jobs`")
+        if left := self._still.num_unsent:
+            print_note(f"{left} files were not sent yet: the same command goes on with them")
+        return self.summary
+
+    def _send(self, found: FoundFiles) -> None:
+        self.summary.skipped = dict(found.skipped)
+        names = {path: name for name, path in reversed(found.pictures)}
+        ready = {path: state for path, state in self._still.look(names).items() if self._is_readable(path, state)}
+        albums = found.albums if self._albums else {}
+        pictures = described([(names[path], path) for path in ready], self._captions, albums)
+        for batch in upload_batches(pictures):
+            (receipt,) = self._client.upload(batch)
+            for path in (one.content for one in batch):
+                assert isinstance(path, Path)
+                self._sent.add(path, ready[path])
+            self._tell_of_receipt(receipt)
+
+    def _is_readable(self, path: Path, state: FileState) -> bool:
+        """Whether the file can be opened. One that cannot is told of, and tried again when it has changed."""
+        if self._unreadable.get(path) == state and not os.access(path, os.R_OK):
+            return False
+        try:
+            path.open("rb").close()
+        except OSError as fault:
+            self._unreadable[path] = state
+            print_note(f"cannot be read: {visible(str(path))}: {fault.strerror}")
+            return False
+        return True
+
+    def _tell_of_receipt(self, receipt: Receipt) -> None:
+        self.summary.count_receipt(receipt)
+        for one in receipt.rejected:
+            print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
+        if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
+            print_note(f"there already: {named(there)}")
+        if receipt.job_id is not None:
+            new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]
+            self._jobs.append((receipt.job_id, new))
+
+    def _tell_of_jobs(self) -> None:
+        while self._jobs:
+            job_id, names = self._jobs[0]
+            job = self._client.job(job_id)
+            if job["state"] != "done":
+                return
+            self._jobs.popleft()
+            self.summary.count_failures(job["failures"])
+            for one in job["failures"]:
+                print_note(f"set aside: {visible(one['filename'])}: {one['reason']}")
+            failed = {one["filename"] for one in job["failures"]}
+            if found := [name for name in names if name not in failed]:
+                print_note(f"can be found: {named(found)}")
+
+
+def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] = time.sleep) -> IngestSummary:
+    """Look again and again until Ctrl-C, which leaves nothing half done: a file counts as sent once it is answered."""
+    try:
+        while True:
+            started = time.monotonic()
+            watch.look()
+            shortest = TROUBLE_PAUSE_S if watch.is_in_trouble else WATCH_EVERY_S
+            sleep(max(shortest, REST * (time.monotonic() - started)))
+    except KeyboardInterrupt:
+        print_note("")
+    return watch.finish()
+
+
+def named(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    first = ", ".join(map(visible, names[:MOST_NAMED]))
+    return first if len(names) <= MOST_NAMED else f"{first} and {len(names) - MOST_NAMED} more"
+
+
+def sent_files_path(url: str, folders: Sequence[Path]) -> Path:
+    """The file that keeps what was sent from these folders to that service, where a system keeps a program's state."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    text = "\0".join([url, *sorted(str(folder.resolve()) for folder in folders)])
+    return Path(state) / "regard" / f"sent-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}.jsonl"

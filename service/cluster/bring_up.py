@@ -1,0 +1,223 @@
+"""Brings a collection up on a Ray cluster: director, replicas, and routers behind Ray Serve."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import ray
+from ray import serve
+
+from service.api.app import create_app
+from service.cluster.cluster_view import ClusterView
+from service.cluster.director import ClusterPlan, Director
+from service.cluster.fan_out import FanOut
+from service.cluster.operations import Operation
+from service.cluster.placement import Placement
+from service.cluster.ray_nodes import RayNodes, living_nodes, node_name, pinned
+from service.cluster.remote import DIRECTOR, NAMESPACE, Outcome, RemoteReplica, answer_of, dumped_settings
+from service.cluster.router import ForwardToShards, KeyFileCopy, router_services
+from service.cluster.shard_replica import Files
+from service.errors import NotReady, Problem, UserError
+from service.model_loading import LoadedModels
+from service.settings import ClusterSettings, Settings
+
+VIEW_S = 0.5  # between two looks at the cluster
+WRITE_S = 120.0
+APP = "regard"
+
+log = logging.getLogger(__name__)
+
+
+class DirectorActor:
+    """The actor around a Director."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._director = Director(Path(settings["data_dir"]), RayNodes(settings))
+
+    def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> ClusterPlan:
+        """Plan and start a cluster, unless it is."""
+        return self._director.begin(num_shards, num_replicas, write_quorum)
+
+    def plan(self) -> ClusterPlan | None:
+        """What is planned."""
+        return self._director.plan()
+
+    def view(self) -> ClusterView:
+        """What routers need to know."""
+        return self._director.view()
+
+    def write(self, shard: int, operation: Operation, files: "dict[str, ray.ObjectRef[bytes]]") -> Outcome:
+        """Have a shard make a change; the bytes of its pictures go from the router to the replicas."""
+        try:
+            return Outcome(self._director.write(shard, operation, files))  # type: ignore[arg-type]
+        except (Problem, ValueError) as problem:
+            return Outcome(problem=problem)
+
+    def add_shard(self) -> int:
+        """Add a shard."""
+        return self._director.add_shard()
+
+    def repair(self, shard: int, number: int) -> str:
+        """Make a replica anew."""
+        return self._director.repair(shard, number)
+
+
+class ClusterConnection:
+    """A router's connection: the view of the cluster, kept up in a thread, and the way to the writers."""
+
+    def __init__(self, deadline_s: float, keys: Callable[[bytes | None], None]) -> None:
+        """`keys` is told the content of the key file whenever the cluster is looked at."""
+        self._director = ray.get_actor(DIRECTOR, NAMESPACE)
+        self._keys = keys
+        self.fan_out = FanOut([], deadline_s)
+        self._placement = Placement(0)
+        self._written: dict[int, int] = {}
+        self._stop = threading.Event()
+        self.look()
+        threading.Thread(target=self._run, name="cluster", daemon=True).start()
+
+    def placement(self) -> Placement:
+        """Where pictures are now."""
+        return self._placement
+
+    def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
+        """What the change returned. NotReady where nobody says that it was made."""
+        references = {image_id: ray.put(content) for image_id, content in (files or {}).items()}
+        try:
+            called: Any = self._director.write.remote(shard, operation, references)
+            outcome: Any = ray.get(called, timeout=WRITE_S)
+        except Exception as fault:
+            log.warning("a change was not acknowledged: %s", fault)
+            raise NotReady("The change was not acknowledged; send it again.", headers={"Retry-After": "2"}) from fault
+        if outcome.problem is not None:
+            raise outcome.problem
+        sequence, value = outcome.value
+        self._written[shard] = max(sequence, self._written.get(shard, 0))
+        self._exchange(self._view)
+        return value
+
+    def look(self) -> None:
+        """Take up how the cluster is."""
+        self._view: ClusterView = answer_of(self._director.view.remote())
+        self._keys(self._view.keys)
+        self._placement = Placement(self._view.num_shards, self._view.moving_from)
+        self._exchange(self._view)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+
+    def _exchange(self, view: ClusterView) -> None:
+        """Ask the replicas that have every change, as far as this router knows of changes."""
+        known = self.fan_out.replicas
+        replicas = []
+        for shard, state in enumerate(view.shards):
+            at_least = max(state.sequence, self._written.get(shard, 0))
+            own = known[shard] if shard < len(known) else []
+            numbers = sorted(state.members) or range(state.num_replicas)
+            by_name = {replica.name: replica for replica in own if isinstance(replica, RemoteReplica)}
+            made = [RemoteReplica(shard, number) for number in numbers]
+            replicas.append([by_name.get(one.name, one).requiring(at_least) for one in made])
+        self.fan_out.replicas = replicas
+
+    def _run(self) -> None:
+        while not self._stop.wait(VIEW_S):
+            try:
+                self.look()
+            except Exception as fault:  # the director is being started again: what was known goes on
+                log.warning("the director does not answer: %s", fault)
+
+
+def router_app(settings: dict[str, Any], deadline_s: float) -> Callable[..., Any]:
+    """The application of a router, built in its own process."""
+    folder = Path(mkdtemp(prefix="regard-router-"))
+    own = Settings(**{**settings, "data_dir": folder, "views": []})
+    keys = KeyFileCopy(folder / "keys.json")
+    connection = ClusterConnection(deadline_s, keys.update)
+    loaded = LoadedModels.from_settings(own, stored=False)
+    services, pictures = router_services(own, loaded, connection.fan_out, connection, connection.placement)
+    return create_app(services, lambda app: ForwardToShards(app, pictures, connection.fan_out))
+
+
+def connect(cluster: ClusterSettings) -> None:
+    """Connect to Ray. UserError where there is none."""
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(
+            address=cluster.ray_address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+        )
+    except ConnectionError as fault:
+        raise UserError(
+            f"no Ray cluster at {cluster.ray_address}: start one with `ray start --head`, and `ray start"
+            " --address=HOST:6379` on the other machines"
+        ) from fault
+
+
+def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
+    """Start what does not run; the plan. UserError where there is no Ray, or too few nodes."""
+    connect(cluster)
+    plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
+    director: Any = (
+        ray.remote(DirectorActor)
+        .options(
+            name=DIRECTOR,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_concurrency=64,
+            num_cpus=0,
+            **pinned(own_node()),
+        )
+        .remote(plain)
+    )
+    plan: ClusterPlan = answer_of(director.begin.remote(cluster.shards, cluster.replicas, cluster.write_quorum))
+    serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
+    serve_routers(settings, cluster, plain)
+    return plan
+
+
+def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str, Any]) -> None:
+    """Put routers behind Ray Serve, as many as requests need."""
+    web = {**plain, "host": settings.host, "port": settings.port, "insecure": settings.insecure}
+
+    def build() -> Callable[..., Any]:
+        return router_app(web, cluster.search_deadline_s)
+
+    class Router:
+        """A router's process; Serve calls the application that `build` makes in it."""
+
+    scaling = {"min_replicas": 1, "max_replicas": cluster.routers, "target_ongoing_requests": 8}
+    deployment = serve.deployment(
+        name="Router",
+        autoscaling_config=scaling,
+        max_ongoing_requests=100,
+        ray_actor_options={"num_cpus": 0},
+        health_check_period_s=5,
+    )
+    serve.run(deployment(serve.ingress(build)(Router)).bind(), name=APP, route_prefix="/")
+
+
+def own_node() -> str:
+    """The name of the node that this process runs on."""
+    own = ray.get_runtime_context().get_node_id()
+    return next(node_name(node) for node in living_nodes() if node["NodeID"] == own)
+
+
+def take_down() -> None:
+    """End routers, replicas and director; what is stored stays."""
+    serve.shutdown()  # type: ignore[no-untyped-call]
+    director = ray.get_actor(DIRECTOR, NAMESPACE)
+    plan: ClusterPlan | None = answer_of(director.plan.remote())
+    ray.kill(director, no_restart=True)
+    for shard, nodes in enumerate(plan.shards if plan else ()):
+        for number in range(len(nodes)):
+            RayNodes({}).stop(shard, number)

@@ -1,0 +1,240 @@
+"""The pictures of a whole cluster, as routes see them: asked of the shards, changed through their writers."""
+
+import itertools
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Protocol
+
+from index.filters import Filter
+from index.identities import page_key
+from index.records import (
+    UNCHANGED,
+    Failure,
+    Image,
+    ImageOrder,
+    JobState,
+    JobStatus,
+    PictureChange,
+    TagUse,
+    TagValue,
+)
+from service.cluster.fan_out import FanOut
+from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
+from service.cluster.placement import Placement
+from service.cluster.shard_replica import Files
+from service.cluster.sharded_gallery import all_answers
+from service.ingest.picture_store import ReceivedPicture, TakenIn
+from service.search.model_views import ModelView, ModelViews, ViewState
+
+MOST_VALUES = 10_000  # of a tag in one shard: values are counted exactly as long as there are no more
+STEP_BYTES = 16 * 2**20  # of pictures that one change takes in, so that no message is large
+STEP_PICTURES = 64
+ARRIVAL_STEP_S = 1e-6  # between the pictures of a request, so that their order is the same everywhere
+
+
+class ShardWriters(Protocol):
+    """Reaches the writer of each shard."""
+
+    def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
+        """What the change returned. NotReady where it was not acknowledged, and whatever the change raises."""
+
+
+class ClusterPictures:
+    """Asks and changes the shards that pictures belong to."""
+
+    def __init__(
+        self, fan_out: FanOut, writers: ShardWriters, placement: Callable[[], Placement], models: ModelViews
+    ) -> None:
+        """`placement` is the one of this moment."""
+        self._fan_out, self._writers, self._placement, self._models = fan_out, writers, placement, models
+
+    # -- one picture
+
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state; None when never seen, or erased."""
+        found = [image for _, image in self._found(image_id)]
+        return next((image for image in found if image.state != "deleted"), found[0] if found else None)
+
+    def home(self, image_id: str) -> int:
+        """The shard that has a picture, or would have it."""
+        places = self._placement().places(image_id)
+        if len(places) == 1:
+            return places[0]
+        found = self._found(image_id)
+        return next((shard for shard, image in found if image.state != "deleted"), places[0])
+
+    def delete(self, image_id: str, now: float) -> bool:
+        """Delete a picture; False when there is no such picture, or it is deleted already."""
+        places = self._placement().places(image_id)
+        deleted = [self._writers.write(shard, Delete(image_id=image_id, now=now)) for shard in places]
+        return any(deleted)
+
+    def restore(self, image_id: str, kept_since: float) -> bool:
+        """Undo a deletion; False unless there is one, not older than `kept_since`."""
+        return bool(self._writers.write(self.home(image_id), Restore(image_id=image_id, kept_since=kept_since)))
+
+    def change(self, image_id: str, change: PictureChange) -> bool:
+        """Change the description of a picture; False where there is none, or it is deleted."""
+        given = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
+        return bool(self._writers.write(self.home(image_id), Edit(image_id=image_id, changes=given)))
+
+    def retry(self, image_id: str, now: float) -> str | None:
+        """Try a picture that was set aside again; the job's id, None where it was not."""
+        retry = Retry(image_id=image_id, job_id=uuid.uuid4().hex, now=now)
+        job_id = self._writers.write(self.home(image_id), retry)
+        return None if job_id is None else str(job_id)
+
+    # -- all of them
+
+    def page(self, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+        key = None
+        if after is not None:
+            last = self.image(after)
+            if last is None:
+                raise ValueError(f"no picture {after} to list after")
+            key = page_key(last, order)
+        parts = self._ask_all("page", key, limit, condition, order)
+        images = {image.image_id: image for part in parts for image in part}
+        return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]
+
+    def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
+        """The tags of visible pictures, see Catalog.tags."""
+        parts = self._ask_all("tags", most_names, MOST_VALUES, containing, after)
+        return merged_tags(itertools.chain(*parts), most_values)[:most_names]
+
+    def failures(self) -> list[Failure]:
+        """Pictures set aside, the latest of each shard first."""
+        return [failure for part in self._ask_all("failures") for failure in part]
+
+    def counts(self) -> Mapping[str, int]:
+        """How many pictures are "ready", "queued", "failed", "deleted"."""
+        return dict(sum((Counter(part) for part in self._ask_all("counts")), Counter(ready=0, queued=0, failed=0)))
+
+    def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
+        """The models, and how much of the pictures each can search."""
+        parts = self._ask_all("view_states")
+        return [(model, merged_state(part[model.matcher.digest] for part in parts)) for model in self._models]
+
+    def build_view(self, model: ModelView, now: float) -> ViewState:
+        """Have a model's view built and kept up from now on; how far it is."""
+        for shard in range(self._placement().num_shards):
+            self._writers.write(shard, BuildView(digest=model.matcher.digest, now=now))
+        return next(state for known, state in self.view_states() if known is model)
+
+    def _found(self, image_id: str) -> list[tuple[int, Image]]:
+        """The shards that know a picture, and what they know."""
+        places = self._placement().places(image_id)
+        answers = all_answers(self._fan_out, "image", dict.fromkeys(places, (image_id,)))
+        return [(shard, answers[shard]) for shard in places if answers[shard] is not None]
+
+    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+        """The answers of all shards. ShardLost where one does not answer."""
+        asked = dict.fromkeys(range(self._placement().num_shards), arguments)
+        return list(all_answers(self._fan_out, method, asked).values())
+
+
+class ClusterPictureStore:
+    """Takes pictures into the shards that they belong to."""
+
+    def __init__(self, writers: ShardWriters, placement: Callable[[], Placement]) -> None:
+        self._writers, self._placement = writers, placement
+
+    def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float) -> TakenIn:
+        """A job of the pictures.
+
+        NotReady where a shard does not take its part: the others may have theirs, and the same request may come again.
+        """
+        job_id, placement = uuid.uuid4().hex, self._placement()
+        duplicates: dict[int, bool] = {}
+        by_shard: dict[int, list[tuple[int, ReceivedPicture]]] = defaultdict(list)
+        for number, one in enumerate(pictures):
+            dated = (
+                one.picture if one.picture.added_at else replace(one.picture, added_at=now + number * ARRIVAL_STEP_S)
+            )
+            by_shard[placement.places(dated.image_id)[0]].append((number, ReceivedPicture(one.path, dated)))
+        for shard, placed in by_shard.items():
+            for step in steps(placed):
+                files = {one.picture.image_id: one.path.read_bytes() for _, one in step}
+                new = [one.picture for _, one in step]
+                operation = TakeIn(job_id=job_id, pictures=new, now=now, kept_since=kept_since)
+                known = self._writers.write(shard, operation, files)
+                duplicates |= zip((number for number, _ in step), known, strict=True)
+        return TakenIn(job_id, [duplicates[number] for number in range(len(pictures))])
+
+
+def steps(placed: Sequence[tuple[int, ReceivedPicture]]) -> list[list[tuple[int, ReceivedPicture]]]:
+    """The pictures in groups that are small enough for one change; copies of one picture stay together."""
+    groups: list[list[tuple[int, ReceivedPicture]]] = []
+    size = 0
+    for number, one in sorted(placed, key=lambda item: (item[1].picture.image_id, item[0])):
+        is_copy = bool(groups) and groups[-1][-1][1].picture.image_id == one.picture.image_id
+        full = bool(groups) and (size + one.picture.num_bytes > STEP_BYTES or len(groups[-1]) >= STEP_PICTURES)
+        if not groups or (full and not is_copy):
+            groups.append([])
+            size = 0
+        groups[-1].append((number, one))
+        size += one.picture.num_bytes
+    return groups
+
+
+class ClusterJobs:
+    """The state of jobs whose pictures lie in several shards."""
+
+    def __init__(self, fan_out: FanOut, placement: Callable[[], Placement]) -> None:
+        self._fan_out, self._placement = fan_out, placement
+
+    def job(self, job_id: str) -> JobStatus | None:
+        """The job; `done` once it is so in every shard. ShardLost where one does not answer."""
+        parts = [part for part in self._ask_all("job", job_id) if part is not None]
+        return merged_job(parts) if parts else None
+
+    def jobs(self, limit: int) -> list[JobStatus]:
+        """The jobs that came last, the latest first."""
+        by_id: dict[str, list[JobStatus]] = defaultdict(list)
+        for part in self._ask_all("jobs", limit):
+            for job in part:
+                by_id[job.job_id].append(job)
+        latest = sorted(by_id.values(), key=lambda parts: -parts[0].created_at)[:limit]
+        return [merged_job(parts) for parts in latest]
+
+    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+        asked = dict.fromkeys(range(self._placement().num_shards), arguments)
+        return list(all_answers(self._fan_out, method, asked).values())
+
+
+def merged_job(parts: Sequence[JobStatus]) -> JobStatus:
+    """One job of the parts that shards have of it."""
+    states: set[JobState] = {part.state for part in parts}
+    failures = tuple(failure for part in parts for failure in part.failures)
+    state: JobState = next(iter(states)) if len(states) == 1 else "running"
+    total, done, failed = (sum(getattr(part, name) for part in parts) for name in ("total", "done", "failed"))
+    return replace(parts[0], state=state, total=total, done=done, failed=failed, failures=failures)
+
+
+def merged_state(parts: Iterable[ViewState]) -> ViewState:
+    """How much of all shards a model can search."""
+    states = list(parts)
+    words = {state.state for state in states}
+    worst = next(word for word in ("not built", "building", "ready") if word in words)
+    sums = [sum(getattr(state, name) for state in states) for name in list(asdict(states[0]))[1:]]
+    return ViewState(worst, *sums)
+
+
+def merged_tags(parts: Iterable[TagUse], most_values: int) -> list[TagUse]:
+    """The uses of each tag in all shards together, by name."""
+    pictures, values = Counter[str](), defaultdict[str, Counter[TagValue]](Counter)
+    for tag in parts:
+        pictures[tag.name] += tag.num_pictures
+        values[tag.name].update(dict(tag.values))
+    return [
+        TagUse(
+            name=name,
+            num_pictures=pictures[name],
+            num_values=len(values[name]),
+            values=tuple(sorted(values[name].items(), key=lambda item: (-item[1], str(item[0])))[:most_values]),
+        )
+        for name in sorted(values)
+    ]

@@ -1,0 +1,30 @@
+"""What a router knows of its cluster, as the director tells it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ShardView:
+    """A shard: the replicas that have every change, by number, of how many, and the number of the last change."""
+
+    members: frozenset[int]
+    num_replicas: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """The shards, and the API keys' file, None where there is none.
+
+    While pictures move to a shard that was added, `moving_from` is the number of shards that they were placed among.
+    """
+
+    shards: Sequence[ShardView]
+    moving_from: int | None = None
+    keys: bytes | None = None
+
+    @property
+    def num_shards(self) -> int:
+        """How many shards pictures are placed among."""
+        return len(self.shards)

@@ -1,0 +1,196 @@
+"""The director of a cluster: knows which shards there are and where, and holds the writer of each.
+
+What it must not forget lies in one file, `cluster.json`, below its data directory.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from index.files import make_folder
+from index.files import replace as replace_file
+from service.cluster.cluster_view import ClusterView, ShardView
+from service.cluster.fan_out import FanOut
+from service.cluster.operations import Operation
+from service.cluster.rebalancing import Rebalancing
+from service.cluster.shard_replica import Files
+from service.cluster.shard_writer import ShardWriter, WritableReplica
+from service.cluster.sharded_gallery import all_answers
+from service.storage.data_dir import DataDir
+
+TEND_S = 1.0
+PLAN = "cluster.json"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """Where replicas run, and how changes are acknowledged. Written down."""
+
+    shards: tuple[tuple[str, ...], ...]
+    """Of each shard, the node of each replica, by a name that it keeps."""
+    write_quorum: int
+    moving_from: int | None = None
+
+
+class StartedReplica(WritableReplica, Protocol):
+    """A replica that can be written to and asked."""
+
+    def call(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call, see fan_out.Replica."""
+
+
+class Nodes(Protocol):
+    """The machines of a cluster."""
+
+    def choose(self, shard: int, count: int) -> Sequence[str]:
+        """Names of so many different nodes for the replicas of a shard. UserError where there are too few."""
+
+    def start(self, shard: int, number: int, node: str) -> StartedReplica:
+        """Start a replica on a node, unless it runs, and reach it."""
+
+    def stop(self, shard: int, number: int) -> None:
+        """End a replica for good."""
+
+
+class Director:
+    """Starts replicas, tends writers, moves pictures to shards that are added. Safe from many threads."""
+
+    def __init__(
+        self, data_dir: Path, nodes: Nodes, timeout_s: float = 60.0, grace_s: float = 20.0, tend_s: float = TEND_S
+    ) -> None:
+        """Read the plan, if there is one, and start what it says."""
+        self._data_dir, self._nodes, self._timeout_s, self._grace_s = data_dir, nodes, timeout_s, grace_s
+        self._changing = threading.Lock()
+        self._fan_out = FanOut([], timeout_s)
+        self._writers: list[ShardWriter] = []
+        self._plan: ClusterPlan | None = read_plan(data_dir)
+        self._rebalancing: Rebalancing | None = None
+        self._stop = threading.Event()
+        if self._plan is not None:
+            self._start_shards(self._plan)
+        self._thread = threading.Thread(target=self._tend, args=(tend_s,), name="director", daemon=True)
+        self._thread.start()
+
+    def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> ClusterPlan:
+        """Plan and start a new cluster; one that is planned already stays as it is."""
+        with self._changing:
+            if self._plan is None:
+                shards = tuple(tuple(self._nodes.choose(shard, num_replicas)) for shard in range(num_shards))
+                self._keep(ClusterPlan(shards, write_quorum))
+                assert self._plan is not None
+                self._start_shards(self._plan)
+            return self._plan
+
+    def plan(self) -> ClusterPlan | None:
+        """What is planned; None before `begin`."""
+        return self._plan
+
+    def view(self) -> ClusterView:
+        """What routers need to know."""
+        plan = self._plan
+        shards = []
+        for nodes, writer in zip(plan.shards if plan else (), self._writers, strict=False):
+            membership = writer.membership()
+            shards.append(ShardView(membership.members, len(nodes), membership.position.sequence))
+        keys = DataDir(self._data_dir).keys
+        return ClusterView(shards, plan.moving_from if plan else None, keys.read_bytes() if keys.is_file() else None)
+
+    def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
+        """Have a shard make a change; its number, and what it returned. NotReady and what the change raises."""
+        return self._writers[shard].write(operation, files)
+
+    def add_shard(self) -> int:
+        """Add a shard, and move its share of the pictures to it in the background; its number."""
+        with self._changing:
+            plan = self._plan
+            if plan is None or plan.moving_from is not None:
+                raise ValueError("pictures are still moving to the last shard that was added")
+            number = len(plan.shards)
+            nodes = tuple(self._nodes.choose(number, len(plan.shards[0])))
+            self._start_shard(number, nodes, plan.write_quorum)
+            self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=number))
+            return number
+
+    def repair(self, shard: int, number: int) -> str:
+        """Make a replica anew on another node, from its sibling; the node's name."""
+        with self._changing:
+            assert self._plan is not None
+            others = [node for n, node in enumerate(self._plan.shards[shard]) if n != number]
+            was = self._plan.shards[shard][number]
+            found = [node for node in self._nodes.choose(shard, 1 + len(others)) if node not in others]
+            node = next((one for one in found if one != was), was)
+            self._nodes.stop(shard, number)
+            nodes = tuple(node if n == number else one for n, one in enumerate(self._plan.shards[shard]))
+            shards = (*self._plan.shards[:shard], nodes, *self._plan.shards[shard + 1 :])
+            self._keep(replace(self._plan, shards=shards))
+            self._nodes.start(shard, number, node)
+            return node
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _start_shards(self, plan: ClusterPlan) -> None:
+        for shard, nodes in enumerate(plan.shards):
+            self._start_shard(shard, nodes, plan.write_quorum)
+
+    def _start_shard(self, shard: int, nodes: Sequence[str], quorum: int) -> None:
+        replicas = [self._nodes.start(shard, number, node) for number, node in enumerate(nodes)]
+        self._fan_out.replicas = [*self._fan_out.replicas, replicas]
+        self._writers.append(ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s))
+
+    def ask(self, shard: int, method: str, *arguments: Any) -> Any:
+        """The answer of one of the shard's replicas. ShardLost."""
+        return all_answers(self._fan_out, method, {shard: arguments})[shard]
+
+    def _keep(self, plan: ClusterPlan) -> None:
+        make_folder(self._data_dir)
+        replace_file(self._data_dir / PLAN, json.dumps(asdict(plan), indent=2).encode())
+        self._plan = plan
+
+    def _tend(self, every_s: float) -> None:
+        while not self._stop.wait(every_s):
+            writers = list(self._writers)
+            if not writers:
+                continue
+            with ThreadPoolExecutor(len(writers), "tend") as threads:
+                for done in [threads.submit(writer.tend) for writer in writers]:
+                    if (fault := done.exception()) is not None:  # the next turn tries again
+                        log.error("a shard could not be tended: %s", fault)
+            self._move_pictures()
+
+    def _move_pictures(self) -> None:
+        """One step of the move to the shard that was added last."""
+        plan = self._plan
+        if plan is None or plan.moving_from is None:
+            return
+        try:
+            if self._rebalancing is None:
+                self._rebalancing = Rebalancing(self, plan.moving_from)
+            if self._rebalancing.advance():
+                with self._changing:
+                    self._rebalancing = None
+                    self._keep(replace(plan, moving_from=None))
+        except Exception:  # whatever it is, the next turn tries again, and nothing is taken away before it is there
+            log.exception("pictures could not be moved")
+
+
+def read_plan(data_dir: Path) -> ClusterPlan | None:
+    """The plan that was written down; None where there is none."""
+    path = data_dir / PLAN
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_bytes())
+    return ClusterPlan(
+        shards=tuple(tuple(nodes) for nodes in content["shards"]),
+        write_quorum=content["write_quorum"],
+        moving_from=content["moving_from"],
+    )

@@ -1,0 +1,146 @@
+"""Calls to one replica of each of several shards at once, within a deadline.
+
+A replica that fails is followed by its sibling at once; one that takes longer than 95 of 100 calls did lately, by a
+second request to the sibling (hedged requests, Dean and Barroso 2013), and the first answer counts.
+"""
+
+import itertools
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from service.errors import Problem
+
+REMEMBERED = 200  # calls of one kind, whose times say when a second request is due
+FIRST_HEDGE_S = 0.5  # before there are enough of them
+FEWEST_TIMES = 20
+HEDGE_PERCENTILE = 95
+REST_S = 1.0  # a replica that failed is the last choice for so long
+
+
+class Replica(Protocol):
+    """One copy of a shard, as a router reaches it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs and by `regard cluster status`."""
+
+    def call(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call of one of ShardSearch's methods. It fails with Problem where the request is at fault, and with
+        anything else where the replica is."""
+
+
+@dataclass
+class Attempt:
+    """What one shard was asked: the replicas left to try, and when it was asked last."""
+
+    shard: int
+    left: list[Replica]
+    asked_at: float = 0.0
+    open: int = 0
+    fault: str = "no replica is left"
+
+
+class CallTimes:
+    """How long calls took lately, by method. Safe from many threads."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
+        self._lock = threading.Lock()
+
+    def add(self, method: str, seconds: float) -> None:
+        """Remember one."""
+        with self._lock:
+            self._times[method].append(seconds)
+
+    def hedge_after(self, method: str) -> float:
+        """Seconds after which a second request is due: the 95th percentile, once that is known."""
+        with self._lock:
+            times = list(self._times[method])
+        return float(np.percentile(times, HEDGE_PERCENTILE)) if len(times) >= FEWEST_TIMES else FIRST_HEDGE_S
+
+
+@dataclass
+class FanOut:
+    """Asks shards. Safe from many threads; `replicas` may be exchanged at any time."""
+
+    replicas: Sequence[Sequence[Replica]]
+    """Of each shard."""
+    deadline_s: float
+    clock: Callable[[], float] = time.monotonic
+    times: CallTimes = field(default_factory=CallTimes)
+    threads: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 16, "fan-out"))
+    """For what is asked beside other work."""
+    _turn: "itertools.count[int]" = field(default_factory=itertools.count)
+    _failed_at: dict[str, float] = field(default_factory=dict)
+
+    def ask(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        """Shard -> the answer of one of its replicas to a call with these arguments.
+
+        Shards without an answer by the deadline are left out. A Problem of any shard is raised.
+        """
+        started = self.clock()
+        deadline, answers = started + self.deadline_s, dict[int, Any]()
+        attempts = {shard: Attempt(shard, self._in_order(shard)) for shard in arguments}
+        running: dict[Future[Any], tuple[Attempt, Replica, float]] = {}
+        for attempt in attempts.values():
+            self._try_next(attempt, method, arguments[attempt.shard], running)
+        while running and (now := self.clock()) < deadline:
+            hedge = self.times.hedge_after(method)
+            due = [one.asked_at + hedge for one in attempts.values() if one.shard not in answers and one.left]
+            done, _ = wait(running, max(0.0, min([deadline, *due]) - now), FIRST_COMPLETED)
+            for future in done:
+                attempt, replica, asked_at = running.pop(future)
+                attempt.open -= 1
+                if attempt.shard in answers:
+                    continue
+                fault = future.exception()
+                if fault is None:
+                    answers[attempt.shard] = future.result()
+                    self.times.add(method, self.clock() - asked_at)
+                elif isinstance(fault, Problem):
+                    raise fault
+                else:
+                    attempt.fault = f"{replica.name}: {type(fault).__name__}"
+                    self._failed_at[replica.name] = self.clock()
+                    self._try_next(attempt, method, arguments[attempt.shard], running)
+            if len(answers) == len(attempts):
+                break
+            for attempt in self._overdue(attempts.values(), answers, hedge):
+                self._try_next(attempt, method, arguments[attempt.shard], running)
+        return answers
+
+    def _in_order(self, shard: int) -> list[Replica]:
+        """The shard's replicas as they are to be tried: in turns, those that failed of late after the others."""
+        replicas = list(self.replicas[shard])
+        first = next(self._turn) % max(1, len(replicas))
+        now = self.clock()
+        turned = replicas[first:] + replicas[:first]
+        return sorted(turned, key=lambda one: now - self._failed_at.get(one.name, float("-inf")) < REST_S)
+
+    def _try_next(
+        self,
+        attempt: Attempt,
+        method: str,
+        arguments: Sequence[Any],
+        running: dict["Future[Any]", tuple[Attempt, Replica, float]],
+    ) -> None:
+        """Ask the next replica of a shard, if one is left."""
+        if not attempt.left:
+            return
+        replica, now = attempt.left.pop(0), self.clock()
+        attempt.asked_at = now
+        attempt.open += 1
+        running[replica.call(method, *arguments)] = attempt, replica, now
+
+    def _overdue(self, attempts: Iterable[Attempt], answers: Collection[int], hedge: float) -> list[Attempt]:
+        """Shards whose latest request is older than most calls take, and that have a replica left."""
+        now = self.clock()
+        return [one for one in attempts if one.shard not in answers and one.left and now - one.asked_at >= hedge]

@@ -1,0 +1,108 @@
+"""The journal of a replica: every change of its shard in order, so that a sibling that was away can catch up from it.
+
+Each entry is chained to the one before by a checksum: two replicas with the same position have made the same changes.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+BUSY_S = 30.0
+
+
+class Position(NamedTuple):
+    """How far a replica is: the number of its last entry, and a checksum of all entries so far."""
+
+    sequence: int
+    checksum: str
+
+
+START = Position(0, "")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A change as it is written down; `before` is the checksum that it follows."""
+
+    sequence: int
+    before: str
+    content: bytes
+
+    @property
+    def position(self) -> Position:
+        """The position after it."""
+        return Position(self.sequence, sha256(self.before.encode() + self.content).hexdigest())
+
+
+class Diverged(Exception):
+    """A replica made changes that its siblings did not: it is made anew from them (`regard cluster repair`)."""
+
+
+class Gap(Exception):
+    """A change comes before another one that it follows."""
+
+
+class Journal:
+    """Entries in a SQLite file, durable when a call returns. Safe from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create it."""
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS entries"
+            " (sequence INTEGER PRIMARY KEY, before TEXT NOT NULL, checksum TEXT NOT NULL, content BLOB NOT NULL)"
+        )
+
+    def position(self) -> Position:
+        """The position after the last entry."""
+        return self.position_at(None)
+
+    def position_at(self, sequence: int | None) -> Position:
+        """The position after the entry of that number, the last one for None; START where there is none."""
+        which = "ORDER BY sequence DESC LIMIT 1" if sequence is None else "WHERE sequence = ?"
+        with self._reading() as db:
+            values = [] if sequence is None else [sequence]
+            found = db.execute(f"SELECT sequence, checksum FROM entries {which}", values).fetchone()
+        return START if found is None else Position(*found)
+
+    def follows(self, entry: Entry) -> bool:
+        """Whether the entry is the next one; False where it is written down already. Gap, Diverged."""
+        here = self.position()
+        if entry.sequence > here.sequence + 1:
+            raise Gap(f"entry {entry.sequence} comes after {here.sequence}")
+        if entry.sequence <= here.sequence:
+            if self.position_at(entry.sequence) != entry.position:
+                raise Diverged(f"entry {entry.sequence} is another one here")
+            return False
+        if entry.before != here.checksum:
+            raise Diverged(f"entry {entry.sequence} follows other changes than those made here")
+        return True
+
+    def append(self, entry: Entry) -> None:
+        """Write down the next entry."""
+        with self._reading() as db:
+            row = [entry.sequence, entry.before, entry.position.checksum, entry.content]
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+
+    def after(self, sequence: int, limit: int) -> list[Entry]:
+        """The entries that follow one, at most so many."""
+        sql = "SELECT sequence, before, content FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
+        with self._reading() as db:
+            return [Entry(*row) for row in db.execute(sql, [sequence, limit])]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            yield self._db

@@ -1,0 +1,69 @@
+"""What travels between routers and shards. Pictures and captions go by names that every replica of a shard shares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from index.identities import CaptionCounts, CaptionName
+from index.records import Image
+from index.text_statistics import TextStatistics
+from service.errors import Problem
+
+Floats = npt.NDArray[np.float32]
+Name = TypeVar("Name", str, CaptionName)
+"""What pictures are called, or captions."""
+
+
+class Behind(Exception):
+    """A replica that lacks changes, or has just started, and so does not answer; another one does."""
+
+
+class ShardLost(Problem):
+    """No replica of a shard answers in time."""
+
+    status = 503
+    kind = "shard-lost"
+    title = "A part of the collection does not answer"
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """One state of a shard, as a model of it sees it."""
+
+    version: str
+    is_empty: bool
+    has_captions: bool
+    captions: CaptionCounts
+    texts: TextStatistics | None
+    """Of the question, where it is one that texts are searched for."""
+
+
+class RankedName(NamedTuple, Generic[Name]):
+    """A picture or caption with stage one's inner product, and when the picture was taken in."""
+
+    name: Name
+    product: float
+    added_at: float
+
+
+@dataclass(frozen=True)
+class Ranking(Generic[Name]):
+    """Stage one's best, of those that pass the filter and of all visible ones; `gallery` counts all visible ones.
+
+    `unfiltered` is empty where there is no filter.
+    """
+
+    passing: Sequence[RankedName[Name]]
+    unfiltered: Sequence[RankedName[Name]]
+    gallery: int
+
+
+@dataclass(frozen=True)
+class ScoredPictures:
+    """Scores of pictures in the order asked, and the records of the best of them, which will be shown."""
+
+    scores: Floats
+    images: Sequence[Image]

@@ -1,0 +1,101 @@
+"""Changes of a shard, as all of its replicas make them: each a value that can be written down and made again.
+
+Made twice, a change does no more than made once. Times and ids are part of it, so that all replicas come out alike.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from index.records import Image, NewPicture
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeIn:
+    """Pictures come in, as part of a job. Their bytes travel beside it."""
+
+    job_id: str
+    pictures: Sequence[NewPicture]
+    now: float
+    kept_since: float
+    kind: Literal["take in"] = "take in"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delete:
+    """A picture is deleted."""
+
+    image_id: str
+    now: float
+    kind: Literal["delete"] = "delete"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A picture that is in another shard now is let go for good, if its description is still this one."""
+
+    image_id: str
+    description: str
+    kind: Literal["release"] = "release"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore:
+    """A deletion is undone, unless the picture was deleted before `kept_since`."""
+
+    image_id: str
+    kept_since: float
+    kind: Literal["restore"] = "restore"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """The description of a picture changes; `changes` are the fields of a PictureChange that are given."""
+
+    image_id: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    kind: Literal["edit"] = "edit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """A picture that was set aside is tried again, as a job of its own."""
+
+    image_id: str
+    job_id: str
+    now: float
+    kind: Literal["retry"] = "retry"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildView:
+    """A model's view is built and kept up from now on."""
+
+    digest: str
+    now: float
+    kind: Literal["build view"] = "build view"
+
+
+Operation = TakeIn | Delete | Release | Restore | Edit | Retry | BuildView
+
+_OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
+
+
+def description_of(image: Image) -> str:
+    """A checksum of what people said of a picture."""
+    said = [image.filename, list(image.captions), sorted(image.tags.items()), image.taken_at]
+    return sha256(json.dumps(said).encode()).hexdigest()
+
+
+def written(operation: Operation) -> bytes:
+    """The operation as JSON."""
+    return _OPERATION.dump_json(operation)
+
+
+def read_operation(content: bytes) -> Operation:
+    """The operation that was written."""
+    return _OPERATION.validate_json(content)

@@ -1,0 +1,31 @@
+"""Which shard a picture belongs to: rendezvous hashing (Thaler and Ravishankar 1998) of its id over the shards.
+
+Every shard draws a number for the picture from a hash of both names, and the largest wins. One shard more takes its
+share of the pictures from all others, and no picture moves between these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+
+def shard_of(image_id: str, num_shards: int) -> int:
+    """The shard, from 0, of a picture among so many."""
+    return max(range(num_shards), key=lambda shard: _draw(image_id, shard))
+
+
+def _draw(image_id: str, shard: int) -> bytes:
+    return blake2b(f"{shard}:{image_id}".encode(), digest_size=8).digest()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where pictures are; while they move to a shard that was added, `moving_from` is how many there were before."""
+
+    num_shards: int
+    moving_from: int | None = None
+
+    def places(self, image_id: str) -> Sequence[int]:
+        """The shards that may hold a picture, the one that it belongs to first."""
+        counts = [self.num_shards] if self.moving_from is None else [self.num_shards, self.moving_from]
+        return list(dict.fromkeys(shard_of(image_id, count) for count in counts))

@@ -1,0 +1,89 @@
+"""The machines of a Ray cluster: which there are, and replicas started on them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any
+
+import ray
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+
+from service.cluster.remote import NAMESPACE, THREADS, RemoteReplica, ReplicaActor, replica_name
+from service.errors import UserError
+
+LABEL = "regard-node"
+"""A label that a node may be started with (`ray start --labels regard-node=a`), by which it is known over restarts."""
+CHOICE_S = 30.0
+SHARE = 0.001  # of a resource that every node has once
+
+
+class RayNodes:
+    """Chooses nodes by a placement group that spreads strictly, and pins replicas to them.
+
+    A group of its own would let Ray start a lost replica on any node, where its directory is not: a replica waits for
+    its own node instead, until it is repaired elsewhere.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """`settings` of the replicas."""
+        self._settings = dict(settings)
+        self._replica_actor = ray.remote(ReplicaActor)
+
+    def choose(self, shard: int, count: int) -> Sequence[str]:
+        """Names of so many different nodes for the replicas of a shard. UserError where there are too few."""
+        alive = living_nodes()
+        if len(alive) < count:
+            raise UserError(
+                f"{count} replicas need {count} nodes, and {len(alive)} are there: start more with `ray start`, or"
+                " begin with fewer replicas (REGARD_REPLICAS)"
+            )
+        group = placement_group([{"CPU": SHARE}] * count, strategy="STRICT_SPREAD")
+        try:
+            if not group.wait(CHOICE_S):
+                raise UserError(f"{count} nodes with a free CPU were not found within {CHOICE_S:.0f} s")
+            chosen = set(placement_group_table(group)["bundles_to_node_id"].values())
+        finally:
+            remove_placement_group(group)
+        names = {node["NodeID"]: node_name(node) for node in alive}
+        # Groups are placed alike time after time: shards take turns, so that no node has a replica of each.
+        order = sorted(names.values(), key=lambda name: blake2b(f"{shard}:{name}".encode()).digest())
+        return order[:count] if len(chosen) == count else sorted(names[node] for node in chosen)
+
+    def start(self, shard: int, number: int, node: str) -> RemoteReplica:
+        """Start a replica on a node, unless it runs, and reach it."""
+        self._replica_actor.options(
+            name=replica_name(shard, number),
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_task_retries=0,
+            max_concurrency=THREADS,
+            num_cpus=0,
+            **pinned(node),
+        ).remote(shard, number, self._settings)
+        return RemoteReplica(shard, number)
+
+    def stop(self, shard: int, number: int) -> None:
+        """End a replica for good."""
+        with suppress(ValueError):  # it never ran, or is gone
+            ray.kill(ray.get_actor(replica_name(shard, number), NAMESPACE), no_restart=True)
+
+
+def living_nodes() -> list[dict[str, Any]]:
+    """The nodes that are up, as Ray describes them."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"]]
+
+
+def node_name(node: Mapping[str, Any]) -> str:
+    """What a node is called over restarts: its label, or else the resource that its address is."""
+    label = node.get("Labels", {}).get(LABEL)
+    return f"{LABEL}={label}" if label else f"node:{node['NodeManagerAddress']}"
+
+
+def pinned(name: str) -> dict[str, Any]:
+    """Options of an actor that runs on that node alone."""
+    if name.startswith(f"{LABEL}="):
+        return {"label_selector": {LABEL: name.removeprefix(f"{LABEL}=")}}
+    return {"resources": {name: SHARE}}

@@ -1,0 +1,183 @@
+"""Replicas and the director as actors of Ray, and how each is reached from another process."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+
+from service.cluster.journal import Entry, Position
+from service.cluster.shard_node import ReplicaStatus, ShardNode, replica_folder
+from service.cluster.shard_replica import Files
+from service.errors import Problem
+from service.settings import Settings
+
+NAMESPACE = "regard"
+DIRECTOR = "director"
+THREADS = 32  # calls that a replica answers side by side; scoring takes turns behind them
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call returned, or the Problem that it raised, which Ray would wrap."""
+
+    value: Any = None
+    problem: Exception | None = None
+
+
+def replica_name(shard: int, number: int) -> str:
+    """The name of a replica's actor."""
+    return f"replica-{shard}-{number}"
+
+
+class ReplicaActor:
+    """The actor around a ShardNode."""
+
+    def __init__(self, shard: int, number: int, settings: Mapping[str, Any]) -> None:
+        """`settings` as `dumped_settings` has them, with the data directory of this node."""
+        own = Settings(**settings)
+        self._shard = shard
+        folder = replica_folder(own.data_dir, shard, number)
+        self._node = ShardNode(own.model_copy(update={"data_dir": folder}))
+
+    def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Outcome:
+        """A call of ShardSearch or ShardLists, or of the web side."""
+        try:
+            if method == "http":
+                return Outcome(self._node.http(*arguments))
+            return Outcome(self._node.ask(at_least, method, arguments))
+        except Problem as problem:
+            return Outcome(problem=problem)
+
+    def apply(self, entry: Entry, files: Mapping[str, "ray.ObjectRef[bytes]"]) -> Outcome:
+        """Make a change; the bytes of its pictures are fetched from whoever put them."""
+        try:
+            return Outcome(self._node.apply(entry, fetched(files)))
+        except (Problem, ValueError) as problem:
+            return Outcome(problem=problem)
+
+    def follow(self, number: int) -> Position:
+        """Catch up from the sibling of that number."""
+        return self._node.follow(RemoteSibling(ray.get_actor(replica_name(self._shard, number), NAMESPACE)))
+
+    def join(self, sequence: int) -> None:
+        """Answer searches from now on."""
+        self._node.join(sequence)
+
+    def has_joined(self) -> bool:
+        """Whether it answers searches."""
+        return self._node.has_joined()
+
+    def position(self) -> Position:
+        """How far it is."""
+        return self._node.replica.position()
+
+    def position_at(self, sequence: int) -> Position:
+        """The position after an entry."""
+        return self._node.replica.position_at(sequence)
+
+    def entries_after(self, sequence: int, limit: int) -> Sequence[Entry]:
+        """Its entries after one."""
+        return self._node.replica.entries_after(sequence, limit)
+
+    def originals_of(self, entry: Entry) -> Files:
+        """The bytes of the pictures that an entry takes in."""
+        return self._node.replica.originals_of(entry)
+
+    def status(self) -> ReplicaStatus:
+        """How it is."""
+        return self._node.status()
+
+
+def fetched(files: Mapping[str, "ray.ObjectRef[bytes]"]) -> Files:
+    """The bytes behind the references."""
+    return dict(zip(files, ray.get(list(files.values())), strict=True))
+
+
+def answer_of(reference: Any) -> Any:
+    """What a call returned; blocks."""
+    return ray.get(reference)
+
+
+class RemoteSibling:
+    """A sibling that is caught up from."""
+
+    def __init__(self, handle: "ActorHandle[Any]") -> None:
+        self._handle = handle
+
+    def entries_after(self, sequence: int, limit: int) -> Sequence[Entry]:
+        """Its entries after one."""
+        entries: Sequence[Entry] = answer_of(self._handle.entries_after.remote(sequence, limit))
+        return entries
+
+    def originals_of(self, entry: Entry) -> Files:
+        """The bytes of the pictures that an entry takes in."""
+        files: Files = answer_of(self._handle.originals_of.remote(entry))
+        return files
+
+    def position_at(self, sequence: int) -> Position:
+        """Its position after an entry."""
+        position: Position = answer_of(self._handle.position_at.remote(sequence))
+        return position
+
+
+class RemoteReplica:
+    """A replica as routers and its shard's writer reach it; its actor is looked up when it is first needed."""
+
+    def __init__(self, shard: int, number: int, at_least: int = 0) -> None:
+        """Searches are refused by a replica that lacks changes up to `at_least`."""
+        self.name = replica_name(shard, number)
+        self._shard, self._number, self._at_least = shard, number, at_least
+        self._handle: ActorHandle[Any] | None = None
+
+    def requiring(self, at_least: int) -> "RemoteReplica":
+        """The same replica, which is to have changes up to that one."""
+        if at_least == self._at_least:
+            return self
+        other = RemoteReplica(self._shard, self._number, at_least)
+        other._handle = self._handle
+        return other
+
+    def call(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call for a router."""
+        return self.begin("ask", self._at_least, method, arguments)
+
+    def begin(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call of the actor."""
+        answer: Future[Any] = Future()
+        try:
+            if self._handle is None:
+                self._handle = ray.get_actor(self.name, NAMESPACE)
+            called = getattr(self._handle, method).remote(*arguments).future()
+        except Exception as fault:  # not started yet, or gone for good
+            self._handle = None
+            answer.set_exception(fault)
+            return answer
+        called.add_done_callback(lambda done: settle_outcome(answer, done))
+        return answer
+
+
+def settle_outcome(answer: "Future[Any]", done: "Future[Any]") -> None:
+    """Give a future what a call returned, or raised, or the Problem inside of its outcome."""
+    fault = done.exception()
+    if fault is not None:
+        answer.set_exception(fault)
+        return
+    value = done.result()
+    if not isinstance(value, Outcome):
+        answer.set_result(value)
+    elif value.problem is not None:
+        answer.set_exception(value.problem)
+    else:
+        answer.set_result(value.value)
+
+
+def dumped_settings(settings: Settings) -> dict[str, Any]:
+    """The settings as a plain value, for another process."""
+    left_out = {"role", "redis_url", "host", "port", "insecure"}
+    return settings.model_dump(mode="json", exclude_none=True, exclude=left_out)

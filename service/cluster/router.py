@@ -1,0 +1,159 @@
+"""A router: the web side of a cluster. It encodes questions and asks the shards; it stores nothing of its own."""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from service.api.problems import problem_response
+from service.api.services import Services, add_picture_gauges, wired_services
+from service.cluster.asgi_calls import AppRequest, AppResponse
+from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore, ShardWriters
+from service.cluster.fan_out import FanOut
+from service.cluster.messages import ShardLost
+from service.cluster.placement import Placement
+from service.cluster.sharded_gallery import ShardedGalleries, all_answers
+from service.errors import Problem
+from service.ingest.intake import Intake
+from service.model_loading import LoadedModels
+from service.search.engine import Accelerate, Query, SearchEngine, run_here
+from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.results import ImageSearchResult, TextSearchResult
+from service.settings import Settings
+from service.storage.region_records import PictureFeatures
+
+ATTEMPTS = 3  # of a search that a shard is lost in the middle of
+FORWARDED = (  # routes that one picture's own shard answers, as it lies there
+    "/images/{image_id}",
+    "/images/{image_id}/thumbnail",
+    "/images/{image_id}/regions",
+    "/images/{image_id}/info",
+    "/images/{image_id}/explain.png",
+)
+KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-range", b"x-request-id")
+OWN_HEADERS = (b"x-request-id", b"x-content-type-options", b"content-security-policy", b"referrer-policy")
+T = TypeVar("T")
+
+
+class ClusterEngine(SearchEngine):
+    """A search engine over shards; where one is lost during a search, that begins again without it."""
+
+    def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
+        """Pictures that show what a sentence says."""
+        return self._again(query, lambda current: SearchEngine.text(self, current, accelerate))
+
+    def image(
+        self,
+        query: Query[ImageSearchRequest],
+        picture: PictureFeatures,
+        image_id: str | None = None,
+        accelerate: Accelerate = run_here,
+        watch: Any = None,
+    ) -> ImageSearchResult[Any]:
+        """Captions for a picture, or pictures like it."""
+        return self._again(
+            query, lambda current: SearchEngine.image(self, current, picture, image_id, accelerate, watch)
+        )
+
+    def _again(self, query: Query[Any], search: Callable[[Query[Any]], T]) -> T:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return search(query)
+            except ShardLost:
+                query = self.begin(query.request)
+        return search(query)
+
+
+class ForwardToShards:
+    """Has requests for one picture answered by the shard that it lies in; all others go on."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], pictures: ClusterPictures, fan_out: FanOut) -> None:
+        self._app, self._pictures, self._fan_out = app, pictures, fan_out
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """An ASGI application inside the guards of the router's own."""
+        path = getattr(scope.get("route"), "path", None)
+        if scope["type"] != "http" or path not in FORWARDED or scope["method"] not in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            response = await asyncio.to_thread(self._forward, scope)
+        except Problem as problem:
+            instance = f"urn:regard:request:{scope.get('request_id', 'unknown')}"
+            await problem_response(problem, instance)(scope, receive, send)
+            return
+        headers = [header for header in response.headers if header[0] not in OWN_HEADERS]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+
+    def _forward(self, scope: Mapping[str, Any]) -> AppResponse:
+        headers = [header for header in scope["headers"] if header[0] in KEPT_HEADERS and header[0] != b"x-request-id"]
+        if "request_id" in scope:
+            headers.append((b"x-request-id", scope["request_id"].encode()))
+        request = AppRequest(scope["method"], scope["path"], scope["query_string"], tuple(headers))
+        shard = self._pictures.home(scope["path_params"]["image_id"])
+        response = all_answers(self._fan_out, "http", {shard: (request,)})[shard]
+        assert isinstance(response, AppResponse)
+        return response
+
+
+class KeyFileCopy:
+    """A local copy of the cluster's key file, so that keys are checked as on one machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._content: bytes | None = None
+
+    def update(self, content: bytes | None) -> None:
+        """Write what the director says; no file for None."""
+        if content == self._content:
+            return
+        if content is None:
+            self.path.unlink(missing_ok=True)
+        else:
+            fresh = self.path.with_suffix(".new")
+            fresh.write_bytes(content)
+            fresh.replace(self.path)
+        self._content = content
+
+
+def router_services(
+    settings: Settings,
+    loaded: LoadedModels,
+    fan_out: FanOut,
+    writers: ShardWriters,
+    placement: Callable[[], Placement],
+) -> tuple[Services, ClusterPictures]:
+    """The web side of a cluster, and its pictures. `settings.data_dir` is an empty folder of the router's own, for uploads as they come
+    and for its copy of the keys."""
+    own = wired_services(settings, loaded, wake=lambda _: None)
+    pictures = ClusterPictures(fan_out, writers, placement, own.models)
+    galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement)
+    services = dataclasses.replace(
+        own,
+        pictures=pictures,
+        search=ClusterEngine(galleries, own.models, loaded.extractor),
+        intake=Intake.from_settings(
+            settings,
+            own.catalog,
+            own.originals,
+            own.pool.inspect,
+            own.wake,
+            space=own.space,
+            accepts_pictures=loaded.extractor.accepts_pictures,
+            store=ClusterPictureStore(writers, placement),
+        ),
+        progress=ClusterJobs(fan_out, placement),
+        checks={"shards": lambda: shards_state(fan_out)},
+    )
+    add_picture_gauges(services.metrics, pictures)
+    return services, pictures
+
+
+def shards_state(fan_out: FanOut) -> str:
+    """`ok` where every shard has a replica that answers."""
+    num_shards = len(fan_out.replicas)
+    answered = fan_out.ask("counts", dict.fromkeys(range(num_shards), ()))
+    missing = [str(shard) for shard in range(num_shards) if shard not in answered]
+    return f"no replica of shard {', '.join(missing)} answers" if missing else "ok"

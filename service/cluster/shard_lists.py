@@ -1,0 +1,72 @@
+"""A shard's part in lists and in looks at single pictures."""
+
+from collections.abc import Mapping
+
+from index.catalog import Catalog
+from index.filters import EVERY, Filter
+from index.identities import PageKey, page_key
+from index.records import Failure, Image, ImageOrder, JobStatus, TagUse
+from service.api.job_progress import JobStates
+from service.api.stored_pictures import StoredPictures
+from service.cluster.placement import shard_of
+from service.search.model_views import ViewState
+from service.storage.originals import Originals
+
+PAGE = 1000  # pictures looked at at a time
+
+
+class ShardLists:
+    """What lists of a whole collection are made of. Safe from many threads."""
+
+    def __init__(self, catalog: Catalog, originals: Originals, pictures: StoredPictures, progress: JobStates) -> None:
+        self._catalog, self._originals, self._pictures, self._progress = catalog, originals, pictures, progress
+
+    def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after a place in the list."""
+        return self._catalog.identities.page(after, limit, condition, order)
+
+    def misplaced(self, shard: int, num_shards: int, limit: int) -> dict[int, list[Image]]:
+        """Pictures that belong to other shards than this one of so many, by the shard that they belong to."""
+        found: dict[int, list[Image]] = {}
+        after: PageKey | None = None
+        while images := self._catalog.identities.page(after, PAGE, EVERY, "arrival"):
+            for image in images:
+                if (home := shard_of(image.image_id, num_shards)) != shard and sum(map(len, found.values())) < limit:
+                    found.setdefault(home, []).append(image)
+            if found:
+                break
+            after = page_key(images[-1], "arrival")
+        return found
+
+    def original(self, image: Image) -> bytes | None:
+        """The bytes of a picture; None where they are missing."""
+        path = self._originals.path(image.image_id, image.extension)
+        return path.read_bytes() if path.is_file() else None
+
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state; None when never seen, or erased."""
+        return self._pictures.image(image_id)
+
+    def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
+        """Tags in use, see Catalog.tags."""
+        return self._pictures.tags(most_names, most_values, containing, after)
+
+    def failures(self) -> list[Failure]:
+        """Pictures that were set aside."""
+        return self._pictures.failures()
+
+    def job(self, job_id: str) -> JobStatus | None:
+        """This shard's part of a job."""
+        return self._progress.job(job_id)
+
+    def jobs(self, limit: int) -> list[JobStatus]:
+        """This shard's part of the latest jobs."""
+        return self._progress.jobs(limit)
+
+    def view_states(self) -> dict[str, ViewState]:
+        """By a model's digest, how much of this shard it can search."""
+        return {model.matcher.digest: state for model, state in self._pictures.view_states()}
+
+    def counts(self) -> Mapping[str, int]:
+        """Pictures by state."""
+        return self._pictures.counts()

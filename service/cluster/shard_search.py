@@ -1,0 +1,146 @@
+"""A shard's part in a search: what a router asks one data directory, one call a step.
+
+Every call sees a state of its own: between two of them pictures may come and go, never change. One that went meanwhile
+scores ABSENT, and is not shown.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from index.catalog import Catalog
+from index.filters import EVERY
+from index.identities import CaptionCounts, CaptionName
+from index.records import Caption, Image
+from index.text_statistics import ScoredText, TextStatistics
+from models.matching.matcher import EncodedImages, EncodedTexts
+from service.cluster.messages import Floats, Name, RankedName, Ranking, ScoredPictures, ShardState
+from service.search.candidates import Candidates
+from service.search.engine import Accelerate, run_here
+from service.search.gallery import Galleries, Gallery
+from service.search.local_gallery import compiled
+from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
+from service.search.results import PairExplanation
+from service.storage.region_records import PictureFeatures
+
+ABSENT = -1e9  # below every score
+
+
+class ShardSearch:
+    """Answers routers. Safe from many threads; scoring takes turns where `accelerate` puts it."""
+
+    def __init__(self, catalog: Catalog, galleries: Galleries, accelerate: Accelerate = run_here) -> None:
+        self._catalog, self._galleries, self._accelerate = catalog, galleries, accelerate
+
+    def state(self, request: SearchRequest) -> ShardState:
+        """What a query finds here. UnknownModel, ViewNotBuilt, NotReady."""
+        opened = self._galleries.open(request)
+        asks_captions = isinstance(request, ImageSearchRequest) and request.target == "captions"
+        texts = None
+        if isinstance(request, TextSearchRequest) and request.match != "pictures":
+            texts = self._catalog.shared_texts.statistics(request.query)
+        return ShardState(
+            version=opened.index_version,
+            is_empty=opened.gallery.is_empty,
+            has_captions=asks_captions and opened.gallery.has_captions,
+            captions=self._catalog.identities.count_captions() if asks_captions else CaptionCounts(0, 0),
+            texts=texts,
+        )
+
+    def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> Ranking[str]:
+        """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
+        found = self._gallery(request).nearest_pictures(torch.from_numpy(embedding), request, without)
+        return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
+
+    def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> Ranking[CaptionName]:
+        """Stage one's best captions for a [1, E] embedding."""
+        found = self._gallery(request).nearest_captions(torch.from_numpy(embedding), request)
+        captions = self._catalog.captions_at([*found.rows, *found.unfiltered])
+        names = {one.slot: CaptionName(one.image_id, one.text) for one in captions if one.slot is not None}
+        return self._ranking(found, names)
+
+    def text_matches(self, request: TextSearchRequest, everywhere: TextStatistics) -> list[ScoredText]:
+        """Pictures whose text holds the question, scored by the statistics of all shards."""
+        condition = compiled(request) or EVERY
+        return self._catalog.shared_texts.matches(request.query, request.shortlist, condition, everywhere)
+
+    def score_pictures(
+        self, request: SearchRequest, image_ids: Sequence[str], texts: EncodedTexts, shown: int
+    ) -> ScoredPictures:
+        """The score of each picture with the one sentence, and the records of the best `shown` of them."""
+        gallery, slots = self._gallery(request), self._catalog.identities.slots(image_ids)
+        rows = [slots[name] for name in image_ids if name in slots]
+        found = self._accelerate(lambda: gallery.score_pictures(rows, texts)) if rows else np.zeros(0, np.float32)
+        scores = spread(dict(zip(rows, found, strict=True)), [slots.get(name) for name in image_ids])
+        best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
+        return ScoredPictures(scores, list(self._catalog.identities.images(best).values()))
+
+    def score_captions(self, request: SearchRequest, names: Sequence[CaptionName], images: EncodedImages) -> Floats:
+        """The score of each caption with the one picture."""
+        gallery, captions = self._gallery(request), self._captions(names)
+        slots = [None if (one := captions.get(name)) is None else one.slot for name in names]
+        rows = [slot for slot in slots if slot is not None]
+        found = self._accelerate(lambda: gallery.score_captions(rows, images)) if rows else np.zeros(0, np.float32)
+        return spread(dict(zip(rows, found, strict=True)), slots)
+
+    def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those that are shown."""
+        return self._catalog.identities.images(image_ids)
+
+    def captions(self, names: Sequence[CaptionName]) -> dict[CaptionName, Caption]:
+        """Name -> caption, of those that are shown."""
+        found = self._captions(names)
+        return {name: found[name] for name in names if name in found}
+
+    def explain_pictures(
+        self, request: SearchRequest, image_ids: Sequence[str], texts: EncodedTexts, tokens: Sequence[str]
+    ) -> dict[str, PairExplanation]:
+        """Why each picture scored what it did with the one sentence, whose real words are `tokens`; by id."""
+        slots = self._catalog.identities.slots(image_ids)
+        known = [name for name in image_ids if name in slots]
+        explain = self._gallery(request).explanation_of([slots[name] for name in known], texts, tokens)
+        return dict(zip(known, self._accelerate(explain), strict=True))
+
+    def explain_captions(
+        self,
+        request: SearchRequest,
+        names: Sequence[CaptionName],
+        images: EncodedImages,
+        picture: PictureFeatures,
+    ) -> dict[CaptionName, PairExplanation]:
+        """Why each caption scored what it did with the one picture; by name."""
+        gallery, captions = self._gallery(request), self.captions(names)
+        explained = self._accelerate(lambda: gallery.explain_captions(list(captions.values()), images, picture))
+        return dict(zip(captions, explained, strict=True))
+
+    def features(self, image_id: str, extractor: str) -> PictureFeatures:
+        """What the extractor with this digest found in a stored picture. NotFound, NotReady."""
+        return self._galleries.features(image_id, extractor)
+
+    def _gallery(self, request: SearchRequest) -> Gallery:
+        return self._galleries.open(request).gallery
+
+    def _ranking(self, found: Candidates, names: Mapping[int, Name]) -> Ranking[Name]:
+        """Candidates by the names of their slots."""
+        image_ids = [name if isinstance(name, str) else name.image_id for name in names.values()]
+        added_at = self._catalog.identities.added_at(image_ids)
+        added = {slot: added_at[image_id] for slot, image_id in zip(names, image_ids, strict=True)}
+
+        def ranked(slots: Sequence[int], products: Floats) -> list[RankedName[Name]]:
+            named = zip(slots, products.tolist(), strict=True)
+            return [RankedName(names[slot], product, added[slot]) for slot, product in named]
+
+        return Ranking(
+            passing=ranked(found.rows, found.scores),
+            unfiltered=ranked(found.unfiltered, found.unfiltered_scores),
+            gallery=found.gallery,
+        )
+
+    def _captions(self, names: Sequence[CaptionName]) -> dict[CaptionName, Caption]:
+        return self._catalog.identities.captions(list(dict.fromkeys(name.image_id for name in names)))
+
+
+def spread(scores: Mapping[int, np.float32], slots: Sequence[int | None]) -> Floats:
+    """[slots] the score of each slot; ABSENT where there is none."""
+    return np.array([ABSENT if slot is None else scores[slot] for slot in slots], np.float32)

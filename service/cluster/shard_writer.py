@@ -1,0 +1,166 @@
+"""The one writer of a shard: numbers its changes and has every live replica make them.
+
+A change is acknowledged once every live replica has it on disk, and at least as many as the quorum asks for. A replica
+that fails is out until it has caught up from a sibling. Where the writer itself is new, or does not know what became of
+a change, it asks all replicas how far they are and goes on from the furthest.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from service.cluster.journal import START, Diverged, Entry, Position
+from service.cluster.operations import Operation, written
+from service.cluster.shard_replica import Files
+from service.errors import NotReady, Problem
+
+RETRY = {"Retry-After": "2"}
+
+log = logging.getLogger(__name__)
+
+
+class WritableReplica(Protocol):
+    """A replica as its shard's writer reaches it; calls fail with anything where it does not answer."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+
+    def begin(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call: `position`, `apply`, `follow` (a sibling, by its number) or `join` (answer searches)."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Which replicas have every change, by number, and how far the shard is."""
+
+    members: frozenset[int]
+    position: Position
+
+
+class ShardWriter:
+    """Writes to the replicas of one shard. Safe from many threads: changes take turns."""
+
+    def __init__(
+        self,
+        shard: int,
+        replicas: Sequence[WritableReplica],
+        quorum: int,
+        timeout_s: float,
+        grace_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`quorum`: how many replicas a change needs at least; a replica has `timeout_s` seconds for it.
+
+        For `grace_s` seconds all replicas are waited for, since one that is not there yet may know of changes that the
+        others lack.
+        """
+        self._shard, self._replicas, self._quorum, self._timeout_s = shard, list(replicas), quorum, timeout_s
+        self._clock, self._patient_until = clock, clock() + grace_s
+        self._turn = threading.Lock()
+        self._members: set[int] = set()
+        self._position = START
+        self._unsure = True  # whether a replica may have changes that this writer does not know of
+
+    def membership(self) -> Membership:
+        """The replicas that have every change."""
+        return Membership(frozenset(self._members), self._position)
+
+    def write(self, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
+        """Have the change made; its number, and what it returned.
+
+        NotReady where too few replicas are there, or made it: it may then have been made, and can be sent again.
+        Whatever the change raises in every replica is raised, and nothing has changed.
+        """
+        with self._turn:
+            if self._unsure or len(self._members) < self._quorum:
+                self._recover()
+            if len(self._members) < self._quorum:
+                raise self._too_few(len(self._members))
+            entry = Entry(self._position.sequence + 1, self._position.checksum, written(operation))
+            outcomes = self._call(sorted(self._members), "apply", entry, files or {})
+            made = {number for number, outcome in outcomes.items() if not isinstance(outcome, BaseException)}
+            refused = [outcome for outcome in outcomes.values() if isinstance(outcome, Problem | ValueError)]
+            if not made and len(refused) == len(outcomes):
+                raise refused[0]
+            self._drop(self._members - made, outcomes)
+            if not made:
+                self._unsure = True
+                raise self._too_few(0)
+            self._position = entry.position
+            if len(made) < self._quorum:
+                raise self._too_few(len(made))
+            return entry.sequence, next(outcomes[number] for number in sorted(made))
+
+    def tend(self) -> None:
+        """Take replicas that are back in again: first what they miss, beside other changes; the last of it alone."""
+        away = set(range(len(self._replicas))) - self._members
+        if not away and not self._unsure:
+            self._drop_restarted()
+            return
+        if self._members:
+            sibling = min(self._members)
+            self._call(sorted(away), "follow", sibling)
+        with self._turn:
+            self._recover()
+
+    def _recover(self) -> None:
+        """Find the furthest replica, have the others catch up from it, and let all of them answer."""
+        found = self._call(range(len(self._replicas)), "position")
+        positions = {number: at for number, at in found.items() if isinstance(at, Position)}
+        waits = self._position == START and self._clock() < self._patient_until and len(positions) < len(found)
+        if not positions or waits:
+            self._members = set()
+            return
+        leader = max(positions, key=lambda number: (positions[number].sequence, number in self._members))
+        if positions[leader].sequence < self._position.sequence:
+            log.error("shard %d: no replica that is there has change %d", self._shard, self._position.sequence)
+            self._members = set()
+            return
+        behind = [number for number, at in positions.items() if at != positions[leader]]
+        caught_up = self._call(behind, "follow", leader)
+        even = [leader, *(number for number, at in caught_up.items() if at == positions[leader])]
+        even += [number for number in positions if number not in behind and number != leader]
+        joined = self._call(even, "join", positions[leader].sequence)
+        self._drop(set(behind) - set(even), caught_up)
+        self._members = {number for number, outcome in joined.items() if not isinstance(outcome, BaseException)}
+        self._position, self._unsure = positions[leader], False
+
+    def _drop_restarted(self) -> None:
+        """Notice members that were started again since, and do not answer searches until they are let to."""
+        with self._turn:
+            found = self._call(sorted(self._members), "has_joined")
+            gone = {number for number, joined in found.items() if joined is not True}
+            if gone:
+                self._members -= gone
+                self._recover()
+
+    def _call(self, numbers: Sequence[int] | range, method: str, *arguments: Any) -> dict[int, Any]:
+        """Number -> what the replica returned or raised."""
+        running = {number: self._replicas[number].begin(method, *arguments) for number in numbers}
+        wait(running.values(), self._timeout_s)
+        return {number: _outcome(future) for number, future in running.items()}
+
+    def _drop(self, numbers: set[int], outcomes: dict[int, Any]) -> None:
+        for number in numbers:
+            outcome = outcomes.get(number)
+            level = logging.ERROR if isinstance(outcome, Diverged) else logging.WARNING
+            log.log(level, "shard %d: %s is out: %s", self._shard, self._replicas[number].name, outcome)
+        self._members -= numbers
+
+    def _too_few(self, count: int) -> NotReady:
+        return NotReady(
+            f"Shard {self._shard} needs {self._quorum} replicas for a change and has {count}: send it again shortly.",
+            headers=RETRY,
+        )
+
+
+def _outcome(future: "Future[Any]") -> Any:
+    if not future.done():
+        return TimeoutError("no answer in time")
+    fault = future.exception()
+    return future.result() if fault is None else fault

@@ -1,0 +1,302 @@
+"""The gallery of many shards: every step of a search is asked of all of them at once, and their answers are merged.
+
+Rows are numbers that a query gives to pictures and captions as it hears of them. Merged by the same inner products, the
+same scores and the same code that one machine runs, the answer is that of one machine with all pictures.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from index.identities import CaptionCounts, CaptionName
+from index.records import Caption, Image
+from index.text_search import TextMatch
+from index.text_statistics import ScoredText, TextStatistics
+from models.matching.matcher import EncodedImages, EncodedTexts
+from service.cluster.fan_out import FanOut
+from service.cluster.messages import Name, RankedName, Ranking, ShardLost, ShardState
+from service.cluster.placement import Placement
+from service.errors import FeaturesOnly, NotFound
+from service.search.candidates import Candidates
+from service.search.gallery import OpenGallery
+from service.search.model_views import ModelView
+from service.search.requests import SearchRequest, TextSearchRequest
+from service.search.rerank import RowNumbers, Scores
+from service.search.results import PairExplanation, ShardCounts
+from service.storage.region_records import PictureFeatures
+
+ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
+A = TypeVar("A")
+
+
+class Rows(Generic[Name]):
+    """Row numbers of names, and which shard each lies in."""
+
+    def __init__(self) -> None:
+        self.names: list[Name] = []
+        self.shards: list[int] = []
+        self._rows: dict[Name, int] = {}
+
+    def of(self, shard: int, name: Name) -> int:
+        """The row of a name, a new one where it has none yet."""
+        if name not in self._rows:
+            self._rows[name] = len(self.names)
+            self.names.append(name)
+            self.shards.append(shard)
+        return self._rows[name]
+
+    def by_shard(self, rows: Iterable[int]) -> dict[int, list[int]]:
+        """Shard -> its rows among these, in their order."""
+        placed: dict[int, list[int]] = defaultdict(list)
+        for row in rows:
+            placed[self.shards[row]].append(row)
+        return dict(placed)
+
+
+class ShardedGallery:
+    """What one query may find in the shards that answered."""
+
+    scores_elsewhere = True
+
+    def __init__(self, fan_out: FanOut, request: SearchRequest, states: Mapping[int, ShardState], asked: int) -> None:
+        """`states` are of the shards that answered, of so many that were asked."""
+        self._fan_out, self._request, self._states = fan_out, request, states
+        self.shards: ShardCounts | None = ShardCounts(asked=asked, answered=len(states))
+        self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
+        self._images: dict[str, Image | None] = {}
+        self._matching = self._begin_text_matches()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no picture was ever encoded for the model."""
+        return all(state.is_empty for state in self._states.values())
+
+    @property
+    def has_captions(self) -> bool:
+        """Whether there is a caption to be found."""
+        return any(state.has_captions for state in self._states.values())
+
+    def captions_per_picture(self) -> float:
+        """How many captions a captioned picture has, on average."""
+        counts = [state.captions for state in self._states.values()]
+        return CaptionCounts(sum(one.captions for one in counts), sum(one.pictures for one in counts)).each
+
+    def nearest_pictures(self, embedding: torch.Tensor, request: SearchRequest, without: str | None) -> Candidates:
+        """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
+        vector = embedding.float().cpu().numpy()
+        return merged_candidates(
+            self._ask_all("shortlist", request, vector, without), request.shortlist, self._pictures
+        )
+
+    def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
+        """The shortlist of captions for a [1, E] embedding."""
+        vector = embedding.float().cpu().numpy()
+        return merged_candidates(self._ask_all("caption_shortlist", request, vector), request.shortlist, self._captions)
+
+    def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
+        """Pictures whose text holds the question, as many as the request hands to the reranker."""
+        if self._matching is None:
+            return []
+        answers = self._matching.result()
+        found = [(shard, one) for shard, matches in answers.items() for one in matches]
+        found.sort(key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
+        distances = [one.distance for _, one in found]
+        matches = []
+        for shard, one in found[: request.shortlist]:
+            row = self._pictures.of(shard, one.image.image_id)
+            self._images[one.image.image_id] = one.image
+            matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(distances, one.distance)))
+        return matches
+
+    def score_pictures(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
+        """[len(rows)] score of each picture with the one sentence."""
+        placed = self._pictures.by_shard(int(row) for row in rows)
+        names = {shard: self._named(self._pictures, own) for shard, own in placed.items()}
+        asked = {shard: (self._request, own, texts, self._request.k) for shard, own in names.items()}
+        scores: dict[int, np.float32] = {}
+        for shard, found in self._ask("score_pictures", asked).items():
+            scores |= zip(placed[shard], found.scores, strict=True)
+            self._images |= {image.image_id: image for image in found.images}
+        return np.array([scores[int(row)] for row in rows], np.float32)
+
+    def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
+        """[len(rows)] score of each caption with the one picture."""
+        placed = self._captions.by_shard(int(row) for row in rows)
+        names = {shard: self._named(self._captions, own) for shard, own in placed.items()}
+        asked = {shard: (self._request, own, images) for shard, own in names.items()}
+        scores: dict[int, np.float32] = {}
+        for shard, found in self._ask("score_captions", asked).items():
+            scores |= zip(placed[shard], found, strict=True)
+        return np.array([scores[int(row)] for row in rows], np.float32)
+
+    def images_at(self, rows: Sequence[int]) -> list[Image | None]:
+        """The pictures of rows, their `slot` being the row; None where one is not shown any more."""
+        unread = [row for row in rows if self._pictures.names[row] not in self._images]
+        placed = self._pictures.by_shard(unread)
+        asked = {shard: (self._named(self._pictures, own),) for shard, own in placed.items()}
+        self._images |= dict.fromkeys(self._named(self._pictures, unread))
+        for found in self._ask("images", asked).values():
+            self._images |= found
+        images = [self._images[self._pictures.names[row]] for row in rows]
+        return [None if image is None else replace(image, slot=row) for row, image in zip(rows, images, strict=True)]
+
+    def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
+        """The captions of rows, their `slot` being the row; None where one is not shown any more."""
+        placed = self._captions.by_shard(rows)
+        asked = {shard: (self._named(self._captions, own),) for shard, own in placed.items()}
+        found: dict[CaptionName, Caption] = {}
+        for part in self._ask("captions", asked).values():
+            found |= part
+        captions = [found.get(self._captions.names[row]) for row in rows]
+        return [
+            None if one is None else replace(one, slot=row, caption_id=caption_id(self._captions.names[row]))
+            for row, one in zip(rows, captions, strict=True)
+        ]
+
+    def explanation_of(
+        self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
+    ) -> Callable[[], list[PairExplanation]]:
+        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`."""
+
+        def explain() -> list[PairExplanation]:
+            placed = self._pictures.by_shard(rows)
+            asked = {
+                shard: (self._request, self._named(self._pictures, own), texts, tokens) for shard, own in placed.items()
+            }
+            return in_order(self._named(self._pictures, rows), self._ask("explain_pictures", asked))
+
+        return explain
+
+    def explain_captions(
+        self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
+    ) -> list[PairExplanation]:
+        """Why each caption scored what it did with the one picture."""
+        rows = [caption.slot for caption in captions if caption.slot is not None]
+        placed = self._captions.by_shard(rows)
+        asked = {
+            shard: (self._request, self._named(self._captions, own), images, picture) for shard, own in placed.items()
+        }
+        return in_order(self._named(self._captions, rows), self._ask("explain_captions", asked))
+
+    def _begin_text_matches(self) -> "Future[dict[int, list[ScoredText]]] | None":
+        """The look for the question's words in all shards, which goes on while the question is encoded."""
+        parts = [state.texts for state in self._states.values() if state.texts is not None]
+        if not parts:
+            return None
+        asked = dict.fromkeys(self._states, (self._request, TextStatistics.total(parts)))
+        return self._fan_out.threads.submit(self._ask, "text_matches", asked)
+
+    def _named(self, rows: Rows[Name], wanted: Iterable[int]) -> list[Name]:
+        return [rows.names[row] for row in wanted]
+
+    def _ask_all(self, method: str, *arguments: Any) -> dict[int, Any]:
+        return self._ask(method, dict.fromkeys(self._states, arguments))
+
+    def _ask(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        """The answers of all these shards. ShardLost where one of them does not answer any more."""
+        return all_answers(self._fan_out, method, arguments)
+
+
+class NamedModels(Protocol):
+    """The models that a router has loaded."""
+
+    def named(self, name: str | None) -> ModelView:
+        """The model of that name, the default for None. UnknownModel."""
+
+
+class ShardedGalleries:
+    """The galleries of many shards."""
+
+    def __init__(
+        self, fan_out: FanOut, models: NamedModels, extractor: str, placement: Callable[[], Placement]
+    ) -> None:
+        """`extractor` is the digest of the detector in service; `placement` says where pictures are now."""
+        self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
+
+    def open(self, request: SearchRequest) -> OpenGallery:
+        """The gallery of the request's model, over the shards that answer.
+
+        UnknownModel, ViewNotBuilt, NotReady; ShardLost where none answers, or one does not and the request wants all.
+        """
+        model = self._models.named(request.model)
+        named = request.model_copy(update={"model": model.name})
+        num_shards = len(self._fan_out.replicas)
+        states = self._fan_out.ask("state", dict.fromkeys(range(num_shards), (named,)))
+        if not states or (len(states) < num_shards and not request.partial):
+            raise ShardLost(f"{num_shards - len(states)} of {num_shards} shards do not answer; try again shortly.")
+        version = "|".join(states[shard].version if shard in states else "" for shard in range(num_shards))
+        return OpenGallery(model, ShardedGallery(self._fan_out, named, states, num_shards), version)
+
+    def features(self, image_id: str, extractor: str) -> PictureFeatures:
+        """What the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
+        *others, last = self._placement().places(image_id)
+        for shard in others:
+            with suppress(NotFound):
+                return self._features(shard, image_id, extractor)
+        return self._features(last, image_id, extractor)
+
+    def _features(self, shard: int, image_id: str, extractor: str) -> PictureFeatures:
+        features = all_answers(self._fan_out, "features", {shard: (image_id, extractor)})[shard]
+        assert isinstance(features, PictureFeatures)
+        return features
+
+    def check_detector_of(self, model: ModelView) -> None:
+        """FeaturesOnly unless the model reads what the detector in service finds."""
+        if model.matcher.extractor_digest != self._extractor:
+            raise FeaturesOnly(
+                f"{model.name} reads features of another detector: ask with the image_id of a stored one."
+            )
+
+
+def all_answers(fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+    """Shard -> answer. ShardLost where one of these shards does not answer."""
+    answers = fan_out.ask(method, arguments)
+    if missing := sorted(set(arguments) - set(answers)):
+        raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.")
+    return answers
+
+
+def merged_candidates(parts: Mapping[int, Ranking[Name]], k: int, rows: Rows[Name]) -> Candidates:
+    """The best k of all shards, as one machine's shortlist would have them: of equal products, what came first."""
+    passing = best_names(((shard, part.passing) for shard, part in parts.items()), k)
+    everything = best_names(((shard, part.unfiltered) for shard, part in parts.items()), k)
+    return Candidates(
+        rows=[rows.of(shard, one.name) for shard, one in passing],
+        scores=np.array([one.product for _, one in passing], np.float32),
+        gallery=sum(part.gallery for part in parts.values()),
+        unfiltered=[rows.of(shard, one.name) for shard, one in everything],
+        unfiltered_scores=np.array([one.product for _, one in everything], np.float32),
+    )
+
+
+def best_names(parts: Iterable[tuple[int, Sequence[RankedName[Name]]]], k: int) -> list[tuple[int, RankedName[Name]]]:
+    """The k largest products of all shards, each with its shard."""
+    found = [(shard, one) for shard, part in parts for one in part]
+    found.sort(key=lambda one: (-one[1].product, one[1].added_at))
+    # A picture that is just being moved is in two shards; it counts once.
+    once: dict[Name, tuple[int, RankedName[Name]]] = {}
+    for shard, one in found:
+        once.setdefault(one.name, (shard, one))
+    return list(once.values())[:k]
+
+
+def in_order(names: Sequence[Name], parts: Mapping[int, Mapping[Name, A]]) -> list[A]:
+    """What the shards said of each name. ShardLost where one is gone, so that the search begins again without it."""
+    said = {name: value for part in parts.values() for name, value in part.items()}
+    if any(name not in said for name in names):
+        raise ShardLost("A picture was erased during the search; try again.")
+    return [said[name] for name in names]
+
+
+def caption_id(name: CaptionName) -> int:
+    """A number for a caption that is the same in every replica: of its picture and its text."""
+    digest = blake2b("\n".join(name).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> (64 - ID_BITS)

@@ -1,0 +1,60 @@
+"""Where received pictures are put: on return they are on disk, known to the catalog, and part of a job."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from index.arrivals import Arrival
+from index.catalog import Catalog
+from index.records import NewPicture
+from service.storage.originals import Originals, StagedFile
+
+
+class ReceivedPicture(NamedTuple):
+    """A complete file below `Originals.incoming`, and what is known of the picture in it."""
+
+    path: Path
+    picture: NewPicture
+
+
+class TakenIn(NamedTuple):
+    """The job of pictures that were taken in, and of each whether its bytes were there already, or came twice."""
+
+    job_id: str
+    duplicates: Sequence[bool]
+
+
+class PictureStore(Protocol):
+    """Takes pictures in durably."""
+
+    def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float) -> TakenIn:
+        """A job of the pictures. One that was deleted, but not before `kept_since`, comes back as it was."""
+
+
+class LocalPictureStore:
+    """Takes pictures into one data directory."""
+
+    def __init__(self, catalog: Catalog, originals: Originals) -> None:
+        self._catalog, self._originals = catalog, originals
+
+    def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str = "") -> TakenIn:
+        """A job of the pictures, of the id given or a new one."""
+        with self._originals.adding():
+            duplicates = self._store_files(pictures)
+            new = [received.picture for received in pictures]
+            return TakenIn(self._catalog.accept(new, now, kept_since, job_id), duplicates)
+
+    def _store_files(self, pictures: Sequence[ReceivedPicture]) -> list[bool]:
+        """Store the bytes of every distinct picture durably; of each picture whether it is a duplicate."""
+        known = self._catalog.known_ids([picture.image_id for _, picture in pictures])
+        duplicates, incoming = [], []
+        for path, picture in pictures:
+            duplicate = picture.image_id in known
+            known.add(picture.image_id)
+            duplicates.append(duplicate)
+            if not duplicate or not self._originals.path(picture.image_id, picture.extension).exists():
+                incoming.append(StagedFile(path, picture.image_id, picture.extension))
+        files = {file.image_id: file for file in incoming}.values()
+        self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files])
+        self._originals.store(files)
+        return duplicates

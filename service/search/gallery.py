@@ -1,0 +1,97 @@
+"""What a search chooses from, as the search engine sees it: of one data directory, or of many shards.
+
+Pictures and captions are named by rows, numbers that hold for one query alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+
+from index.records import Caption, Image
+from index.text_search import TextMatch
+from models.matching.matcher import EncodedImages, EncodedTexts
+from service.search.candidates import Candidates
+from service.search.model_views import ModelView
+from service.search.requests import SearchRequest, TextSearchRequest
+from service.search.rerank import RowNumbers, Scores
+from service.search.results import PairExplanation, ShardCounts
+from service.storage.region_records import PictureFeatures
+
+
+class Gallery(Protocol):
+    """One state of what is stored, as one model sees it, for one query."""
+
+    scores_elsewhere: bool
+    """Whether scoring and explaining happen on other machines, and so need no turn on this one's accelerator."""
+    shards: ShardCounts | None
+    """How many shards it has, and how many answer; None where it is of one data directory."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no picture was ever encoded for the model."""
+
+    @property
+    def has_captions(self) -> bool:
+        """Whether there is a caption to be found."""
+
+    def nearest_pictures(self, embedding: torch.Tensor, request: SearchRequest, without: str | None) -> Candidates:
+        """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
+
+    def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
+        """The shortlist of captions for a [1, E] embedding."""
+
+    def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
+        """Pictures whose text holds the question, as many as the request hands to the reranker."""
+
+    def score_pictures(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
+        """[len(rows)] score of each picture with the one sentence."""
+
+    def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
+        """[len(rows)] score of each caption with the one picture."""
+
+    def images_at(self, rows: Sequence[int]) -> Sequence[Image | None]:
+        """The pictures of rows, their `slot` being the row; None where one is not shown any more."""
+
+    def captions_at(self, rows: Sequence[int]) -> Sequence[Caption | None]:
+        """The captions of rows, their `slot` being the row; None where one is not shown any more."""
+
+    def explanation_of(
+        self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
+    ) -> Callable[[], list[PairExplanation]]:
+        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`.
+
+        What it needs besides the model is read before.
+        """
+
+    def explain_captions(
+        self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
+    ) -> list[PairExplanation]:
+        """Why each caption scored what it did with the one picture."""
+
+    def captions_per_picture(self) -> float:
+        """How many captions a captioned picture has, on average."""
+
+
+class OpenGallery(NamedTuple):
+    """What answers a query: the model, the gallery, and what changes whenever the model's answers may."""
+
+    model: ModelView
+    gallery: Gallery
+    index_version: str
+
+
+class Galleries(Protocol):
+    """Where a search engine's queries find their galleries."""
+
+    def open(self, request: SearchRequest) -> OpenGallery:
+        """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
+
+    def features(self, image_id: str, extractor: str) -> PictureFeatures:
+        """What the extractor with this digest found in a stored picture.
+
+        NotFound where it has no regions, NotReady where these are yet to be found anew.
+        """
+
+    def check_detector_of(self, model: ModelView) -> None:
+        """FeaturesOnly, or NotReady, unless the model reads what the detector in service finds."""

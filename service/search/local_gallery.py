@@ -1,0 +1,193 @@
+"""The gallery of one data directory: rows are the slots of its pictures and captions."""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from index.catalog import Catalog
+from index.filters import EVERY, Filter
+from index.records import Caption, Image, Mask
+from index.text_search import TextMatch
+from index.view import Counts, Snapshot
+from models.extractors.base import Extractor
+from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from service.errors import FeaturesOnly, NotFound
+from service.search.candidates import NO_SCORES, Candidates
+from service.search.gallery import OpenGallery
+from service.search.model_views import ModelView, ModelViews, migrating
+from service.search.requests import SearchRequest, TextSearchRequest
+from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions, score_pictures
+from service.search.results import PairExplanation, ShardCounts
+from service.storage.region_records import PictureFeatures, RegionStore
+from service.storage.region_stores import RegionStores
+
+NO_CANDIDATES = Candidates(rows=[], scores=NO_SCORES, gallery=0)
+
+
+class LocalGallery:
+    """One state of a view, with the catalog and the regions beside it."""
+
+    scores_elsewhere = False
+    shards: ShardCounts | None = None
+
+    def __init__(
+        self, galleries: "LocalGalleries", matcher: Matcher, snapshot: Snapshot | None, regions: RegionStore | None
+    ) -> None:
+        """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
+        self._galleries, self._catalog = galleries, galleries.catalog
+        self._matcher, self._snapshot, self._regions = matcher, snapshot, regions
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no picture was ever encoded for the model."""
+        return self._snapshot is None
+
+    @property
+    def has_captions(self) -> bool:
+        """Whether there is a caption to be found."""
+        return bool(self._catalog.visible_captions().any())
+
+    def nearest_pictures(self, embedding: torch.Tensor, request: SearchRequest, without: str | None) -> Candidates:
+        """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
+        if self._snapshot is None:
+            return NO_CANDIDATES
+        visible, passing = self._picture_masks(compiled(request))
+        own = None if without is None else self._catalog.image(without)
+        if own is not None and own.slot is not None:
+            visible, passing = _without(visible, [own.slot]), None if passing is None else _without(passing, [own.slot])
+        return Candidates.nearest(self._snapshot.images, embedding, request.shortlist, visible, passing)
+
+    def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
+        """The shortlist of captions for a [1, E] embedding."""
+        if self._snapshot is None:
+            return NO_CANDIDATES
+        given = compiled(request)
+        passing = None if given is None else self._catalog.matching_captions(given)
+        visible = self._catalog.visible_captions()
+        return Candidates.nearest(self._snapshot.captions, embedding, request.shortlist, visible, passing)
+
+    def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
+        """Pictures whose text holds the question, as many as the request hands to the reranker."""
+        return self._catalog.texts.matches(request.query, request.shortlist, compiled(request) or EVERY)
+
+    def score_pictures(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
+        """[len(rows)] score of each picture with the one sentence."""
+        return score_pictures(self._matcher, self._state, rows, texts)
+
+    def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
+        """[len(rows)] score of each caption with the one picture."""
+        return score_captions(self._matcher, self._state, rows, images)
+
+    def images_at(self, rows: Sequence[int]) -> list[Image | None]:
+        """The pictures of rows; None where one is not shown any more."""
+        return self._catalog.images_at(rows)
+
+    def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
+        """The captions of rows; None where one is not shown any more."""
+        return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
+
+    def explanation_of(
+        self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
+    ) -> Callable[[], list[PairExplanation]]:
+        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`."""
+        assert self._regions is not None
+        pictures = [self._regions.regions(slot) for slot in rows]
+        return partial(explain_pictures, self._matcher, self._state, rows, texts, tokens, pictures)
+
+    def explain_captions(
+        self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
+    ) -> list[PairExplanation]:
+        """Why each caption scored what it did with the one picture."""
+        return explain_captions(self._matcher, self._state, captions, images, picture)
+
+    def captions_per_picture(self) -> float:
+        """How many captions a captioned picture has, on average."""
+        return self._galleries.captions_per_picture()
+
+    @property
+    def _state(self) -> Snapshot:
+        assert self._snapshot is not None, "an empty gallery has no candidates"
+        return self._snapshot
+
+    def _picture_masks(self, given: Filter | None) -> tuple[Mask, Mask | None]:
+        """[slots] True for visible pictures, and for those that pass the filter, None without one.
+
+        Pictures without any region are left out of both: they cannot be scored.
+        """
+        blank = self._catalog.blank_slots(self._matcher.extractor_digest)
+        passing = None if given is None else self._catalog.matching(given)
+        return _without(self._catalog.visible(), blank), None if passing is None else _without(passing, blank)
+
+
+class LocalGalleries:
+    """The galleries of one data directory."""
+
+    def __init__(self, catalog: Catalog, regions: RegionStores, models: ModelViews, extractor: Extractor) -> None:
+        self.catalog = catalog
+        self._regions, self._models, self._extractor = regions, models, extractor
+        self._counting = threading.Lock()
+        self._captions_each = (-1, 1.0)
+
+    def open(self, request: SearchRequest) -> OpenGallery:
+        """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
+        # The version is read before anything it speaks of: an answer may be newer than it says, never older.
+        version = self.catalog.version()
+        view, snapshot = self._models.resolve(request.model)
+        pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
+        gallery = LocalGallery(self, view.matcher, snapshot, self._regions.of(view.matcher.extractor_digest))
+        return OpenGallery(view, gallery, f"{version}-{pictures}-{captions}")
+
+    def features(self, image_id: str, extractor: str) -> PictureFeatures:
+        """What the extractor with this digest found in a stored picture.
+
+        NotFound where it has no regions, NotReady where these are yet to be found anew.
+        """
+        image = self.catalog.image(image_id)
+        if image is None or image.state == "deleted":
+            raise NotFound(f"There is no picture {image_id}.")
+        if image.slot is None or image.state != "ready":
+            raise NotFound(f"Picture {image_id} has no regions: it is {image.state}.")
+        store = self._regions.of(extractor)
+        if store is None or not self._regions.has_record(extractor, image.slot):
+            if (progress := self._regions.progress()) is not None:
+                raise migrating(progress, f"Picture {image_id} waits for its regions")
+            raise NotFound(f"Picture {image_id} has no regions that this model reads.")
+        features = store.features(image.slot)
+        if not features.mask.any():
+            raise NotFound(f"Picture {image_id} has no regions: it could not be read when they were found anew.")
+        return features
+
+    def check_detector_of(self, model: ModelView) -> None:
+        """FeaturesOnly, or NotReady, unless the model reads what the detector in service finds."""
+        made = model.matcher.extractor_digest
+        if made == self._extractor.digest:
+            return
+        if (progress := self._regions.progress()) is None:
+            raise FeaturesOnly(
+                f"{model.name} reads features of {made}, which nothing here finds in a picture. Ask with the"
+                " image_id of a stored one, or another model."
+            )
+        said = f"{model.name} reads what the former detector found, which is not there for an uploaded picture"
+        raise migrating(progress, f"{said}; ask with an image_id, ask another model, or wait")
+
+    def captions_per_picture(self) -> float:
+        """How many captions a captioned picture has; counted anew when the catalog has changed."""
+        version = self.catalog.version()
+        with self._counting:
+            if self._captions_each[0] != version:
+                self._captions_each = version, self.catalog.identities.count_captions().each
+            return self._captions_each[1]
+
+
+def compiled(request: SearchRequest) -> Filter | None:
+    """The request's filter as the catalog takes it; None without one."""
+    return request.filter.compiled() if request.filter else None
+
+
+def _without(allowed: Mask, slots: Sequence[int]) -> Mask:
+    """The mask with these slots, as far as it reaches, set to False."""
+    left = allowed.copy()
+    left[[slot for slot in slots if slot < len(left)]] = False
+    return left

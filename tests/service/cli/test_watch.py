@@ -1,0 +1,279 @@
+"""`regard ingest --watch`: what comes into a folder is sent once, when it is whole."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regard_client import Client
+from service.cli.still_files import SentFiles, StillFiles, state_of
+from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted
+from tests.support.cli_runner import Regard
+from tests.support.library import two_coloured
+from tests.support.project_files import ROOT
+from tests.support.redis_server import free_port
+from tests.support.running_server import running_server
+
+STILL_FOR_S = 3.0
+WIDTHS = itertools.count(30)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("data")) as address:
+        yield address
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as client:
+        yield client
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> SentFiles:
+    return SentFiles(tmp_path / "state" / "sent.jsonl")
+
+
+def paint(path: Path, colour: str) -> Path:
+    """A picture like no other of these tests, which share a service."""
+    two_coloured(colour, colour, width=next(WIDTHS)).save(path)
+    return path
+
+
+def stored(client: Client, image_names: set[str]) -> list[str]:
+    return sorted(one["filename"] for one in client.images() if one["filename"] in image_names)
+
+
+def all_found(watch: FolderWatch) -> None:
+    """Look until every job is done."""
+    watch.look()
+    while watch._jobs:
+        time.sleep(0.02)
+        watch.look()
+
+
+def test_a_file_is_sent_when_it_has_stopped_growing(sent: SentFiles, tmp_path: Path) -> None:
+    clock, path = Clock(), tmp_path / "a.jpg"
+    still = StillFiles(sent, STILL_FOR_S, clock)
+    path.write_bytes(b"half")
+    assert still.look([path]) == {}
+    clock.now += STILL_FOR_S - 0.1
+    path.write_bytes(b"half and more")
+    assert still.look([path]) == {}
+    clock.now += STILL_FOR_S - 0.1
+    assert still.look([path]) == {}
+    clock.now += 0.1
+    state = state_of(path)
+    assert state is not None
+    assert still.look([path]) == {path: state}
+    assert still.num_unsent == 1
+    sent.add(path, state)
+    assert still.look([path]) == {}
+    assert still.num_unsent == 0
+    os.utime(path, ns=(0, 1))  # written again, and as long as before
+    assert still.look([path]) == {}
+    clock.now += STILL_FOR_S
+    assert list(still.look([path, tmp_path / "gone.jpg"])) == [path]
+
+
+def test_what_was_sent_is_known_after_a_restart_and_a_kill_loses_one_line_at_most(tmp_path: Path) -> None:
+    journal, names = tmp_path / "sent.jsonl", [b"a.jpg", "ä\n.jpg".encode(), b"\xff.jpg"]
+    paths = [tmp_path / os.fsdecode(name) for name in names]
+    states = {}
+    for path in paths:
+        path.write_bytes(b"x")
+        state = state_of(path)
+        assert state is not None
+        states[path] = state
+    for path in paths:
+        SentFiles(journal).add(path, states[path])
+    again = SentFiles(journal)
+    assert [again.has(path, states[path]) for path in paths] == [True] * 3
+    assert not again.has(paths[0], states[paths[0]]._replace(num_bytes=2))
+    journal.write_bytes(journal.read_bytes()[:-5])  # cut off in the middle of the last line
+    cut = SentFiles(journal)
+    assert [cut.has(path, states[path]) for path in paths] == [True, True, False]
+    cut.add(paths[2], states[paths[2]])
+    assert SentFiles(journal).has(paths[2], states[paths[2]])
+    assert len(SentFiles(journal)) == 3
+
+
+def test_what_was_sent_is_kept_apart_by_service_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    one, two = tmp_path / "one", tmp_path / "two"
+    paths = {
+        sent_files_path(url, folders) for url in ("http://a", "http://b") for folders in ([one], [two], [one, two])
+    }
+    assert len(paths) == 6
+    assert {path.parent for path in paths} == {tmp_path / "regard"}
+    assert sent_files_path("http://a", [one, two]) == sent_files_path("http://a", [two, one])
+
+
+def test_new_and_changed_pictures_go_in_and_the_rest_is_told(
+    client: Client, sent: SentFiles, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    watch = FolderWatch(client, [folder], sent, STILL_FOR_S, {"walls/red.png": ["a red wall"]}, clock=clock)
+    (folder / "walls").mkdir()
+    paint(folder / "walls" / "red.png", "red")
+    (folder / "film.mp4").write_text("x")
+    (folder / "bad.jpg").write_text("hello")
+    watch.look()
+    assert (watch.summary.accepted, stored(client, {"walls/red.png"})) == (0, [])
+    clock.now += STILL_FOR_S
+    all_found(watch)
+    clock.now += STILL_FOR_S
+    all_found(watch)
+    assert (watch.summary.accepted, len(watch.summary.rejected), watch.summary.skipped) == (1, 1, {"films": 1})
+    (red,) = [one for one in client.images() if one["filename"] == "walls/red.png"]
+    assert (red["captions"], red["tags"], red["state"]) == (["a red wall"], {"album": "walls"}, "ready")
+    two_coloured("green", "green").save(folder / "walls" / "red.png")
+    (folder / "cut.png").write_bytes((folder / "walls" / "red.png").read_bytes()[:50])
+    watch.look()
+    clock.now += STILL_FOR_S
+    all_found(watch)
+    assert (watch.summary.accepted, len(watch.summary.failed)) == (2, 1)
+    assert stored(client, {"walls/red.png"}) == ["walls/red.png"] * 2  # the one of before stays
+    assert watch.finish() is watch.summary
+    noted = capsys.readouterr().err
+    assert noted.count("turned away: bad.jpg: This is text") == 1
+    assert noted.count("can be found: walls/red.png") == 2
+    assert "set aside: cut.png: The file is damaged" in noted
+    assert "not sent" not in noted
+
+
+def test_a_service_that_goes_away_is_waited_for(
+    sent: SentFiles, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paint(folder / "blue.png", "blue")
+    with Client(f"http://127.0.0.1:{free_port()}") as nobody:
+        watch = FolderWatch(nobody, [folder], sent, 0.0, {})
+        for _ in range(3):
+            watch.look()
+        assert watch.is_in_trouble
+        watch.finish()
+        noted = capsys.readouterr().err
+        assert noted.count("nobody answers at") == 1
+        assert "1 files were not sent yet" in noted
+        with running_server(tmp_path / "data") as address, Client(address) as somebody:
+            watch._client = somebody
+            all_found(watch)
+            assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
+    assert "it works again" in capsys.readouterr().err
+
+
+def test_a_folder_that_goes_away_and_a_file_that_cannot_be_read_do_not_end_it(
+    client: Client, sent: SentFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = FolderWatch(client, [folder], sent, 0.0, {})
+    folder.rename(folder.with_name("away"))
+    watch.look()
+    assert "there is no" in capsys.readouterr().err
+    folder.with_name("away").rename(folder)
+    locked = paint(folder / "locked.png", "yellow")
+    paint(folder / "open.png", "cyan")
+    refuse_to_open(monkeypatch, locked)
+    all_found(watch)
+    watch.look()
+    assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
+    assert capsys.readouterr().err.count(f"cannot be read: {locked}: Permission denied") == 1
+    monkeypatch.undo()
+    all_found(watch)
+    assert watch.summary.accepted == 2
+
+
+def refuse_to_open(monkeypatch: pytest.MonkeyPatch, refused: Path) -> None:
+    """Have the system refuse one file, as it would to a user without the right; tests may run as root."""
+    whole, access = Path.open, os.access
+
+    def open_others(path: Path, *arguments: object, **options: object) -> object:
+        if path == refused:
+            raise PermissionError(13, "Permission denied", str(path))
+        return whole(path, *arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", open_others)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != refused and access(path, mode))
+
+
+def test_ctrl_c_ends_with_what_was_done(client: Client, sent: SentFiles, folder: Path) -> None:
+    watch = FolderWatch(client, [folder], sent, 0.0, {})
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 1:
+            paint(folder / "magenta.png", "magenta")
+        elif len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    summary = watch_until_interrupted(watch, pause)
+    assert (summary.accepted, len(pauses)) == (1, 3)
+    assert min(pauses) >= 1.0
+
+
+def test_a_wrong_address_or_folder_ends_it_at_once(regard: Regard, folder: Path, tmp_path: Path) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    status, _, noted = regard("ingest", "--watch", folder, "--url", nowhere)
+    assert (status, noted.startswith(f"regard: nobody answers at http://{nowhere}")) == (1, True)
+    status, _, noted = regard("ingest", "--watch", tmp_path / "none", "--url", nowhere)
+    assert (status, noted) == (1, f"regard: --watch watches folders, and {tmp_path / 'none'} is none\n")
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_the_program_watches_until_it_is_asked_to_end(
+    url: str, client: Client, folder: Path, tmp_path: Path, by: signal.Signals
+) -> None:
+    def run() -> subprocess.Popen[str]:
+        program = [sys.executable, "-m", "service.cli.main", "ingest", "--watch", str(folder), "--settle", "0"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+        return subprocess.Popen(
+            [*program, "--url", url, "--json"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def outcome_after(line: str) -> dict[str, object]:
+        with run() as process:
+            assert process.stderr is not None
+            assert any(said.startswith(line) for said in process.stderr)
+            process.send_signal(by)
+            said, _ = process.communicate()
+            assert process.returncode == 0
+        summary: dict[str, object] = json.loads(said)
+        return summary
+
+    name = f"{by.name}.png"
+    paint(folder / name, "white")
+    assert outcome_after(f"can be found: {name}")["accepted"] == 1
+    (path,) = (tmp_path / "regard").iterdir()
+    assert name in path.read_text(encoding="utf-8")
+    paint(folder / "later.png", "black")
+    assert outcome_after("can be found: later.png")["accepted"] == 1  # the first one is not sent again
+    assert stored(client, {name}) == [name]

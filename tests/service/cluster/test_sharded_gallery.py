@@ -1,0 +1,211 @@
+"""Searches over shards give the answer of one machine with the same pictures, and say so where they cannot."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
+from models.matching.match_test import MatchTest
+from service.cluster.messages import Behind, ShardLost
+from service.errors import NotFound, UnknownModel
+from service.search.engine import SearchEngine
+from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
+from service.search.results import SearchResult, ShardCounts
+from tests.support.fakes import COLOURS
+from tests.support.library import NOW, Library, image_id_of
+from tests.support.shards import LocalReplica, engine_over, replica_of
+
+NUM = 40
+LINE = LogOddsModel(8.0, -2.0, 3.0, 0.5)
+TEST = MatchTest(LINE, 0.3, 0.6)
+FILTERS: list[dict[str, Any] | None] = [
+    None,
+    {"tags": {"half": 1}},
+    {"tags": {"word": ["red", "blue"]}},
+    {"tags": {"number": {"gte": 5, "lte": 30}}},
+    {"taken_at": "2023"},
+    {"taken_at": {"gte": "2023-06"}, "tags": {"half": 0}},
+    {"tags": {"half": "nowhere"}},
+]
+
+
+def drawn(number: int) -> PIL.Image.Image:
+    """A picture of four colours of its own, so that no two score the same."""
+    draw = random.Random(number)
+    picture = PIL.Image.new("RGB", (2, 2))
+    picture.putdata([tuple(draw.randrange(256) for _ in range(3)) for _ in range(4)])
+    return picture.resize((40, 20), PIL.Image.Resampling.NEAREST)
+
+
+def fill(library: Library, numbers: list[int]) -> None:
+    words = list(COLOURS)
+    for number in numbers:
+        draw = random.Random(1000 + number)
+        captions = [" ".join(draw.choices(words, k=draw.randint(1, 5))) for _ in range(number % 3)]
+        library.add(
+            f"picture {number}",
+            drawn(number),
+            captions=[f"{caption} {number}" for caption in captions],
+            tags={"half": number % 2, "word": words[number % 8], "number": number},
+            taken_at=None if number % 4 == 0 else 1_672_531_200.0 + 86_400 * 30 * number,
+            added_at=NOW + number,
+            view=False,
+        )
+    library.catch_up()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with closing(Library(tmp_path_factory.mktemp("whole"))) as library:
+        fill(library, list(range(NUM)))
+        library.matcher.calibration = Calibration(text=LINE, image=LINE, text_match=TEST, image_match=TEST)
+        yield library
+
+
+def split_engine(folder: Path, whole: Library, split: list[int], num_shards: int, stack: ExitStack) -> SearchEngine:
+    shards = []
+    for shard in range(num_shards):
+        library = stack.enter_context(closing(Library(folder / str(shard))))
+        fill(library, [number for number in range(NUM) if split[number] == shard])
+        library.matcher.calibration = whole.matcher.calibration
+        shards.append([replica_of(f"{shard}", library)])
+    return engine_over(shards, whole)
+
+
+def same(one: SearchResult[Any], other: SearchResult[Any]) -> None:
+    """Results are equal, scores within 1e-6."""
+    names = [[(hit.image_id, getattr(hit, "text", None)) for hit in side.results] for side in (one, other)]
+    assert names[0] == names[1]
+    for mine, theirs in zip(one.results, other.results, strict=True):
+        assert mine.score == pytest.approx(theirs.score, abs=1e-6)
+        assert mine.probability == pytest.approx(theirs.probability, abs=1e-6)
+        assert (mine.rank, mine.shortlist_rank) == (theirs.rank, theirs.shortlist_rank)
+        assert getattr(mine, "found_by", ()) == getattr(theirs, "found_by", ())
+        assert getattr(mine, "captions", ()) == getattr(theirs, "captions", ())
+        assert (mine.explanation is None) == (theirs.explanation is None)
+        if mine.explanation is not None and theirs.explanation is not None:
+            assert mine.explanation.regions == theirs.explanation.regions
+            assert mine.explanation.words == theirs.explanation.words
+            if theirs.explanation.contributions is not None:
+                assert mine.explanation.contributions == pytest.approx(theirs.explanation.contributions, abs=1e-6)
+    assert (one.left_out, one.matched, one.model, one.k) == (other.left_out, other.matched, other.model, other.k)
+
+
+def questions(split: list[int]) -> Iterator[SearchRequest]:
+    """Requests of every kind, some of them drawn by the split."""
+    draw = random.Random(str(split))
+    for n, chosen in enumerate(FILTERS):
+        words = draw.choices([*COLOURS, "picture", "png", "7", "half"], k=draw.randint(1, 4))
+        shortlist = draw.choice([5, 12, NUM])
+        common: dict[str, Any] = {"filter": chosen, "k": draw.randint(1, 5), "shortlist": shortlist}
+        yield TextSearchRequest(query=" ".join(words), match=draw.choice(["pictures", "text", "both"]), **common)
+        yield TextSearchRequest(
+            query="red and blue", explain=n % 2 == 0, sort=draw.choice(["relevance", "date"]), **common
+        )
+        asked = image_id_of(f"picture {draw.randrange(NUM)}")
+        yield ImageSearchRequest(image_id=asked, target="captions", explain=n % 2 == 1, **common)
+        yield ImageSearchRequest(image_id=asked, target="images", **common)
+    yield TextSearchRequest(query="white black", min_probability=0.01, k=NUM, shortlist=NUM)
+    yield TextSearchRequest(query="cyan", min_score=0.9, k=NUM, shortlist=NUM)
+
+
+def answer(engine: SearchEngine, request: SearchRequest) -> SearchResult[Any]:
+    query = engine.begin(request)
+    if isinstance(request, TextSearchRequest):
+        return engine.text(query)
+    assert isinstance(request, ImageSearchRequest)
+    assert request.image_id is not None
+    return engine.like_stored(query, request.image_id)
+
+
+# Nothing is shrunk: a smaller split says no more, and each try builds shards.
+@settings(deadline=None, max_examples=4, phases=[Phase.explicit, Phase.generate])
+@given(
+    num_shards=st.sampled_from([1, 2, 3, 5]),
+    split=st.lists(st.integers(0, 4), min_size=NUM, max_size=NUM),
+)
+def test_any_split_answers_as_one_machine_does(
+    whole: Library, tmp_path_factory: pytest.TempPathFactory, num_shards: int, split: list[int]
+) -> None:
+    with ExitStack() as stack:
+        shards = [shard % num_shards for shard in split]
+        engine = split_engine(tmp_path_factory.mktemp("shards"), whole, shards, num_shards, stack)
+        # A stored picture is asked of the shard that it is placed in, which a drawn split does not know.
+        engine._galleries.features = whole.search._galleries.features  # type: ignore[method-assign]
+        for request in questions(split):
+            merged = answer(engine, request)
+            same(merged, answer(whole.search, request))
+            assert merged.shards == ShardCounts(num_shards, num_shards)
+
+
+@pytest.fixture
+def halves(whole: Library, tmp_path: Path) -> Iterator[list[list[LocalReplica]]]:
+    """Two shards with two replicas each."""
+    with ExitStack() as stack:
+        shards = []
+        for shard in range(2):
+            library = stack.enter_context(closing(Library(tmp_path / str(shard))))
+            fill(library, [number for number in range(NUM) if number % 2 == shard])
+            shards.append([replica_of(f"{shard}-{n}", library) for n in range(2)])
+        yield shards
+
+
+RED = TextSearchRequest(query="red and blue", match="pictures")
+
+
+@pytest.mark.parametrize("fault", [ConnectionError("gone"), Behind("catching up")])
+def test_a_replica_that_fails_is_replaced_by_its_sibling(
+    whole: Library, halves: list[list[LocalReplica]], fault: Exception
+) -> None:
+    engine, healthy = engine_over(halves, whole), answer(whole.search, RED)
+    for shard in halves:
+        shard[0].fault = fault
+    for _ in range(4):
+        found = answer(engine, RED)
+        assert [hit.image_id for hit in found.results] == [hit.image_id for hit in healthy.results]
+        assert found.shards == ShardCounts(2, 2)
+
+
+def test_a_shard_without_a_replica_makes_the_answer_partial_or_refused(
+    whole: Library, halves: list[list[LocalReplica]]
+) -> None:
+    engine = engine_over(halves, whole)
+    for replica in halves[0]:
+        replica.fault = ConnectionError("gone")
+    found = answer(engine, RED)
+    assert found.shards == ShardCounts(asked=2, answered=1)
+    numbers = {image_id_of(f"picture {number}"): number for number in range(NUM)}
+    assert {numbers[hit.image_id] % 2 for hit in found.results} == {1}
+    with pytest.raises(ShardLost, match="1 of 2 shards do not answer"):
+        answer(engine, RED.model_copy(update={"partial": False}))
+    for replica in halves[1]:
+        replica.fault = ConnectionError("gone")
+    with pytest.raises(ShardLost, match="2 of 2 shards"):
+        answer(engine, RED)
+
+
+def test_a_version_tells_a_partial_answer_from_a_whole_one(whole: Library, halves: list[list[LocalReplica]]) -> None:
+    engine = engine_over(halves, whole)
+    versions = {engine.begin(RED).index_version}
+    for replica in halves[0]:
+        replica.fault = ConnectionError("gone")
+    versions.add(engine.begin(RED).index_version)
+    assert len(versions) == 2
+
+
+def test_a_problem_of_a_shard_is_that_of_the_search(whole: Library, halves: list[list[LocalReplica]]) -> None:
+    engine = engine_over(halves, whole)
+    for replica in (replica for shard in halves for replica in shard):
+        replica.fault = NotFound("There is no such thing.")
+    with pytest.raises(NotFound, match="no such thing"):
+        engine.begin(RED)
+    with pytest.raises(UnknownModel):
+        engine.begin(RED.model_copy(update={"model": "none"}))

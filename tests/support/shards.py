@@ -1,0 +1,50 @@
+"""Shards without machines between them: libraries of coloured pictures, whose replicas answer in threads."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from service.cluster.fan_out import FanOut, Replica
+from service.cluster.placement import Placement
+from service.cluster.shard_search import ShardSearch
+from service.cluster.sharded_gallery import ShardedGalleries
+from service.search.engine import SearchEngine
+from service.search.local_gallery import LocalGalleries
+from tests.support.library import Library
+
+
+class LocalReplica:
+    """A replica in this process; `fault`, where there is one, is what every call fails with."""
+
+    def __init__(self, name: str, search: ShardSearch) -> None:
+        self.name = name
+        self.fault: Exception | None = None
+        self.hold: Callable[[], None] = lambda: None
+        self.calls: list[str] = []
+        self._search = search
+        self._threads = ThreadPoolExecutor(4)
+
+    def call(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call in a thread."""
+        self.calls.append(method)
+        return self._threads.submit(self._run, method, arguments)
+
+    def _run(self, method: str, arguments: Sequence[Any]) -> Any:
+        self.hold()
+        if self.fault is not None:
+            raise self.fault
+        return getattr(self._search, method)(*arguments)
+
+
+def replica_of(name: str, library: Library) -> LocalReplica:
+    """A replica that answers from a library."""
+    galleries = LocalGalleries(library.catalog, library.regions, library.models, library.extractor)
+    return LocalReplica(name, ShardSearch(library.catalog, galleries))
+
+
+def engine_over(shards: Sequence[Sequence[Replica]], library: Library, deadline_s: float = 30.0) -> SearchEngine:
+    """A search engine over shards, with the models of a library."""
+    galleries = ShardedGalleries(
+        FanOut(shards, deadline_s), library.models, library.extractor.digest, lambda: Placement(len(shards))
+    )
+    return SearchEngine(galleries, library.models, library.extractor)
