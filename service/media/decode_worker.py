@@ -87,10 +87,10 @@ def decode(request: dict[str, Any]) -> Reply:
     body: list[bytes] = []
     orientation = None
     if request["pixels"]:
-        decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE)
+        decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE, request["position"])
         orientation = decoded.orientation
         message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
-        message |= decoded.description._asdict()
+        message |= {"position": decoded.position} | decoded.description._asdict()
         body.append(decoded.picture.tobytes())
         if request["thumbnail"]:
             body.append(pixels.thumbnail_jpeg(decoded.picture))

@@ -79,7 +79,14 @@ def test_without_what_reads_them_they_are_refused_with_advice(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "rawpy", None)  # as if it were not installed
     with pytest.raises(UnreadablePicture, match=r"extra `raw` where the service runs \(pip install rawpy\)"):
         image_extension(path, MAX_PIXELS)
-    request = {"do": "decode", "path": str(path), "pixels": True, "thumbnail": False, "stripped": None}
+    request = {
+        "do": "decode",
+        "path": str(path),
+        "pixels": True,
+        "thumbnail": False,
+        "stripped": None,
+        "position": False,
+    }
     reply, parts = handle_request(request, MAX_PIXELS)
     assert ("extra `raw`" in reply["reason"], reply["final"], parts) == (True, True, [])
 
