@@ -148,6 +148,11 @@ class Settings(BaseSettings):
     decode_memory_bytes: int = Field(
         2048 * MB, ge=256 * MB, description="Address space of a decoding process, in bytes."
     )
+    with_places: bool = Field(
+        False,
+        description="Tag new pictures with the place where they were taken, named by a table on this machine from the"
+        " position in their files, which is left alone otherwise; needs the extra `places`.",
+    )
     detect_batch: int = Field(8, ge=1, description="Pictures given to the detector at a time while ingesting.")
 
     queue_cost: int = Field(

@@ -9,9 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from playwright.sync_api import Page
+
 from tests.e2e.browser import Visit, chromium
 from tests.e2e.pictures import Photo
 from tests.e2e.stack import Stack
+from tests.support.processes import wait_until
 
 DRAWINGS = Path(__file__).with_name("drawings")
 SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
@@ -31,15 +34,20 @@ def take_screenshots(folder: Path) -> None:
             visit.page.get_by_label("What do the pictures show?").fill(SENTENCE)
             word = visit.page.locator("#words").get_by_role("button", name=WORD, exact=True)
             word.wait_for()
-            visit.page.wait_for_function("[...document.images].every((one) => one.complete)")
+            wait_for_images(visit.page)
             if name == NAMES[0]:
                 word.hover()
             else:
                 visit.page.locator("li.card .picture").first.click()
                 visit.page.get_by_role("dialog").get_by_role("button", name=WORD, exact=True).hover()
-                visit.page.wait_for_function("[...document.images].every((one) => one.complete)")
+                wait_for_images(visit.page)
             visit.page.screenshot(path=folder / name)
             visit.close()
+
+
+def wait_for_images(page: Page) -> None:
+    """Wait until every picture of the page is there. Asked again from here: the page's policy refuses code as text."""
+    wait_until(lambda: bool(page.evaluate("[...document.images].every((one) => one.complete)")))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,43 @@
 """Results of searches, printed for people."""
 
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_table, shortened, visible
 from service.cli.picture_cells import date_cell, name_cell, tags_cell
 
 if TYPE_CHECKING:
+    from regard_client import Client
     from regard_client.answers import CaptionHit, PictureHit
 
 LONGEST_SHOWN = 100
 
 
-def print_picture_hits(hits: "list[PictureHit]", left_out: int = 0) -> None:
-    """Print a table of the pictures found; where they are explained, the words of each below it."""
+def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
+    """What shows each of the pictures small in this terminal, by image id; none where it shows no pictures."""
+    if not (hits and sys.stdout.isatty()):
+        return {}
+    from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
+    from service.cli.terminal_pictures import drawn_small, terminal_protocol  # noqa: PLC0415
+
+    shown: dict[str, str] = {}
+    protocol = terminal_protocol()
+    for image_id in [hit["image_id"] for hit in hits if protocol and hit["thumbnail_url"]]:
+        with suppress(RegardError):  # one that was deleted this moment stays a line of the table
+            assert protocol is not None
+            shown[image_id] = drawn_small(client.thumbnail(image_id), protocol)
+    return shown
+
+
+def print_picture_hits(
+    hits: "list[PictureHit]", left_out: int = 0, thumbnails: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Print a table of the pictures found; below it each one small, where a terminal shows pictures, and the words of
+    each, where they are explained.
+    """
     if not hits:
         print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
         return
@@ -36,10 +61,12 @@ def print_picture_hits(hits: "list[PictureHit]", left_out: int = 0) -> None:
         lines = explanation_lines(explanation_of(hit))
         if alike := hit.get("near_duplicates"):
             lines = [f"and alike: {', '.join(visible(one['filename']) for one in alike)}", *lines]
-        if lines:
+        if lines or hit["image_id"] in thumbnails:
             print(f"\n{hit['rank']} {visible(hit['filename'])}")
-            for line in lines:
-                print(line)
+        if hit["image_id"] in thumbnails:
+            print(thumbnails[hit["image_id"]])
+        for line in lines:
+            print(line)
 
 
 def print_caption_hits(hits: "list[CaptionHit]") -> None:

@@ -9,11 +9,14 @@ import typer
 
 from models.datasets.captions import iter_captions
 from service.cli.output import print_json, print_note, print_table
+from service.cli.picture_files import RAW_PHOTOGRAPHS
 from service.errors import user_input
 
 if TYPE_CHECKING:
     from regard_client import Receipt
     from regard_client.answers import FailureAnswer
+
+ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pip install rawpy"
 
 
 @dataclass
@@ -74,6 +77,8 @@ def print_summary(summary: IngestSummary) -> None:
         print_note(f"turned away: {one['filename']}: {one['problem']}")
     for one in summary.failed:
         print_note(f"set aside: {one['filename']}: {one['problem']}")
+    if RAW_PHOTOGRAPHS in summary.skipped:
+        print_note(ABOUT_RAW)
     rows = [["taken in", summary.accepted], ["there already", summary.duplicates]]
     rows += [[f"skipped: {kind}", count] for kind, count in sorted(summary.skipped.items())]
     rows += [[name, len(files)] for name, files in (("turned away", summary.rejected), ("set aside", summary.failed))]

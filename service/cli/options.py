@@ -16,6 +16,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
 NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
 ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
+GroupNearDuplicates = Annotated[
+    bool, typer.Option("--group-near-duplicates", help="Show pictures that look the same as one.")
+]
+Thumbnails = Annotated[
+    bool,
+    typer.Option(
+        "--thumbnails/--no-thumbnails", help="Show the pictures small, in terminals that can (kitty, iTerm2, sixels)."
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, or auto.")]
 DetectorFolder = Annotated[
     Path | None, typer.Option("--detector", help="Folder of the detector's weights; the shipped one if not given.")

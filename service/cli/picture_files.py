@@ -1,5 +1,6 @@
 """Picture files that a command line names: single ones, and those of folders, and what else lies there."""
 
+import importlib.util
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,11 +14,12 @@ PICTURE_EXTENSIONS = frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif",
     ".heic", ".heif", ".hif", ".avif",
 })
+RAW_EXTENSIONS = frozenset({
+    ".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mrw", ".nef", ".nrw", ".orf", ".pef",
+    ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srw", ".x3f",
+})
+RAW_PHOTOGRAPHS = "RAW photographs"  # skipped where what reads them is not installed
 SKIPPED_KINDS = {
-    "RAW photographs": {
-        ".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mrw", ".nef", ".nrw", ".orf", ".pef",
-        ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srw", ".x3f",
-    },
     "films": {
         ".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".webm", ".wmv",
     },
@@ -85,6 +87,11 @@ def _look_below(folder: Path, found: FoundFiles) -> None:
     found.skipped = +found.skipped  # without those that there are none of
 
 
+def can_read_raw() -> bool:
+    """Whether the extra `raw` is installed here, as it has to be where the service runs."""
+    return importlib.util.find_spec("rawpy") is not None
+
+
 def album_of(file: Path, root: Path) -> str:
     """The album of a file, named by its path below the folder `root`; empty in the root of the file system."""
     album = printable(root.name) if file.parent == Path() else printable(file.parent.as_posix())
@@ -94,9 +101,12 @@ def album_of(file: Path, root: Path) -> str:
 def _kind_skipped(file: Path, root: Path) -> str | None:
     """What a file is that is passed over; None for one that is named like a picture and can be read."""
     extension = file.suffix.lower()
+    is_raw = extension in RAW_EXTENSIONS
     if file.name.startswith("."):
         return "hidden files"
-    if extension in PICTURE_EXTENSIONS:
+    if is_raw and not can_read_raw():
+        return RAW_PHOTOGRAPHS
+    if is_raw or extension in PICTURE_EXTENSIONS:
         if not file.resolve().is_relative_to(root):
             return "links that lead elsewhere"
         return None if file.is_file() else "links to nothing, and devices"

@@ -38,6 +38,7 @@ class DecodedPicture:
     taken_at: float | None
     caption: str = ""
     keywords: tuple[str, ...] = ()
+    position: tuple[float, float] | None = None  # latitude and longitude, where they were asked for
 
 
 class DecodeFailed(Exception):
@@ -76,17 +77,27 @@ class DecodePool:
         )
         return cls(workers or settings.decode_workers, limits, readable)
 
-    def submit(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> Future[DecodedPicture]:
+    def submit(
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+    ) -> Future[DecodedPicture]:
         """`decode` in the background."""
-        return self._threads.submit(self.decode, path, thumbnail, stripped)
+        return self._threads.submit(self.decode, path, thumbnail, stripped, with_position)
 
-    def decode(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> DecodedPicture:
+    def decode(
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+    ) -> DecodedPicture:
         """The picture; its thumbnail, and its file without metadata, are written where they are named.
 
-        `stripped` names the file's own extension, and is written with `jpg` instead where the file is encoded again.
+        Where it was taken is looked at only `with_position`. `stripped` names the file's own extension, and is written
+        with `jpg` instead where the file is encoded again.
         DecodeFailed, or OSError for a failing disk.
         """
-        request = {"pixels": True, "thumbnail": thumbnail is not None, "stripped": stripped and stripped.suffix[1:]}
+        request = {
+            "pixels": True,
+            "thumbnail": thumbnail is not None,
+            "stripped": stripped and stripped.suffix[1:],
+            "position": with_position,
+        }
         message, parts = self._decode(path, request)
         width, height = message["size"]
         picture = PIL.Image.frombytes("RGB", tuple(message["reduced"]), bytes(parts[0]))
@@ -95,7 +106,8 @@ class DecodePool:
         if stripped is not None:
             _write("file to show", stripped.with_suffix(f".{message['stripped']}"), parts[-1])
         described = message["caption"], tuple(message["keywords"])
-        return DecodedPicture(picture, width, height, message["taken_at"], *described)
+        position = message.get("position") and tuple(message["position"])
+        return DecodedPicture(picture, width, height, message["taken_at"], *described, position)
 
     def strip(self, path: Path, stripped: Path) -> Path:
         """The path of the file without metadata, which is written to `stripped`, or beside it with another extension.
@@ -204,6 +216,7 @@ def _are_pixels(message: dict[str, Any], lengths: list[int], request: dict[str, 
     if not (
         is_time
         and _is_description(message)
+        and _is_position(message, request)
         and _is_size(message.get("size"), 2**31)
         and _is_size(message.get("reduced"), DETECTOR_SIDE)
     ):
@@ -219,6 +232,15 @@ def _is_description(message: dict[str, Any]) -> bool:
     texts = [str(caption), *keywords]
     are_short = len(texts[0]) <= LONGEST_CAPTION and len("; ".join(keywords)) <= LONGEST_KEYWORDS
     return are_short and all(keywords) and all(text == shown(text) for text in texts)
+
+
+def _is_position(message: dict[str, Any], request: dict[str, Any]) -> bool:
+    position = message.get("position")
+    if position is None:
+        return True
+    if not (request["position"] and isinstance(position, list) and [type(one) for one in position] == [float, float]):
+        return False
+    return bool(abs(position[0]) <= 90 and abs(position[1]) <= 180)
 
 
 def _is_size(size: Any, most: int) -> bool:

@@ -1,6 +1,7 @@
 """A process that decodes pictures for a DecodePool, which limits its time and ends it when it misbehaves.
 
-It imports Pillow, libheif and a parser of XML alone, so that it starts in a fifth of a second, and then takes from
+It imports Pillow, libheif and a parser of XML alone (LibRaw with the first RAW file), so that it starts in a fifth of a
+second, and then takes from
 itself what decoding does not need (`sandbox.py`): it opens files for reading and answers, nothing else. Requests come
 on stdin, answers leave on stdout: both are frames, a JSON object and bytes behind their lengths. The process ends with
 its stdin.
@@ -22,6 +23,7 @@ from service.errors import UnreadablePicture
 from service.media import pixels
 from service.media.file_type import image_extension
 from service.media.formats import register_formats
+from service.media.raw_preview import RAW_EXTENSION
 from service.media.sandbox import restrict_process
 from service.media.strip_metadata import strip_metadata
 
@@ -55,15 +57,17 @@ def handle_request(request: dict[str, Any], max_pixels: int) -> Reply:
         if request["do"] == "inspect":
             return inspect(Path(request["path"]), max_pixels)
         return decode(request)
+    except UnreadablePicture as problem:  # of a RAW file, where what read it when it came is no longer installed
+        reply = {"reason": problem.detail[:LONGEST_REASON], "final": True}
     except MemoryError:
-        return {"reason": "Decoding the picture takes more memory than is allowed.", "final": False}, []
+        reply = {"reason": "Decoding the picture takes more memory than is allowed.", "final": False}
     except OSError as error:
         # Pillow's own complaints carry no error number: those with one are the system's.
-        if error.errno is not None:
-            return {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}, []
-        return damaged_reply(error), []
+        system = {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}
+        reply = damaged_reply(error) if error.errno is None else system
     except pixels.DECODE_ERRORS as error:
-        return damaged_reply(error), []
+        reply = damaged_reply(error)
+    return reply, []
 
 
 def inspect(path: Path, max_pixels: int) -> Reply:
@@ -83,10 +87,10 @@ def decode(request: dict[str, Any]) -> Reply:
     body: list[bytes] = []
     orientation = None
     if request["pixels"]:
-        decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE)
+        decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE, request["position"])
         orientation = decoded.orientation
         message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
-        message |= decoded.description._asdict()
+        message |= {"position": decoded.position} | decoded.description._asdict()
         body.append(decoded.picture.tobytes())
         if request["thumbnail"]:
             body.append(pixels.thumbnail_jpeg(decoded.picture))
@@ -101,6 +105,8 @@ def decode(request: dict[str, Any]) -> Reply:
 
 def stripped_file(path: Path, extension: str, orientation: int | None) -> tuple[bytes, str]:
     """The picture's file without metadata, and its extension: `jpg` where it had to be encoded again."""
+    if extension == RAW_EXTENSION:
+        return pixels.encode_jpeg(pixels.decode_file(str(path), None).picture, quality=92), "jpg"
     content = path.read_bytes()
     try:  # not of TIFF, HEIC and AVIF, nor where parts do not follow each other as they should
         return strip_metadata(content, extension, orientation), extension

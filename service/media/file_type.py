@@ -9,6 +9,7 @@ from service.errors import UnreadablePicture
 from service.media.file_parts import TooManyParts, check_parts
 from service.media.formats import open_picture
 from service.media.pixels import DECODE_ERRORS
+from service.media.raw_preview import RAW_EXTENSION, RAW_FORMAT
 
 EXTENSIONS = {
     "JPEG": "jpg",
@@ -20,6 +21,7 @@ EXTENSIONS = {
     "GIF": "gif",
     "AVIF": "avif",
     "HEIF": "heic",
+    RAW_FORMAT: RAW_EXTENSION,
 }
 ACCEPTED = "JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF or GIF"
 
@@ -34,10 +36,6 @@ SIGNATURES = (
     (4, b"ftypmif1", "This HEIF picture is damaged, or not coded as phones do: export it as JPEG."),
     (4, b"ftypmsf1", "This is a HEIF sequence that cannot be read: export one picture of it as JPEG."),
     (4, b"ftypavi", "This AVIF picture is damaged, or of a kind that is not read: export it as JPEG."),
-    (4, b"ftypcrx", "This is a camera's RAW file: export it as JPEG."),
-    (0, b"FUJIFILMCCD-RAW", "This is a camera's RAW file: export it as JPEG."),
-    (0, b"IIRO", "This is a camera's RAW file: export it as JPEG."),
-    (0, b"IIU\0", "This is a camera's RAW file: export it as JPEG."),
     (4, b"ftyp", f"This is a film: upload single pictures of it as {ACCEPTED}."),
     (4, b"jP  ", f"This is a JPEG 2000 picture: export it as {ACCEPTED}."),
     (0, b"\xff\x0a", f"This is a JPEG XL picture: export it as {ACCEPTED}."),

@@ -1,4 +1,6 @@
-"""The formats that pictures are read in, and the one way to open a file. Imports Pillow and, at its first use, libheif.
+"""The formats that pictures are read in, and the one way to open a file.
+
+Imports Pillow and, at their first use, libheif and LibRaw.
 
 Nothing else is opened, whatever Pillow could read besides.
 """
@@ -9,6 +11,8 @@ from typing import IO
 
 import PIL.Image
 from PIL import AvifImagePlugin, TiffImagePlugin, WebPImagePlugin  # noqa: F401 - or Pillow tries all its plugins
+
+from service.media.raw_preview import RAW_EXTENSION, is_raw, open_preview
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF", "HEIF")
 TURNED_WHILE_LOADING = ("TIFF", "HEIF")  # Pillow or libheif turns these upright, and drops the orientation
@@ -21,6 +25,7 @@ MEDIA_TYPES = {
     "gif": "image/gif",
     "avif": "image/avif",
     "heic": "image/heic",
+    RAW_EXTENSION: "application/octet-stream",
 }
 
 
@@ -36,6 +41,11 @@ def register_formats() -> None:
 
 
 def open_picture(file: str | Path | IO[bytes]) -> PIL.Image.Image:
-    """The picture of a file, its header read. Pillow's errors where it is of no format that is read here."""
+    """The picture of a file, its header read; of a camera's RAW file, whose path is given, the one that it holds.
+
+    Pillow's errors where it is of no format that is read here, UnreadablePicture for a RAW file that cannot be used.
+    """
     register_formats()
+    if isinstance(file, str | Path) and is_raw(Path(file)):
+        return open_preview(Path(file))
     return PIL.Image.open(file, formats=FORMATS)

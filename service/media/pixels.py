@@ -33,6 +33,7 @@ DECODE_ERRORS = (
 )
 
 ORIENTATION, EXIF_IFD, DATE_TIME_ORIGINAL, OFFSET_TIME_ORIGINAL = 0x0112, 0x8769, 0x9003, 0x9011
+GPS_IFD, GPS_LATITUDE_REF, GPS_LATITUDE, GPS_LONGITUDE_REF, GPS_LONGITUDE = 0x8825, 1, 2, 3, 4
 TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
@@ -57,10 +58,14 @@ class DecodedFile(NamedTuple):
     """EXIF orientation of the file, 1 to 8; 1 where the picture is turned while it is loaded."""
     description: Description
     """Caption and keywords that the file holds."""
+    position: tuple[float, float] | None = None
+    """Latitude and longitude in degrees, where they were asked for and the file says them."""
 
 
-def decode_file(path: str, side: int | None) -> DecodedFile:
+def decode_file(path: str, side: int | None, with_position: bool = False) -> DecodedFile:
     """Decode a file; the longest side of the pixels is at most `side`, where it is given.
+
+    Where it was taken is looked at only `with_position`.
 
     A damaged file raises one of DECODE_ERRORS, or an OSError without errno.
     """
@@ -74,13 +79,15 @@ def decode_file(path: str, side: int | None) -> DecodedFile:
             full = image.size
         orientation, _ = read_exif(image)
         description = description_of(image)
+        position = read_position(image) if with_position else None
         picture = to_direct_colours(image)
         if side is not None:
             picture = downscale(picture, fit_size(full, side))
     picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
     if orientation in TRANSPOSE_OF:
         picture = picture.transpose(TRANSPOSE_OF[orientation])
-    return DecodedFile(picture, (full[1], full[0]) if orientation >= 5 else full, taken, orientation, description)
+    size = (full[1], full[0]) if orientation >= 5 else full
+    return DecodedFile(picture, size, taken, orientation, description, position)
 
 
 def fit_size(size: tuple[int, int], side: int) -> tuple[int, int]:
@@ -107,6 +114,25 @@ def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
     except (OSError, *DECODE_ERRORS):
         return 1, None
     return (orientation if orientation in TRANSPOSE_OF else 1), capture_time(tags)
+
+
+def read_position(image: PIL.Image.Image) -> tuple[float, float] | None:
+    """Latitude and longitude of a loaded picture in degrees; None where EXIF does not say them, or makes no sense."""
+    try:
+        tags = image.getexif().get_ifd(GPS_IFD)
+        latitude, longitude = _degrees(tags[GPS_LATITUDE]), _degrees(tags[GPS_LONGITUDE])
+        south, west = tags.get(GPS_LATITUDE_REF) == "S", tags.get(GPS_LONGITUDE_REF) == "W"
+    except (OSError, *DECODE_ERRORS):
+        return None
+    is_sound = 0 <= latitude <= 90 and 0 <= longitude <= 180  # and not NaN, of a fraction by zero
+    if not is_sound or latitude == longitude == 0:  # as receivers without a fix write
+        return None
+    return (-latitude if south else latitude), (-longitude if west else longitude)
+
+
+def _degrees(parts: Any) -> float:
+    degrees, minutes, seconds = (float(part) for part in parts)
+    return degrees + minutes / 60 + seconds / 3600
 
 
 def description_of(image: PIL.Image.Image) -> Description:

@@ -23,6 +23,7 @@ from service.storage.region_stores import describe_store, open_slab
 from service.storage.writing import wait_for_lock
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration, put_in_service
+from service.worker.places import Places
 from service.worker.repair import RecordRepair
 from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
@@ -78,6 +79,7 @@ def open_worker(
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s),
             batch=settings.detect_batch,
+            places=Places.installed() if settings.with_places else None,
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))
 

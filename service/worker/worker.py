@@ -29,6 +29,7 @@ from service.worker.erasure import Erasure
 from service.worker.migration import Migration
 from service.worker.orphans import Orphans
 from service.worker.picture_hashes import MissingHashes
+from service.worker.places import Places
 from service.worker.repair import RecordRepair
 from service.worker.scrub import Scrub
 from service.worker.stripped_files import StrippedFiles
@@ -63,10 +64,15 @@ class Worker:
         repair: RecordRepair,
         scrub: Scrub,
         batch: int,
+        places: Places | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` tells the time of day, which may be set, `timer` how much of it has passed."""
+        """`places` names where pictures were taken, which is not looked at without them.
+
+        `clock` tells the time of day, which may be set, `timer` how much of it has passed.
+        """
+        self._places = places
         self._catalog, self._originals, self._slab = catalog, originals, slab
         self._extractor, self._views, self._migration, self._pool = extractor, views, migration, pool
         self._space, self._paused = space, False
@@ -156,7 +162,9 @@ class Worker:
                 path = self._originals.path(picture.image_id, picture.extension)
                 thumbnail = self._originals.thumbnail(picture.image_id)
                 stripped = self._originals.stripped(picture.image_id, picture.extension)
-                self._ahead[picture.image_id] = self._pool.submit(path, thumbnail, stripped)
+                self._ahead[picture.image_id] = self._pool.submit(
+                    path, thumbnail, stripped, with_position=self._places is not None
+                )
 
     def _ingest(self, batch: Sequence[QueuedPicture]) -> None:
         decoded: list[tuple[QueuedPicture, DecodedPicture]] = []
@@ -221,11 +229,16 @@ class Worker:
                     taken_at=decoded.taken_at,
                     looks=perceptual_hash(decoded.picture),
                     captions=[decoded.caption] if decoded.caption else [],
-                    tags={KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {},
+                    tags=self._tags(decoded),
                 )
                 for slot, (picture, decoded) in enumerate(part, start=first)
             ]
         )
+
+    def _tags(self, decoded: DecodedPicture) -> dict[str, str]:
+        """What the picture's file says of it, as tags."""
+        keywords = {KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {}
+        return keywords if self._places is None else keywords | self._places.tags_of(decoded.position)
 
     def _failed(self, picture: QueuedPicture, reason: str, most_attempts: int) -> None:
         """Count a failed attempt: the picture goes to the back of the queue, or is set aside after the last one."""

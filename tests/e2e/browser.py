@@ -72,12 +72,13 @@ def accessibility_faults(page: Page) -> list[str]:
 
 
 def search(page: Page, sentence: str) -> dict[str, Any]:
-    """The answer to what is typed, once its pictures are shown."""
+    """The answer to what is typed, once its pictures are shown: others than those that were there before."""
+    page.evaluate("document.querySelectorAll('#main > *').forEach((one) => one.setAttribute('data-before', ''))")
     with page.expect_response("**/search/text") as answered:
         page.get_by_label("What do the pictures show?").fill(sentence)
     answer: dict[str, Any] = answered.value.json()
     first = answer["results"][0]["image_id"]
-    page.get_by_role("list", name="Results").locator(f"li.card[data-image='{first}']").wait_for()
+    page.locator(f"#main > :not([data-before]) li.card[data-image='{first}']").first.wait_for()
     return answer
 
 

@@ -29,7 +29,7 @@ ANYWHERE = {
 IN_FUNCTIONS = {
     "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
     "index": set[str](),
-    "service": {"torchvision", "pi_heif"},
+    "service": {"torchvision", "pi_heif", "rawpy"},
     "clients": set[str](),
 }
 
@@ -127,6 +127,7 @@ ENTRANCES = {
     "redis": ("service/api/cache.py", "service/api/rate_limits.py", "service/worker/wakeups.py"),
     "opentelemetry": ("service/api/tracing.py",),
     "pi_heif": ("service/media/formats.py",),
+    "rawpy": ("service/media/raw_preview.py",),
     "defusedxml": ("service/media/descriptions.py",),
     "uvicorn": ("service/connections.py",),
     "h11": ("service/connections.py",),

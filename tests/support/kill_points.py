@@ -77,7 +77,9 @@ class DecodeHere:
         """Pictures are not shown here."""
         return path
 
-    def submit(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> Any:
+    def submit(
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+    ) -> Any:
         decoded = self.decode
 
         class Later:

@@ -126,6 +126,13 @@ def _decoding(settings: Settings) -> str:
     return "; ".join(["a picture was decoded in a process of its own", *missing])
 
 
+def _raw(settings: Settings) -> str:
+    from service.cli.picture_files import can_read_raw  # noqa: PLC0415
+
+    taken = "taken in by the picture that each holds"
+    return taken if can_read_raw() else f"skipped; {taken} once the extra `raw` is installed: pip install rawpy"
+
+
 def _data_dir(settings: Settings) -> str:
     from index.lock import Locked  # noqa: PLC0415
     from service.storage.writing import lock_data_dir  # noqa: PLC0415
@@ -202,6 +209,7 @@ CHECKS: dict[str, Check] = {
     "catalog": _catalog,  # before whatever opens it, and so changes an old one
     "weights": _weights,
     "decoding": _decoding,
+    "RAW": _raw,
     "data": _data_dir,
     "regions": _regions,
     "keys": _keys,

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.connection import connect
-from service.cli.hits import print_picture_hits
-from service.cli.options import AsJson, Model, NumResults, ShortlistLength, Url
+from service.cli.hits import print_picture_hits, thumbnails_of
+from service.cli.options import AsJson, GroupNearDuplicates, Model, NumResults, ShortlistLength, Thumbnails, Url
 from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
@@ -32,10 +32,9 @@ def search(
         Literal["pictures", "text", "both"],
         typer.Option(help="Look at pictures, at text (file names, captions, tags, dates), or at both."),
     ] = "both",
-    group_near_duplicates: Annotated[
-        bool, typer.Option("--group-near-duplicates", help="Show pictures that look the same as one.")
-    ] = False,
+    group_near_duplicates: GroupNearDuplicates = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
+    thumbnails: Thumbnails = True,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,12 +54,13 @@ def search(
             group_near_duplicates=group_near_duplicates,
             explain=explain,
         )
+        small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
     if as_json:
         print_json(answer)
         return
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
-    print_picture_hits(answer["results"], answer["left_out"])
+    print_picture_hits(answer["results"], answer["left_out"], small)
     if read_as := answer.get("read_as"):
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
     if answer["unknown_words"]:

@@ -17,6 +17,7 @@ from service.errors import UserError
 from service.model_names import check_detector, check_models
 from service.serve import run_api, run_worker
 from service.settings import Settings
+from service.worker.place_table import check_places
 
 Photos = Annotated[
     Path | None, typer.Option("--photos", exists=True, file_okay=False, help="Take in the pictures below this folder.")
@@ -31,6 +32,7 @@ def serve(settings: Settings, photos: Photos = None, albums: Albums = True) -> N
         raise typer.BadParameter("--photos needs the web side: --role all or --role api")
     check_models(settings.models)
     check_detector(settings.detector)
+    check_places(settings)
     if settings.role == "worker":
         run_worker(settings, end_with_stdin=False)
         return

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 
 from service.cli.connection import connect
-from service.cli.hits import print_caption_hits, print_picture_hits
-from service.cli.options import AsJson, Model, NumResults, PictureFile, Url
+from service.cli.hits import print_caption_hits, print_picture_hits, thumbnails_of
+from service.cli.options import AsJson, GroupNearDuplicates, Model, NumResults, PictureFile, Thumbnails, Url
 from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
@@ -28,6 +28,8 @@ def similar(
     date: OfDate = None,
     since: Since = None,
     until: Until = None,
+    thumbnails: Thumbnails = True,
+    group_near_duplicates: GroupNearDuplicates = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,12 +40,20 @@ def similar(
         return
     asked = min(k + 1, MOST_RESULTS)  # one more, in the place of the picture itself
     with connect(url) as client:
-        answer = client.search_similar(picture, k=asked, shortlist=max(asked, 100), model=model, filter=condition)
-    leave_out(answer, stored_id(picture), k)
+        answer = client.search_similar(
+            picture,
+            k=asked,
+            shortlist=max(asked, 100),
+            model=model,
+            filter=condition,
+            group_near_duplicates=group_near_duplicates,
+        )
+        leave_out(answer, stored_id(picture), k)
+        small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
     if as_json:
         print_json(answer)
     else:
-        print_picture_hits(answer["results"])
+        print_picture_hits(answer["results"], thumbnails=small)
 
 
 def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Unpack[SearchOptions]") -> None:

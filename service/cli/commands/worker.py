@@ -9,6 +9,7 @@ from service.cli.settings_options import with_settings
 from service.model_names import check_detector, check_models
 from service.serve import run_worker
 from service.settings import Settings
+from service.worker.place_table import check_places
 
 WithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]
 
@@ -20,4 +21,5 @@ def worker(settings: Settings, end_with_stdin: WithStdin = False) -> None:
     write_log(settings)
     check_models(settings.models)
     check_detector(settings.detector)
+    check_places(settings)
     run_worker(settings, end_with_stdin)

@@ -92,6 +92,7 @@ export class Detail {
         ...row("Date", day(hit.taken_at)),
         ...row("Captions", ...hit.captions),
         ...row("Tags", ...tags),
+        ...row("Alike", ...(hit.near_duplicates ?? []).map((one) => one.filename)),
       ),
       button("More like this", () => (this.dialog.close(), this.like(hit))),
     ];

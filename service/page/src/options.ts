@@ -18,6 +18,14 @@ export class SearchOptions {
   private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
   private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
   private readonly tag = el("input", { type: "text", placeholder: "name: value", list: "tags", size: 16 });
+  private readonly looked = el(
+    "select",
+    {},
+    el("option", { value: "both" }, "pictures and text"),
+    el("option", { value: "pictures" }, "pictures alone"),
+    el("option", { value: "text" }, "text alone"),
+  );
+  private readonly grouped = el("input", { type: "checkbox" });
   private readonly known = el("datalist", { id: "tags" });
 
   constructor(onchange: () => void) {
@@ -29,7 +37,12 @@ export class SearchOptions {
       ["to", this.until],
       ["Tag", this.tag],
     ];
-    find("options").append(...named.map(([text, control]) => el("label", {}, `${text} `, control)), this.known);
+    // On a line of its own, which does not move when the models are known and the first line changes its length.
+    const rest: [string, HTMLElement][] = [
+      ["Look at", this.looked],
+      ["Show near duplicates as one", this.grouped],
+    ];
+    find("options").append(...named.map(labelled), el("div", { class: "line" }, ...rest.map(labelled)), this.known);
     find("options").addEventListener("change", onchange);
     this.tag.addEventListener("input", () => void this.suggest());
   }
@@ -61,6 +74,16 @@ export class SearchOptions {
     return this.sort.value as "relevance" | "date";
   }
 
+  /** What a sentence is compared with. */
+  get match(): "both" | "pictures" | "text" {
+    return this.looked.value as "both" | "pictures" | "text";
+  }
+
+  /** Whether pictures that look the same are shown as one. */
+  get groups(): boolean {
+    return this.grouped.checked;
+  }
+
   /** The filter as the service takes it; null for none. */
   get filter(): Record<string, unknown> | null {
     const [gte, lte, tag] = [this.from.value.trim(), this.until.value.trim(), this.tag.value.trim()];
@@ -71,6 +94,10 @@ export class SearchOptions {
     };
     return Object.keys(filter).length ? filter : null;
   }
+}
+
+function labelled([text, control]: [string, HTMLElement]): HTMLElement {
+  return el("label", {}, `${text} `, control);
 }
 
 function choice(model: ModelListed): HTMLElement {

@@ -6,9 +6,9 @@ import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
 import { Library } from "./library";
-import type { ImageAnswer, PictureHit, TextAnswer } from "./openapi";
+import type { CaptionHit, ImageAnswer, PictureHit, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
-import { resultGrid, showWords, type Actions } from "./results";
+import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { startSession } from "./session";
 import { counted, titleOf } from "./text";
 
@@ -60,7 +60,15 @@ async function searchText(): Promise<void> {
   history.replaceState(null, "", text ? `#${new URLSearchParams({ q: text })}` : location.pathname);
   if (!text) return refresh();
   const [first, second] = options.models;
-  const json = { query: text, k: K, explain: true, sort: options.order, filter: options.filter };
+  const json = {
+    query: text,
+    k: K,
+    explain: true,
+    sort: options.order,
+    filter: options.filter,
+    match: options.match,
+    group_near_duplicates: options.groups,
+  };
   await tried(
     searches.run(async (signal) => {
       const answers = [await ask<TextAnswer>("/search/text", { json: { ...json, model: first }, signal })];
@@ -73,12 +81,36 @@ async function searchText(): Promise<void> {
 async function searchPicture(form: FormData, title: string): Promise<void> {
   form.set("target", "images");
   form.set("k", String(K));
+  form.set("group_near_duplicates", String(options.groups));
   if (options.models[0]) form.set("model", options.models[0]);
   if (options.filter) form.set("filter", JSON.stringify(options.filter));
   await tried(
     searches.run(
       (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
-      (answer) => showHits(answer.results as PictureHit[], `Pictures like ${title}.`),
+      (answer) => {
+        showHits(answer.results as PictureHit[], answer.note ?? `Pictures like ${title}.`);
+        main.prepend(el("p", {}, button("Sentences for it", () => void searchSentences(form, title))));
+      },
+    ),
+  );
+}
+
+/** Shows the stored captions that describe a picture best, or why there are none. */
+async function searchSentences(form: FormData, title: string): Promise<void> {
+  form.set("target", "captions");
+  form.delete("group_near_duplicates");
+  await tried(
+    searches.run(
+      (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
+      (answer) => {
+        const hits = answer.results as CaptionHit[];
+        status.textContent = answer.note ?? (hits.length ? `Sentences for ${title}.` : "Nothing was found.");
+        showWords(null);
+        main.replaceChildren(
+          el("p", {}, button("Pictures like it", () => void searchPicture(form, title))),
+          sentenceList(hits),
+        );
+      },
     ),
   );
 }
@@ -156,7 +188,7 @@ async function start(): Promise<void> {
   query.focus();
   await startSession();
   await options.load();
-  if (!searches.begun) await refresh(); // somebody may have typed meanwhile
+  if (!searches.begun && !typing) await refresh(); // somebody may have typed meanwhile
 }
 
 void tried(start());

@@ -1,9 +1,9 @@
 // The grid of results. A word lights its regions in all of them; a region lights its words.
 import { button, el, find } from "./dom";
 import { strongest } from "./explanation";
-import type { PictureHit } from "./openapi";
+import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
-import { day, said, titleOf } from "./text";
+import { alike, day, percent, said, titleOf } from "./text";
 import { Words } from "./words";
 
 export interface Actions {
@@ -61,10 +61,19 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
       "p",
       { class: "about" },
       el("span", { class: "title" }, titleOf(hit)),
-      el("span", { class: "quiet" }, `${said(hit)} · ${day(hit.taken_at)}`),
+      el("span", { class: "quiet" }, `${said(hit)} · ${day(hit.taken_at)}${alike(hit)}`),
       button("More like this", like, { class: "link", "aria-label": `More like this: ${titleOf(hit)}` }),
     ),
   );
+}
+
+/** Captions that describe a picture, best first. */
+export function sentenceList(hits: CaptionHit[]): HTMLElement {
+  const rows = hits.map((hit) => {
+    const sure = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
+    return el("li", {}, `${hit.text} `, el("span", { class: "quiet" }, sure));
+  });
+  return el("ol", { class: "sentences", "aria-label": "Sentences" }, ...rows);
 }
 
 export function thumbnail(picture: { thumbnail_url: string | null }): HTMLElement {

@@ -21,6 +21,11 @@ export function said(hit: PictureHit): string {
   return hit.found_by.includes("text") ? `${said}, also by its text` : said;
 }
 
+/** How many near duplicates a result stands for besides itself. */
+export function alike(hit: PictureHit): string {
+  return hit.near_duplicates?.length ? ` · and ${hit.near_duplicates.length} alike` : "";
+}
+
 export function counted(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }

@@ -38,7 +38,8 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     assert [name for name, _ in picture_files([photos])] == ["a.jpg", "inside.jpg"]
 
 
-def test_what_is_passed_over_is_counted_by_its_kind(tmp_path: Path) -> None:
+def test_what_is_passed_over_is_counted_by_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.cli.picture_files.can_read_raw", lambda: False)
     make(tmp_path, "photos/a.JPG", "photos/b.jfif", "photos/x.heic", "photos/sub/raw.DNG", "photos/film.mp4")
     make(tmp_path, "photos/a.txt", "photos/c.TXT", "photos/.hidden.jpg", "photos/.git/d.png", "photos/noname", "e.jpg")
     (tmp_path / "photos" / "out.jpg").symlink_to(tmp_path / "e.jpg")

