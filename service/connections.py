@@ -21,6 +21,7 @@ KEEP_ALIVE_S = 15
 SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
 SLOWEST_BODY = 1024  # bytes a second, on average over the time after which a body counts as stalled
 REFUSED_RETRY_S = 2
+LINGER_S = 1.0  # that a client who still sends gets to read why it is refused
 RESERVED_FILES = 256  # handles for the catalog, views, originals and decoding processes
 FEWEST_CONNECTIONS = 16
 
@@ -117,18 +118,30 @@ class LimitedProtocol(H11Protocol):
         self._write_timer = None
         self.transport.abort()
 
-    def _refuse(self, status: int, kind: str, detail: str) -> None:
-        """Answer, unless an answer has begun, and close: what the application did for this request is cancelled."""
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP/1.1, and close once the client has had time to read the answer."""
+        detail = f"This is no HTTP/1.1 request, or its address and headers take more than {MAX_HEAD_BYTES} bytes."
+        self._refuse(400, "bad-request", detail, LINGER_S)
+
+    def _refuse(self, status: int, kind: str, detail: str, linger_s: float = 0) -> None:
+        """Answer, unless an answer has begun, and close: what the application did for this request is cancelled.
+
+        A connection that is closed while the client sends is reset, and the answer may be lost with it.
+        """
         self._refused = True
         self._end_head()
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(refusal(status, kind, detail))
-        self.transport.close()
+        if linger_s and self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+            self.loop.call_later(linger_s, self.transport.close)
+        else:
+            self.transport.close()
 
 
 def refusal(status: int, kind: str, detail: str) -> bytes:
     """A whole answer with a problem document, for where no application is asked."""
-    phrase = {408: "Request Timeout", 503: "Service Unavailable"}[status]
+    phrase = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}[status]
     problem = {"type": f"urn:regard:problem:{kind}", "title": phrase, "status": status, "detail": detail}
     body = json.dumps(problem | {"instance": "urn:regard:request:unknown"}).encode()
     head = [

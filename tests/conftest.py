@@ -17,7 +17,7 @@ from tests.support.redis_server import RedisServer, free_port
 TEST_DATA = "REGARD_TEST_DATA"
 REQUIRE_ALL = os.environ.get("REGARD_REQUIRE_ALL") == "1"
 # What steers tests; every other REGARD_ variable is a setting of somebody's own service.
-STEERING = (TEST_DATA, "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD")
+STEERING = (TEST_DATA, "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD", "REGARD_MUTATIONS", "REGARD_CASES")
 
 for name in [name for name in os.environ if name.startswith("REGARD_") and not name.startswith(STEERING)]:
     del os.environ[name]

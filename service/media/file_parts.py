@@ -1,12 +1,16 @@
 """Picture files counted in parts, before anything else reads them.
 
 A header made of very many tiny parts takes a decoder time that grows with the square of their number; no camera and no
-program writes thousands.
+program writes thousands. So does a JPEG whose pixels come in very many scans: each is a pass over all of them.
 """
 
+import re
 from typing import IO
 
 MAX_PARTS = 2000  # before the pixels
+MAX_SCANS = 50  # of a JPEG; programs write a dozen at most
+MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # one that ends a scan
+SCAN, END = 0xDA, 0xD9
 # Boxes of HEIC and AVIF that hold others, and the bytes before these.
 BOXES = {b"meta": 4, b"iprp": 0, b"ipco": 0, b"iinf": 6, b"iref": 4, b"moov": 0, b"trak": 0}
 LONGEST_FILE = 2**40  # bytes
@@ -14,10 +18,17 @@ MAX_BLOCKS = 100_000  # of at most 255 bytes, which the extensions of a GIF are 
 
 
 class TooManyParts(ValueError):
-    """The file has more than MAX_PARTS parts before its pixels."""
+    """The file has more than MAX_PARTS parts before its pixels, or they come in more than MAX_SCANS scans."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"its header has more than {MAX_PARTS} {name}")
+
+
+class TooManyScans(TooManyParts):
+    """The pixels come in more than MAX_SCANS scans."""
+
+    def __init__(self) -> None:
+        ValueError.__init__(self, f"its pixels come in more than {MAX_SCANS} scans")
 
 
 def check_parts(file: IO[bytes]) -> None:
@@ -45,7 +56,10 @@ def _check_jpeg(file: IO[bytes]) -> None:
             marker = b"\xff" + file.read(1)
             fill_bytes += 1
         # The pixels, the end, or no segment at all: what follows is the decoder's to judge.
-        if len(marker) < 2 or marker[0] != 0xFF or marker[1] in (0xDA, 0xD9):
+        if len(marker) < 2 or marker[0] != 0xFF or marker[1] == END:
+            return
+        if marker[1] == SCAN:
+            _check_scans(file.read())
             return
         if marker[1] in (0x01, *range(0xD0, 0xD8)):
             continue
@@ -55,6 +69,21 @@ def _check_jpeg(file: IO[bytes]) -> None:
         if len(length) < 2:
             return
         file.seek(max(0, int.from_bytes(length, "big") - 2), 1)
+    raise TooManyParts("segments")
+
+
+def _check_scans(content: bytes) -> None:
+    """Count the scans of one picture, of which `content` begins behind the first marker of a scan."""
+    num_scans, place = 1, 0
+    for _ in range(MAX_PARTS):
+        place += int.from_bytes(content[place : place + 2], "big")
+        found = MARKER.search(content, place)
+        if found is None or content[found.start() + 1] == END:
+            return
+        place = found.end()
+        num_scans += content[found.start() + 1] == SCAN
+        if num_scans > MAX_SCANS:
+            raise TooManyScans
     raise TooManyParts("segments")
 
 

@@ -206,3 +206,16 @@ def test_a_refusal_is_one_whole_answer() -> None:
     head, _, body = connections.refusal(503, "overloaded", "Too many.").partition(b"\r\n\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
     assert b"Connection: close" in head
+
+
+@pytest.mark.parametrize("head", [b"GET /" + b"x" * 500_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", b"nonsense\r\n\r\n"])
+def test_what_is_no_request_is_told_so_also_while_it_is_being_sent(address: tuple[str, int], head: bytes) -> None:
+    with socket.create_connection(address, 10) as connection:
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall(head)
+        answer = b""
+        while part := connection.recv(65_536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\n")
+    assert answer.endswith(b"}")
+    assert b"no HTTP/1.1 request, or its address and headers take more than 32768 bytes" in answer

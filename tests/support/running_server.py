@@ -5,22 +5,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from models.matching.matcher import Matcher
 from service.api.app import create_app
 from service.api.services import build_services
 from service.connections import web_server
 from service.model_loading import LoadedModels
 from service.serve import base_url, listening_socket
 from service.settings import Settings
+from tests.support.fakes import FakeMatcher
 from tests.support.library import Library
 
 
 @contextmanager
-def running_server(folder: Path) -> Iterator[str]:
-    """The address of a server on the data directory, until the block ends."""
+def running_server(folder: Path, matcher: FakeMatcher | None = None, **settings_given: Any) -> Iterator[str]:
+    """The address of a server on the data directory, until the block ends; it searches by `matcher` where one is given.
+
+    Further arguments are settings.
+    """
     library = Library(folder)
-    loaded = LoadedModels(extractor=library.extractor, matchers={"fake": library.matcher}, views=["fake"])
-    settings = Settings(data_dir=folder, decode_workers=1)
+    matchers: dict[str, Matcher] = {"fake": matcher or library.matcher}
+    loaded = LoadedModels(extractor=library.extractor, matchers=matchers, views=["fake"])
+    settings = Settings(data_dir=folder, decode_workers=1, **settings_given)
     services = build_services(settings, loaded, wake=lambda job_id: None)
     server = web_server(create_app(services), settings)
     over = threading.Event()

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.errors import UnreadablePicture
-from service.media.file_parts import MAX_BLOCKS, MAX_PARTS, TooManyParts, check_parts
+from service.media.file_parts import MAX_BLOCKS, MAX_PARTS, MAX_SCANS, TooManyParts, check_parts
 from service.media.file_type import image_extension
+from tests.support.bombs import scans
 from tests.support.pictures import corners, encoded
 
 
@@ -58,6 +59,26 @@ def test_endless_fill_bytes_and_blocks_are_refused() -> None:
     for content in (filled, blocks):
         with pytest.raises(TooManyParts):
             check_parts(io.BytesIO(content))
+
+
+def test_pixels_in_very_many_scans_are_refused_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "picture"
+    file.write_bytes(scans(64, MAX_SCANS))
+    with pytest.raises(UnreadablePicture, match="its pixels come in more than 50 scans: save it anew"):
+        image_extension(file, 10**6)
+    file.write_bytes(scans(64, MAX_SCANS - 10))
+    assert image_extension(file, 10**6) == "jpg"
+
+
+def test_what_follows_a_picture_or_lies_between_its_scans_is_no_scan(tmp_path: Path) -> None:
+    whole = encoded(corners(), "JPEG", progressive=True)
+    behind = b"\xff\xda\0\2" * 2 * MAX_SCANS  # as a film that a phone keeps behind a picture may hold
+    check_parts(io.BytesIO(whole + behind))
+    comment = b"\xff\xfe" + struct.pack(">H", len(behind) + 2) + behind
+    last = whole.rindex(b"\xff\xda")
+    check_parts(io.BytesIO(whole[:last] + comment + whole[last:]))
+    with pytest.raises(TooManyParts, match="2000 segments"):
+        check_parts(io.BytesIO(whole[:last] + comment * MAX_PARTS + whole[last:]))
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,0 +1,26 @@
+"""Small files made to take much time or memory are refused, or take little of either."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.bombs import BOMBS, MB, bomb, set_off
+
+MOST_MEMORY = 100 * MB  # beyond what a decoder occupies anyway
+SHOWN = {  # what they are made of is not looked at, or is bounded
+    "PNG with a billion laughs",
+    "JPEG with a billion laughs",
+    "GIF of 100 000 frames",
+    "TIFF that leads back to itself",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_takes_little_memory_and_is_refused_in_words_or_harmless(tmp_path: Path, name: str) -> None:
+    assert len(bomb(name)) < 3 * MB
+    outcome, _, extra = set_off(name, tmp_path)
+    assert extra < MOST_MEMORY
+    assert (outcome == "shown") == (name in SHOWN), outcome
+    assert "longer than" not in outcome
+    assert "failed" not in outcome
+    assert ": " in outcome or outcome == "shown"

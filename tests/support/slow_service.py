@@ -1,0 +1,43 @@
+"""A server whose one model is slow, in a process of its own, so that its memory and handles can be looked at.
+
+python -m tests.support.slow_service FOLDER prints its address, and ends with its standard input.
+"""
+
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from torch import Tensor
+
+from models.matching.matcher import EncodedImages, EncodedTexts
+from tests.support.fakes import FakeMatcher
+from tests.support.library import Library, two_coloured
+from tests.support.running_server import running_server
+
+SLOW_S = 0.02
+QUEUE_COST = 30_000  # ten searches
+PAIRS = [("red", "green"), ("blue", "white"), ("black", "cyan"), ("yellow", "magenta")]
+
+
+class SlowMatcher(FakeMatcher):
+    """A FakeMatcher that takes its time."""
+
+    def score(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
+        time.sleep(SLOW_S)
+        return super().score(images, texts)
+
+
+def main() -> None:
+    """Serve a few pictures until standard input ends."""
+    folder = Path(sys.argv[1])
+    with closing(Library(folder)) as library:
+        for left, right in PAIRS:
+            library.add(f"{left} and {right}", two_coloured(left, right), captions=[f"{left} and {right}"])
+    with running_server(folder, SlowMatcher(), queue_cost=QUEUE_COST, cache_entries=0) as url:
+        print(url, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
