@@ -5,6 +5,7 @@ second request to the sibling (hedged requests, Dean and Barroso 2013), and the 
 """
 
 import itertools
+import logging
 import threading
 import time
 from collections import defaultdict, deque
@@ -23,6 +24,9 @@ FIRST_HEDGE_S = 0.5  # before there are enough of them
 FEWEST_TIMES = 20
 HEDGE_PERCENTILE = 95
 REST_S = 1.0  # a replica that failed is the last choice for so long
+
+
+log = logging.getLogger(__name__)
 
 
 class Replica(Protocol):
@@ -45,7 +49,6 @@ class Attempt:
     left: list[Replica]
     asked_at: float = 0.0
     open: int = 0
-    fault: str = "no replica is left"
 
 
 class CallTimes:
@@ -108,7 +111,7 @@ class FanOut:
                 elif isinstance(fault, Problem):
                     raise fault
                 else:
-                    attempt.fault = f"{replica.name}: {type(fault).__name__}"
+                    log.info("%s does not answer %s: %s", replica.name, method, fault)
                     self._failed_at[replica.name] = self.clock()
                     self._try_next(attempt, method, arguments[attempt.shard], running)
             if len(answers) == len(attempts):

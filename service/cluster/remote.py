@@ -54,8 +54,8 @@ class ReplicaActor:
         except Problem as problem:
             return Outcome(problem=problem)
 
-    def apply(self, entry: Entry, files: Mapping[str, "ray.ObjectRef[bytes]"]) -> Outcome:
-        """Make a change; the bytes of its pictures are fetched from whoever put them."""
+    def apply(self, entry: Entry, files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Outcome:
+        """Make a change; bytes that are not with it are fetched from whoever put them."""
         try:
             return Outcome(self._node.apply(entry, fetched(files)))
         except (Problem, ValueError) as problem:
@@ -94,9 +94,9 @@ class ReplicaActor:
         return self._node.status()
 
 
-def fetched(files: Mapping[str, "ray.ObjectRef[bytes]"]) -> Files:
-    """The bytes behind the references."""
-    return dict(zip(files, ray.get(list(files.values())), strict=True))
+def fetched(files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Files:
+    """The bytes, also where there are references to them."""
+    return {name: one if isinstance(one, bytes) else ray.get(one) for name, one in files.items()}
 
 
 def answer_of(reference: Any) -> Any:

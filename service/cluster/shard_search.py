@@ -50,12 +50,12 @@ class ShardSearch:
 
     def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> Ranking[str]:
         """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
-        found = self._gallery(request).nearest_pictures(torch.from_numpy(embedding), request, without)
+        found = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
         return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
 
     def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> Ranking[CaptionName]:
         """Stage one's best captions for a [1, E] embedding."""
-        found = self._gallery(request).nearest_captions(torch.from_numpy(embedding), request)
+        found = self._gallery(request).nearest_captions(torch.tensor(embedding), request)
         captions = self._catalog.captions_at([*found.rows, *found.unfiltered])
         names = {one.slot: CaptionName(one.image_id, one.text) for one in captions if one.slot is not None}
         return self._ranking(found, names)

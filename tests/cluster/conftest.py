@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import ray
 
-from tests.support.ray_cluster import RayCluster, running_ray_cluster
+from service.cluster.demo.local_nodes import RayCluster, running_ray_cluster
 
 
 @pytest.fixture(scope="session")

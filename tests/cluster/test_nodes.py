@@ -6,8 +6,9 @@ import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
+from service.cluster.demo.local_nodes import NODES, RayCluster, is_running
+from service.cluster.ray_nodes import LABEL
 from tests.support.processes import wait_until
-from tests.support.ray_cluster import NODE_LABEL, NODES, RayCluster, is_running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -23,7 +24,7 @@ class Resident:
     @ray.method
     def node(self) -> str:
         """The name of its node."""
-        return str(ray.get_runtime_context().get_node_labels()[NODE_LABEL])
+        return str(ray.get_runtime_context().get_node_labels()[LABEL])
 
 
 def process_of(name: str) -> int | None:
@@ -38,7 +39,7 @@ def test_an_actor_ends_with_its_node_and_comes_back_with_it(ray_cluster: RayClus
     resident = ray.remote(Resident)
     for name in NODES:
         options = resident.options(
-            name=name, lifetime="detached", max_restarts=-1, num_cpus=0.1, label_selector={NODE_LABEL: name}
+            name=name, lifetime="detached", max_restarts=-1, num_cpus=0.1, label_selector={LABEL: name}
         )
         assert ray.get(options.remote().node.remote()) == name
     before = {name: process_of(name) for name in NODES}

@@ -1,25 +1,24 @@
-"""A cluster of Ray on this machine: nodes of a few hundred MB that are killed and started again as a test wants."""
+"""A cluster of Ray on this machine: nodes of a few hundred MB that are killed and started again, for demonstrations."""
 
 import logging
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from tests.support.processes import children_of, wait_until
-from tests.support.project_files import ROOT
+from service import PACKAGES_FOLDER
+from service.cluster.ray_nodes import LABEL, living_nodes
+from service.cluster.remote import NAMESPACE
 
 NODES = ("node-0", "node-1", "node-2")
-NODE_LABEL = "regard-node"  # an actor with `label_selector={NODE_LABEL: name}` lives on that node and no other
-NAMESPACE = "regard"
 OBJECT_STORE_BYTES = 80 * 2**20
 CPUS = 4  # what a node says it has: actors are placed by it, nobody is slowed down
 
@@ -39,8 +38,28 @@ ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_SERVE_LOG_TO_STDERR": "0",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # a proxy takes its time to start beside replicas that load models
-    "PYTHONPATH": str(ROOT),  # actors are classes of the tests, too
+    "PYTHONPATH": str(PACKAGES_FOLDER),
 }
+
+
+def children_of(parent: int) -> list[int]:
+    """Ids of the processes that `parent` started and that still run."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it ended while we looked
+                continue
+            if int(after_name[1]) == parent:
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Return once it holds."""
+    while not holds():
+        time.sleep(0.05)
 
 
 def processes_below(parent: int) -> list[int]:
@@ -92,7 +111,7 @@ class RayCluster:
             num_cpus=CPUS,
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=False,
-            labels={NODE_LABEL: name},
+            labels={LABEL: name},
             **({} if self._nodes else of_the_head),
         )
 
@@ -116,7 +135,7 @@ class RayCluster:
 
     def known_nodes(self) -> set[str]:
         """The names of the nodes that the head believes to run."""
-        return {node["Labels"][NODE_LABEL] for node in ray.nodes() if node["Alive"]}
+        return {node["Labels"][LABEL] for node in living_nodes()}
 
     def close(self) -> None:
         """End every node, and wait for every process."""
@@ -132,12 +151,18 @@ def running_ray_cluster() -> Iterator[RayCluster]:
     """Three nodes that run until the block ends."""
     # The sockets' paths must stay below 108 characters, which pytest's folders do not.
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in ENVIRONMENT.items():
-            environment.setenv(name, value)
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
+    try:
         cluster = RayCluster(folder)
         try:
             yield cluster
         finally:
             cluster.close()
-            shutil.rmtree(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
