@@ -5,7 +5,7 @@ and manifest.json (the extractor's digest and labels, and how many pictures are 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -19,6 +19,7 @@ from models.extractors.base import Detections, Extractor
 
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
+BATCH = 32  # pictures that an extractor looks at together
 
 
 @runtime_checkable
@@ -58,7 +59,7 @@ class ExtractedFeatures:
 
 
 def extract_features(
-    extractor: Extractor, photographs: Mapping[str, Path], out: Path, batch: int = 32
+    extractor: Extractor, photographs: Mapping[str, Path], out: Path, batch: int = BATCH
 ) -> Iterator[int]:
     """Extract the regions of `photographs` (name -> file) to the folder `out`, going on where an earlier run stopped.
 
@@ -67,9 +68,14 @@ def extract_features(
     ids = tuple(photographs)
     done = begin_folder(extractor, ids, out)
     for start in range(done, len(ids), batch):
-        regions = extractor.extract([_open_upright(photographs[name]) for name in ids[start : start + batch]])
-        arrays = {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
-        yield write_regions(extractor, start, arrays, out)
+        found = regions_of_files(extractor, [photographs[name] for name in ids[start : start + batch]])
+        yield write_regions(extractor, start, found, out)
+
+
+def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
+    """What the extractor finds in picture files, an array for each field; a file that is no picture raises OSError."""
+    regions = extractor.extract([_open_upright(path) for path in files])
+    return {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
 
 
 def open_features(folder: Path) -> ExtractedFeatures:
@@ -98,7 +104,7 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
             raise ValueError(f"{out} was begun with room for {num_regions} regions, not {source.num_regions}")
         return int(manifest["done"])
     out.mkdir(parents=True, exist_ok=True)
-    for name, (shape, dtype) in _layout(source).items():
+    for name, (shape, dtype) in feature_layout(source).items():
         open_memmap(out / f"{name}.npy", mode="w+", dtype=dtype, shape=(len(ids), *shape))
     (out / IDS_FILE).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
     _write_manifest(source, 0, out)
@@ -108,7 +114,7 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
 def write_regions(source: FeatureSource, start: int, regions: Mapping[str, np.ndarray], out: Path) -> int:
     """Write the pictures from number `start` on, an array for each field; returns how many pictures are done."""
     stop = start + len(regions["mask"])
-    for name in _layout(source):
+    for name in feature_layout(source):
         array = np.load(out / f"{name}.npy", mmap_mode="r+")
         array[start:stop] = regions[name]
         array.flush()
@@ -116,7 +122,7 @@ def write_regions(source: FeatureSource, start: int, regions: Mapping[str, np.nd
     return stop
 
 
-def _layout(source: FeatureSource) -> dict[str, tuple[tuple[int, ...], str]]:
+def feature_layout(source: FeatureSource) -> dict[str, tuple[tuple[int, ...], str]]:
     """Field -> shape and dtype of one picture's array."""
     R = source.num_regions
     return {

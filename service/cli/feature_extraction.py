@@ -1,6 +1,6 @@
 """The detector that commands load, and the extraction of region features with a progress bar."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,23 @@ def extract_with_progress(
     task = progress.add_task("finding regions", len(photographs))
     for done in extract_features(extractor, photographs, out):
         task.update(done)
+
+
+def extract_on_cluster(
+    load: Callable[[], "Extractor"], photographs: Mapping[str, Path], out: Path, progress: Progress
+) -> None:
+    """The same by detectors on all nodes of the cluster of Ray that this machine belongs to, each loaded by `load`.
+
+    UserError as above, and where there is no Ray or no cluster.
+    """
+    try:
+        from service.cluster.bulk_extraction import connected, extract_on_nodes  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as fault:
+        raise UserError(f"{fault.name} is not installed: pip install 'regard[cluster]'") from None
+    with user_input(), connected():
+        task = progress.add_task("finding regions", len(photographs))
+        for done in extract_on_nodes(load, photographs, out):
+            task.update(done)
 
 
 def check_has_pictures(photographs: Mapping[str, Path], folder: Path) -> None:

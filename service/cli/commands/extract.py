@@ -1,11 +1,17 @@
 """`regard extract`: region features of a folder of pictures."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from service.cli.feature_extraction import check_has_pictures, extract_with_progress, load_detector
+from service.cli.feature_extraction import (
+    check_has_pictures,
+    extract_on_cluster,
+    extract_with_progress,
+    load_detector,
+)
 from service.cli.options import DetectorFolder, Device, OutFolder
 from service.cli.output import show_progress
 from service.cli.picture_files import picture_files
@@ -17,12 +23,18 @@ def extract(
     out: OutFolder,
     detector: DetectorFolder = None,
     device: Device = "auto",
+    on_cluster: Annotated[
+        bool, typer.Option("--ray", help="On all nodes of a running cluster of Ray, which see the same files.")
+    ] = False,
 ) -> None:
     """Write region features of pictures. Training and evaluation read them."""
     photographs = dict(picture_files([images]))
     check_has_pictures(photographs, images)
     check_detector(detector)
     with show_progress() as progress:
+        if on_cluster:
+            extract_on_cluster(partial(load_detector, detector, device), photographs, out, progress)
+            return
         with progress.activity("loading the detector"):
             extractor = load_detector(detector, device)
         extract_with_progress(extractor, photographs, out, progress)

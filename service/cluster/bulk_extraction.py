@@ -1,0 +1,100 @@
+"""Region features of many pictures by detectors on all nodes, streamed into the folder that one machine would write.
+
+Nodes read the picture files themselves, so the files lie where every node sees them. Batches come back in the order of
+the pictures, whoever was slower: so the folder's count of pictures that are done is all that a later run needs.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import ray.data
+
+from models.datasets.feature_store import BATCH, begin_folder, feature_layout, regions_of_files, write_regions
+from models.extractors.base import Extractor
+from service.errors import UserError
+
+AHEAD = 2  # batches that a detector has waiting besides the one it looks at
+
+
+class NodeDetector:
+    """A detector in a process of its own; rows are batches of pictures."""
+
+    def __init__(self, load: Callable[[], Extractor]) -> None:
+        """`load` makes the detector in this process."""
+        self._extractor = load()
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row's number, and the arrays of its pictures as bytes, which no column of Ray's changes."""
+        found = regions_of_files(self._extractor, [Path(path) for path in row["files"]])
+        layout = feature_layout(self._extractor).items()
+        return {"start": row["start"]} | {name: found[name].astype(dtype).tobytes() for name, (_, dtype) in layout}
+
+
+def extract_on_nodes(
+    load: Callable[[], Extractor],
+    photographs: Mapping[str, Path],
+    out: Path,
+    detectors: int | None = None,
+    cpus: float = 1,
+    batch: int = BATCH,
+) -> Iterator[int]:
+    """Extract the regions of `photographs` to the folder `out`, going on where an earlier run stopped.
+
+    Yields how many pictures are done. There are as many detectors as `cpus` fit into the cluster, or so many.
+    ValueError if `out` was begun with another detector or other photographs.
+    """
+    extractor = load()
+    names = tuple(photographs)
+    done = begin_folder(extractor, names, out)
+    files = [str(photographs[name].resolve()) for name in names]
+    rows = [{"start": start, "files": files[start : start + batch]} for start in range(done, len(files), batch)]
+    if not rows:
+        return
+    if detectors is None:
+        detectors = max(1, min(len(rows), int(ray.cluster_resources().get("CPU", 1) / cpus)))
+    for found in _streamed(load, rows, detectors, cpus):
+        arrays = {
+            name: np.frombuffer(found[name], dtype).reshape(-1, *shape)
+            for name, (shape, dtype) in feature_layout(extractor).items()
+        }
+        yield write_regions(extractor, int(found["start"]), arrays, out)
+
+
+def _streamed(
+    load: Callable[[], Extractor], rows: list[dict[str, Any]], detectors: int, cpus: float
+) -> Iterator[dict[str, Any]]:
+    """The detectors' answers in the order of the rows; no more of them wait than a few for each detector."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Ray sets, and warns of, fields that it gives up itself
+        context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    detector: Any = NodeDetector  # Ray's types know functions of rows alone
+    found = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+        detector,
+        fn_constructor_args=(load,),
+        compute=ray.data.ActorPoolStrategy(size=detectors, max_tasks_in_flight_per_actor=AHEAD),
+        num_cpus=cpus,
+    )
+    yield from found.iter_rows()
+
+
+@contextmanager
+def connected() -> Iterator[None]:
+    """Within the block this process speaks to the cluster that runs; UserError where there is none."""
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(address="auto", log_to_driver=False, configure_logging=False)
+    except ConnectionError:
+        raise UserError("no cluster of Ray runs here: `ray start --head` starts one") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
