@@ -1,5 +1,7 @@
 """Which pictures a command is about: tags and dates as options, made into the filter of a request."""
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -9,10 +11,16 @@ from service.dates import date_span
 if TYPE_CHECKING:
     from regard_client.answers import PictureFilter
 
+TAG = re.compile(r"([^=<>]+)(>=|<=|=)(.+)", re.DOTALL)
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+ENDS = {">=": "gte", "<=": "lte"}
+
 WithTags = Annotated[
     list[str] | None,
     typer.Option(
-        "--tag", help="NAME=VALUE: only pictures with this tag. Again for another tag, or for another value of it."
+        "--tag",
+        help="NAME=VALUE: only pictures with this tag; NAME>=VALUE and NAME<=VALUE: with one from or up to there. Again"
+        " for another tag, or for another value of it.",
     ),
 ]
 OfDate = Annotated[
@@ -29,12 +37,7 @@ def picture_filter(
 
     Values of tags are text: the service takes a number and what is written like it for the same.
     """
-    values: dict[str, list[str]] = {}
-    for text in tags or []:
-        name, _, value = text.partition("=")
-        if not name or not value:
-            raise typer.BadParameter(f"--tag takes NAME=VALUE, not {text!r}; `regard tags` lists what there is")
-        values.setdefault(name, []).append(value)
+    values = tag_conditions(tags or [])
     if date is not None and not since is until is None:
         raise typer.BadParameter("--date is a whole year, month or day: name it, or --since and --until")
     period: str | dict[str, str] | None = check_date("--date", date) or {
@@ -45,6 +48,24 @@ def picture_filter(
     found: dict[str, Any] = {"tags": values, "taken_at": period}
     given = {name: condition for name, condition in found.items() if condition}
     return cast("PictureFilter", given) if given else None
+
+
+def tag_conditions(texts: Sequence[str]) -> dict[str, list[str] | dict[str, str | float]]:
+    """What each tag has to be: one of some values, or in a range. typer.BadParameter."""
+    values: dict[str, list[str]] = {}
+    ranges: dict[str, dict[str, str | float]] = {}
+    for text in texts:
+        found = TAG.fullmatch(text)
+        if found is None:
+            raise typer.BadParameter(f"--tag takes NAME=VALUE, not {text!r}; `regard tags` lists what there is")
+        name, relation, value = found.groups()
+        if relation == "=":
+            values.setdefault(name, []).append(value)
+        else:
+            ranges.setdefault(name, {})[ENDS[relation]] = float(value) if NUMBER.fullmatch(value) else value
+    if both := sorted(values.keys() & ranges.keys()):
+        raise typer.BadParameter(f"--tag names values of {both[0]!r} and a range of it: name one of them")
+    return {**values, **ranges}
 
 
 def check_date(option: str, text: str | None) -> str | None:

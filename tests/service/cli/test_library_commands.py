@@ -65,6 +65,11 @@ def test_pictures_are_listed_with_what_is_known_of_them(regard: Regard, url: str
         (["--tag", "year=2024", "--tag", "colour=red"], ["red"]),
         (["--limit", "2"], ["red", "green"]),
         (["--tag", "year=1999"], []),
+        (["--tag", "year>=2024"], ["red", "yellow", "cyan"]),
+        (["--tag", "year<=2023"], ["green"]),
+        (["--tag", "year>=2023.5", "--tag", "year<=2024"], ["red", "yellow", "cyan"]),
+        (["--tag", "colour>=red"], ["red", "yellow"]),
+        (["--tag", "year<=2024", "--tag", "colour=green"], ["green"]),
     ],
 )
 def test_lists_are_filtered_sorted_and_cut(regard: Regard, url: str, options: list[str], expected: list[str]) -> None:
@@ -105,6 +110,8 @@ def test_an_empty_list_says_so(regard: Regard, url: str, tmp_path: Path) -> None
         (["--date", "2024", "--until", "2025"], "name it, or --since and --until"),
         (["--tag", "year"], "--tag takes NAME=VALUE, not 'year'"),
         (["--tag", "year="], "--tag takes NAME=VALUE"),
+        (["--tag", "year>2024"], "--tag takes NAME=VALUE, not 'year>2024'"),
+        (["--tag", "year=2024", "--tag", "year>=2020"], "names values of 'year' and a range of it"),
     ],
 )
 def test_a_condition_that_makes_no_sense_is_refused(regard: Regard, options: list[str], words: str) -> None:
