@@ -97,6 +97,8 @@ def look(folder: Path) -> list[str]:
         service.compare(ledger, findings)
         for entry in ledger.entries:
             if entry.must_be_hidden:
+                for path in (folder / "data").rglob(f"{entry.picture.image_id}*"):
+                    findings.add("lost", str(path), "a file of a picture that was deleted for good, or never there")
                 service.send("upload", [entry])
                 entry.possible = {PictureState("present", 0)}  # its description comes with it, also where it was kept
         service.work()
@@ -129,11 +131,24 @@ def walk(folder: Path, place: str) -> dict[str, object]:
     return {"place": place, "killed": status == -signal.SIGKILL, "status": status, "wrong": wrong}
 
 
+def start_walker(folder: Path, places: Sequence[tuple[int, str]]) -> int:
+    """Walk over these places in a child; its process id."""
+    child = os.fork()
+    if not child:
+        for number, place in places:
+            line = json.dumps(walk(folder / str(number), place))
+            os.write(1, f"{line}\n".encode())  # at once, or lines of several walkers would mix
+        os._exit(0)
+    return child
+
+
 def main() -> None:
-    """Walk over the places named."""
-    folder = Path(sys.argv[1])
-    for number, place in enumerate(sys.argv[2:]):
-        print(json.dumps(walk(folder / str(number), place)), flush=True)
+    """Walk over the places named, with a walker for each processor."""
+    folder, places = Path(sys.argv[1]), list(enumerate(sys.argv[2:]))
+    walkers = len(os.sched_getaffinity(0))
+    started = [start_walker(folder, places[part::walkers]) for part in range(walkers)]
+    statuses = [os.waitpid(child, 0)[1] for child in started]
+    raise SystemExit(int(any(statuses)))
 
 
 if __name__ == "__main__":

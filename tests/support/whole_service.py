@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def whole_service(folder: Path, clock: Callable[[], float] = lambda: NOW, **sett
     wanted: dict[str, Any] = {"decode_workers": 1, "disk_reserve_bytes": 0, "detect_batch": 2, **settings}
     chosen = Settings(data_dir=folder, **wanted)
     loaded = LoadedModels(extractor=extractor, matchers={"fake": matcher}, views=["fake"])
-    hours = itertools.count(0, 3600)
+    hours = itertools.count(time.monotonic() + 3600, 3600)
     with open_worker(chosen, extractor, [matcher]) as (worker, _):
         worker._erasure._timer = lambda: next(hours)
         web = Web(chosen, loaded, clock)
