@@ -21,6 +21,7 @@ from index.records import (
     TagValue,
 )
 from service.cluster.fan_out import FanOut
+from service.cluster.messages import ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import Files
@@ -189,7 +190,14 @@ class ClusterJobs:
 
     def job(self, job_id: str) -> JobStatus | None:
         """The job; `done` once it is so in every shard. ShardLost where one does not answer."""
-        parts = [part for part in self._ask_all("job", job_id) if part is not None]
+        shards = range(self._placement().num_shards)
+        every = self._fan_out.ask_every("job", dict.fromkeys(shards, (job_id,)))
+        if silent := [shard for shard, parts in every.items() if not parts]:
+            raise ShardLost(f"Shard {silent[0]} does not answer; try again shortly.")
+        # Of replicas, the one that is furthest behind: any of them may answer the next search.
+        parts = [
+            min(known, key=lambda part: part.state == "done") for known in map(known_parts, every.values()) if known
+        ]
         return merged_job(parts) if parts else None
 
     def jobs(self, limit: int) -> list[JobStatus]:
@@ -204,6 +212,11 @@ class ClusterJobs:
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
         return list(all_answers(self._fan_out, method, asked).values())
+
+
+def known_parts(replicas: Iterable[JobStatus | None]) -> list[JobStatus]:
+    """What replicas say of a job, without those that never heard of it."""
+    return [part for part in replicas if part is not None]
 
 
 def merged_job(parts: Sequence[JobStatus]) -> JobStatus:

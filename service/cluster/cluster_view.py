@@ -22,6 +22,8 @@ class ClusterView:
 
     shards: Sequence[ShardView]
     moving_from: int | None = None
+    adding: int | None = None
+    """The number of a shard whose replicas are still starting."""
     keys: bytes | None = None
 
     @property

@@ -72,6 +72,7 @@ class Director:
         self._writers: list[ShardWriter] = []
         self._plan: ClusterPlan | None = read_plan(data_dir)
         self._rebalancing: Rebalancing | None = None
+        self._adding: tuple[str, ...] | None = None  # nodes of a shard that does not answer yet
         self._stop = threading.Event()
         if self._plan is not None:
             self._start_shards(self._plan)
@@ -100,7 +101,12 @@ class Director:
             membership = writer.membership()
             shards.append(ShardView(membership.members, len(nodes), membership.position.sequence))
         keys = DataDir(self._data_dir).keys
-        return ClusterView(shards, plan.moving_from if plan else None, keys.read_bytes() if keys.is_file() else None)
+        return ClusterView(
+            shards=shards,
+            moving_from=plan.moving_from if plan else None,
+            adding=None if self._adding is None else len(shards),
+            keys=keys.read_bytes() if keys.is_file() else None,
+        )
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
         """Have a shard make a change; its number, and what it returned. NotReady and what the change raises."""
@@ -110,12 +116,12 @@ class Director:
         """Add a shard, and move its share of the pictures to it in the background; its number."""
         with self._changing:
             plan = self._plan
-            if plan is None or plan.moving_from is not None:
+            if plan is None or plan.moving_from is not None or self._adding is not None:
                 raise ValueError("pictures are still moving to the last shard that was added")
             number = len(plan.shards)
             nodes = tuple(self._nodes.choose(number, len(plan.shards[0])))
             self._start_shard(number, nodes, plan.write_quorum)
-            self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=number))
+            self._adding = nodes
             return number
 
     def repair(self, shard: int, number: int) -> str:
@@ -147,6 +153,11 @@ class Director:
         self._fan_out.replicas = [*self._fan_out.replicas, replicas]
         self._writers.append(ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s))
 
+    def job_is_done(self, shard: int, job_id: str) -> bool:
+        """Whether every replica of a shard that answers finds the pictures of a job."""
+        jobs = self._fan_out.ask_every("job", {shard: (job_id,)})[shard]
+        return bool(jobs) and all(job is not None and job.state == "done" for job in jobs)
+
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of one of the shard's replicas. ShardLost."""
         return all_answers(self._fan_out, method, {shard: arguments})[shard]
@@ -165,7 +176,18 @@ class Director:
                 for done in [threads.submit(writer.tend) for writer in writers]:
                     if (fault := done.exception()) is not None:  # the next turn tries again
                         log.error("a shard could not be tended: %s", fault)
+            self._admit_shard()
             self._move_pictures()
+
+    def _admit_shard(self) -> None:
+        """Let pictures belong to a shard that is being added once all of its replicas are there."""
+        with self._changing:
+            plan, nodes = self._plan, self._adding
+            if plan is None or nodes is None:
+                return
+            if len(self._writers[len(plan.shards)].membership().members) == len(nodes):
+                self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=len(plan.shards)))
+                self._adding = None
 
     def _move_pictures(self) -> None:
         """One step of the move to the shard that was added last."""

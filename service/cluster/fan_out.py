@@ -120,6 +120,18 @@ class FanOut:
                 self._try_next(attempt, method, arguments[attempt.shard], running)
         return answers
 
+    def ask_every(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, list[Any]]:
+        """Shard -> the answers of all its replicas that answer by the deadline."""
+        running = {
+            shard: [replica.call(method, *given) for replica in self.replicas[shard]]
+            for shard, given in arguments.items()
+        }
+        wait([future for futures in running.values() for future in futures], self.deadline_s)
+        return {
+            shard: [future.result() for future in futures if future.done() and future.exception() is None]
+            for shard, futures in running.items()
+        }
+
     def _in_order(self, shard: int) -> list[Replica]:
         """The shard's replicas as they are to be tried: in turns, those that failed of late after the others."""
         replicas = list(self.replicas[shard])

@@ -35,10 +35,10 @@ class ReplicaRow:
 
 @dataclass(frozen=True)
 class ClusterOverview:
-    """All replicas, and how many shards there were before pictures began to move to the last one."""
+    """All replicas, and whether a shard is being added."""
 
     replicas: Sequence[ReplicaRow]
-    moving_from: int | None
+    is_growing: bool
 
 
 def director_of(cluster: ClusterSettings) -> Any:
@@ -69,14 +69,14 @@ def cluster_overview(cluster: ClusterSettings) -> ClusterOverview:
             status = None
         is_member = number in view.shards[shard].members
         rows.append(replica_row(shard, number, node, status, is_member))
-    return ClusterOverview(rows, view.moving_from)
+    return ClusterOverview(rows, view.adding is not None or view.moving_from is not None)
 
 
 def replica_row(shard: int, number: int, node: str, status: ReplicaStatus | None, is_member: bool) -> ReplicaRow:
     """The line of a replica."""
     if status is None:
         return ReplicaRow(shard, number, node, "away", None, None, None, None, None)
-    state = "answers" if is_member else "catching up"
+    state = "catching up" if not is_member else "answers" if status.settled else "finding regions"
     ready, queued, failed = (status.counts[name] for name in ("ready", "queued", "failed"))
     free = round(status.free_bytes / GB, 1)
     return ReplicaRow(shard, number, node, state, status.position.sequence, ready, queued, failed, free)

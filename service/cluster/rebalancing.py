@@ -6,9 +6,10 @@ copied is not let go before the copy was edited too; one that is deleted is dele
 
 import itertools
 import logging
+import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn,
 from service.cluster.shard_replica import Files
 
 AT_A_TIME = 32
+LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +28,9 @@ class Shards(Protocol):
 
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of one of the shard's replicas. ShardLost."""
+
+    def job_is_done(self, shard: int, job_id: str) -> bool:
+        """Whether every replica of a shard that is there finds the pictures of a job."""
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
         """The number of a change, and what it returned. NotReady."""
@@ -44,8 +49,20 @@ class Moving:
 class Rebalancing:
     """Moves what belongs to other shards now. `advance` is called again and again, by one thread."""
 
-    def __init__(self, shards: Shards, num_before: int) -> None:
-        """Pictures were placed among `num_before` shards, and belong among one more."""
+    def __init__(
+        self,
+        shards: Shards,
+        num_before: int,
+        linger_s: float = LINGER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Pictures were placed among `num_before` shards, and belong among one more.
+
+        A picture stays for `linger_s` seconds after its copy can be found: a search that asked the new shard before
+        that still finds it in the old one.
+        """
+        self._linger_s, self._clock = linger_s, clock
+        self._found_at: dict[str, float] = {}
         self._shards, self._num_shards = shards, num_before + 1
         self._sources = list(range(num_before))
         self._copied: list[Moving] = []
@@ -86,11 +103,12 @@ class Rebalancing:
         by_job: dict[tuple[int, str], list[Moving]] = defaultdict(list)
         for moving in self._copied:
             by_job[moving.target, moving.job_id].append(moving)
-        done = [
-            copies
-            for (target, job_id), copies in by_job.items()
-            if self._shards.ask(target, "job", job_id).state == "done"
-        ]
+        now = self._clock()
+        for target, job_id in by_job:
+            if job_id not in self._found_at and self._shards.job_is_done(target, job_id):
+                self._found_at[job_id] = now
+        lingered = {job_id for job_id, found_at in self._found_at.items() if now - found_at >= self._linger_s}
+        done = [copies for (_, job_id), copies in by_job.items() if job_id in lingered]
         for moving in itertools.chain(*done):
             if self._is_let_go(moving):
                 self._copied.remove(moving)

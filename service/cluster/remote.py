@@ -65,9 +65,9 @@ class ReplicaActor:
         """Catch up from the sibling of that number."""
         return self._node.follow(RemoteSibling(ray.get_actor(replica_name(self._shard, number), NAMESPACE)))
 
-    def join(self, sequence: int) -> None:
-        """Answer searches from now on."""
-        self._node.join(sequence)
+    def join(self, sequence: int, settles: bool) -> None:
+        """Answer searches from now on, or as soon as its pictures can be found."""
+        self._node.join(sequence, settles)
 
     def has_joined(self) -> bool:
         """Whether it answers searches."""

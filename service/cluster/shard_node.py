@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.api.app import create_app
-from service.api.services import build_services
+from service.api.services import Services, build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse, AppThread
 from service.cluster.journal import Entry, Position
 from service.cluster.messages import Behind
@@ -22,6 +22,8 @@ from service.storage.data_dir import DataDir
 from service.worker.supervisor import supervised_worker
 from service.worker.wakeups import open_notifier
 
+MOST_QUEUED = 1_000_000
+
 log = logging.getLogger(__name__)
 
 
@@ -31,8 +33,23 @@ class ReplicaStatus:
 
     position: Position
     counts: Mapping[str, int]
-    searchable: int
+    settled: bool
     free_bytes: int
+
+
+class Unfound:
+    """Pictures that are queued, or not in every view yet, at one moment."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._queued = {picture.image_id for picture in services.catalog.queued(MOST_QUEUED)}
+
+    def are_found(self) -> bool:
+        """Whether all of them can be found, or were set aside."""
+        if self._queued:
+            self._queued &= {picture.image_id for picture in self._services.catalog.queued(MOST_QUEUED)}
+        states = self._services.pictures.view_states()
+        return not self._queued and all(not state.missing_pictures for _, state in states if state.state != "not built")
 
 
 class ShardNode:
@@ -56,22 +73,33 @@ class ShardNode:
             self.lists = ShardLists(services.catalog, services.originals, services.pictures, services.progress)
             if with_worker:
                 stack.enter_context(supervised_worker(settings))
-            self._joined_at: int | None = None
+            self._joined = False
+            self._waiting: Unfound | None = None
             self._open = stack.pop_all()
 
-    def join(self, sequence: int) -> None:
-        """Answer searches from now on: every change up to this one was made. Behind where it was not."""
+    def join(self, sequence: int, settles: bool) -> None:
+        """Answer searches from now on: every change up to this one was made. Behind where it was not.
+
+        One that `settles` answers only once the pictures that wait here now can be found: its siblings find them.
+        """
         if self.replica.position().sequence < sequence:
             raise Behind(f"change {sequence} was not made here")
-        self._joined_at = sequence
+        self._waiting = Unfound(self.services) if settles else None
+        self._joined = True
 
     def has_joined(self) -> bool:
+        """Whether its shard's writer let it in since it was started."""
+        return self._joined
+
+    def has_settled(self) -> bool:
         """Whether it answers searches."""
-        return self._joined_at is not None
+        if self._waiting is not None and self._waiting.are_found():
+            self._waiting = None
+        return self._joined and self._waiting is None
 
     def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Any:
         """A call of one of `search`'s or `lists`' methods. Behind where a change up to `at_least` is missing."""
-        if not self.has_joined():
+        if not self.has_settled():
             raise Behind("this replica has not caught up yet")
         if self.replica.position().sequence < at_least:
             raise Behind(f"change {at_least} was not made here")
@@ -91,11 +119,10 @@ class ShardNode:
 
     def status(self) -> ReplicaStatus:
         """How this replica is."""
-        snapshot = self.services.models.default.snapshot()
         return ReplicaStatus(
             position=self.replica.position(),
             counts=self.services.catalog.counts(),
-            searchable=snapshot.counts.images if snapshot else 0,
+            settled=self.has_settled(),
             free_bytes=self.services.space.free,
         )
 

@@ -125,10 +125,21 @@ class ShardWriter:
         caught_up = self._call(behind, "follow", leader)
         even = [leader, *(number for number, at in caught_up.items() if at == positions[leader])]
         even += [number for number in positions if number not in behind and number != leader]
-        joined = self._call(even, "join", positions[leader].sequence)
+        # A replica that comes back beside one that answers finds the regions of what it missed before it answers.
+        stayed = self._members & set(even)
+        joined = {
+            number: outcome
+            for number in even
+            for outcome in self._call(
+                [number], "join", positions[leader].sequence, self._settles(number, stayed)
+            ).values()
+        }
         self._drop(set(behind) - set(even), caught_up)
         self._members = {number for number, outcome in joined.items() if not isinstance(outcome, BaseException)}
         self._position, self._unsure = positions[leader], False
+
+    def _settles(self, number: int, stayed: set[int]) -> bool:
+        return bool(stayed) and number not in stayed
 
     def _drop_restarted(self) -> None:
         """Notice members that were started again since, and do not answer searches until they are let to."""

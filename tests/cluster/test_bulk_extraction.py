@@ -10,9 +10,9 @@ import pytest
 from models.datasets.feature_store import ExtractedFeatures, extract_features, open_features
 from models.extractors.base import Detections
 from service.cluster.bulk_extraction import extract_on_nodes
+from service.cluster.demo.local_nodes import RayCluster
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import corners
-from tests.support.ray_cluster import RayCluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

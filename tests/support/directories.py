@@ -40,7 +40,7 @@ class Directory:
 
     def __init__(self, folder: Path, siblings: "list[Directory]") -> None:
         self.name, self.folder, self.siblings = folder.name, folder, siblings
-        self.down, self.joined = False, False
+        self.down, self.joined, self.settles = False, False, False
         self.answer_lost: Callable[[str], bool] = lambda method: False
         self._threads = ThreadPoolExecutor(1)
         self.open()
@@ -86,7 +86,7 @@ class Directory:
                 raise ConnectionError(f"{sibling.name} is down")
             result: Any = self.replica.catch_up(sibling.replica)
         elif method == "join":
-            self.joined = True
+            self.joined, self.settles = True, arguments[1]
             result = None
         elif method == "has_joined":
             result = self.joined

@@ -68,12 +68,12 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     overview = cluster_overview(chosen)
     rows = [vars(row) for row in overview.replicas]
     if as_json:
-        print_json({"moving_from": overview.moving_from, "replicas": rows})
+        print_json({"is_growing": overview.is_growing, "replicas": rows})
         return
     cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
     print_table("shard", "replica", "node", "state", "change", "ready", "queued", "failed", "free GB", rows=cells)
-    if overview.moving_from is not None:
-        print_note(f"Pictures are moving to shard {len({row.shard for row in overview.replicas}) - 1}.")
+    if overview.is_growing:
+        print_note("A shard is being added: pictures move to it.")
 
 
 @cluster.command("add-shard")
@@ -124,6 +124,6 @@ def wait_until_balanced(chosen: ClusterSettings) -> None:
     """Return once no picture is moving any more."""
     from service.cluster.overview import cluster_overview  # noqa: PLC0415
 
-    while cluster_overview(chosen).moving_from is not None:
+    while cluster_overview(chosen).is_growing:
         time.sleep(SECONDS_BETWEEN)
     print_note("Every picture is in its shard.")

@@ -112,7 +112,7 @@ class DemoClient(threading.Thread):
 
     def __init__(self, url: str, right: dict[str, RightAnswer], seed: int, stop: threading.Event) -> None:
         super().__init__(name=f"client {seed}", daemon=True)
-        self._url, self._right, self._stop = url, right, stop
+        self._url, self._right, self._ended = url, right, stop
         self._draw = random.Random(seed)
         self.asked = self.refused = self.partial = 0
         self.faults: list[str] = []
@@ -121,7 +121,7 @@ class DemoClient(threading.Thread):
     def run(self) -> None:
         """Ask until told to stop."""
         with httpx.Client(base_url=self._url, timeout=30.0) as client:
-            while not self._stop.is_set():
+            while not self._ended.is_set():
                 question = self._draw.choice(sorted(self._right))
                 self._ask(client, question, self._draw.randint(1, 10))
 
@@ -186,7 +186,7 @@ class Demo:
             known |= self._lose_a_node(clients)
             if self._plan.add_shard:
                 self._notify(f"shard {add_one_shard(self._chosen)} is added")
-                self._until(lambda overview: overview.moving_from is None)
+                self._until(lambda overview: not overview.is_growing)
             time.sleep(CALM_S)
         finally:
             stop.set()

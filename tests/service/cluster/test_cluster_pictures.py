@@ -74,6 +74,10 @@ class MovingShards:
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         return all_answers(self._shards.fan_out, method, {shard: arguments})[shard]
 
+    def job_is_done(self, shard: int, job_id: str) -> bool:
+        (jobs,) = self._shards.fan_out.ask_every("job", {shard: (job_id,)}).values()
+        return all(job.state == "done" for job in jobs)
+
     def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> tuple[int, Any]:
         return self._shards.writers[shard].write(operation, files)
 
@@ -221,7 +225,8 @@ def test_a_shard_that_is_added_takes_its_share_and_nothing_is_lost(
     ids, draw = fill(shards, whole, tmp_path), random.Random(seed)
     shards.add()
     shards.placement = Placement(4, moving_from=3)
-    moving, moves = Rebalancing(MovingShards(shards), 3), 0
+    moves = 0
+    moving = Rebalancing(MovingShards(shards), 3, linger_s=2.0, clock=lambda: float(moves))
     changed: dict[str, str] = {}
     deleted: set[str] = set()
     while not moving.advance():

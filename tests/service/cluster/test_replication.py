@@ -78,6 +78,7 @@ def test_a_replica_that_was_away_catches_up_before_it_answers(pair: list[Directo
     writer.tend()
     assert writer.membership().members == {0, 1}
     assert pair[1].joined
+    assert (pair[0].settles, pair[1].settles) == (False, True)
     assert pair[0].state() == pair[1].state()
 
 

@@ -45,15 +45,23 @@ def drawn(number: int) -> PIL.Image.Image:
     return picture.resize((40, 20), PIL.Image.Resampling.NEAREST)
 
 
+def captions_of(number: int) -> list[str]:
+    """Captions of words that no other caption has together, so that no two score the same."""
+    words, draw, drawn = list(COLOURS), random.Random(0), list[tuple[str, ...]]()
+    while len(drawn) < 2 * NUM:
+        caption = tuple(sorted(draw.choices(words, k=draw.randint(2, 7))))
+        if caption not in drawn:
+            drawn.append(caption)
+    return [" ".join(drawn[2 * number + n]) for n in range(number % 3)]
+
+
 def fill(library: Library, numbers: list[int]) -> None:
     words = list(COLOURS)
     for number in numbers:
-        draw = random.Random(1000 + number)
-        captions = [" ".join(draw.choices(words, k=draw.randint(1, 5))) for _ in range(number % 3)]
         library.add(
             f"picture {number}",
             drawn(number),
-            captions=[f"{caption} {number}" for caption in captions],
+            captions=captions_of(number),
             tags={"half": number % 2, "word": words[number % 8], "number": number},
             taken_at=None if number % 4 == 0 else 1_672_531_200.0 + 86_400 * 30 * number,
             added_at=NOW + number,
