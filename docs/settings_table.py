@@ -9,7 +9,7 @@ from typing import get_args
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from service.settings import PREFIX, ClientSettings, Settings
+from service.settings import PREFIX, ClientSettings, ClusterSettings, Settings
 
 TABLE_HEAD = """# Settings
 
@@ -39,6 +39,12 @@ users of a machine see command lines.
 | variable | default | what it does |
 |---|---|---|
 """
+CLUSTER_HEAD = """
+A collection on several machines ([cluster.md](cluster.md)) has a few more; `regard cluster up` reads them.
+
+| variable | default | what it does |
+|---|---|---|
+"""
 SET_BY_COMPOSE = {"data_dir", "role", "host", "port", "insecure", "threads", "redis_url"}
 
 
@@ -60,7 +66,7 @@ def choices(field: FieldInfo) -> str:
 
 def table() -> str:
     """docs/settings.md."""
-    return TABLE_HEAD + rows(Settings) + CLIENT_HEAD + rows(ClientSettings)
+    return TABLE_HEAD + rows(Settings) + CLIENT_HEAD + rows(ClientSettings) + CLUSTER_HEAD + rows(ClusterSettings)
 
 
 def rows(settings: type[BaseSettings]) -> str:

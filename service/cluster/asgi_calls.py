@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 Headers = list[tuple[bytes, bytes]]
-HOST = (b"host", b"localhost")
+HOST_HEADER = (b"host", b"localhost")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class AppThread:
             "raw_path": request.path.encode(),
             "query_string": request.query,
             "root_path": "",
-            "headers": [HOST, *request.headers],
+            "headers": [HOST_HEADER, *request.headers],
             "client": ("127.0.0.1", 0),
             "server": ("127.0.0.1", 0),
         }

@@ -142,7 +142,7 @@ def router_app(settings: dict[str, Any], deadline_s: float) -> Callable[..., Any
     return create_app(services, lambda app: ForwardToShards(app, pictures, connection.fan_out))
 
 
-def connect(cluster: ClusterSettings) -> None:
+def connect_to_ray(cluster: ClusterSettings) -> None:
     """Connect to Ray. UserError where there is none."""
     if ray.is_initialized():
         return
@@ -157,13 +157,13 @@ def connect(cluster: ClusterSettings) -> None:
     except ConnectionError as fault:
         raise UserError(
             f"no Ray cluster at {cluster.ray_address}: start one with `ray start --head`, and `ray start"
-            " --address=HOST:6379` on the other machines"
+            " --address=HOST_HEADER:6379` on the other machines"
         ) from fault
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
     """Start what does not run; the plan. UserError where there is no Ray, or too few nodes."""
-    connect(cluster)
+    connect_to_ray(cluster)
     # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
     serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
     plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}

@@ -22,11 +22,11 @@ class Position(NamedTuple):
     checksum: str
 
 
-START = Position(0, "")
+ORIGIN = Position(0, "")
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """A change as it is written down; `before` is the checksum that it follows."""
 
     sequence: int
@@ -66,14 +66,14 @@ class Journal:
         return self.position_at(None)
 
     def position_at(self, sequence: int | None) -> Position:
-        """The position after the entry of that number, the last one for None; START where there is none."""
+        """The position after the entry of that number, the last one for None; ORIGIN where there is none."""
         which = "ORDER BY sequence DESC LIMIT 1" if sequence is None else "WHERE sequence = ?"
         with self._reading() as db:
             values = [] if sequence is None else [sequence]
             found = db.execute(f"SELECT sequence, checksum FROM entries {which}", values).fetchone()
-        return START if found is None else Position(*found)
+        return ORIGIN if found is None else Position(*found)
 
-    def follows(self, entry: Entry) -> bool:
+    def follows(self, entry: JournalEntry) -> bool:
         """Whether the entry is the next one; False where it is written down already. Gap, Diverged."""
         here = self.position()
         if entry.sequence > here.sequence + 1:
@@ -86,17 +86,17 @@ class Journal:
             raise Diverged(f"entry {entry.sequence} follows other changes than those made here")
         return True
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Write down the next entry."""
         with self._reading() as db:
             row = [entry.sequence, entry.before, entry.position.checksum, entry.content]
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
 
-    def after(self, sequence: int, limit: int) -> list[Entry]:
+    def after(self, sequence: int, limit: int) -> list[JournalEntry]:
         """The entries that follow one, at most so many."""
         sql = "SELECT sequence, before, content FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
         with self._reading() as db:
-            return [Entry(*row) for row in db.execute(sql, [sequence, limit])]
+            return [JournalEntry(*row) for row in db.execute(sql, [sequence, limit])]
 
     def close(self) -> None:
         """Close the file."""

@@ -13,7 +13,7 @@ from index.text_statistics import TextStatistics
 from service.errors import Problem
 
 Floats = npt.NDArray[np.float32]
-Name = TypeVar("Name", str, CaptionName)
+ItemName = TypeVar("ItemName", str, CaptionName)
 """What pictures are called, or captions."""
 
 
@@ -41,23 +41,23 @@ class ShardState:
     """Of the question, where it is one that texts are searched for."""
 
 
-class RankedName(NamedTuple, Generic[Name]):
+class RankedName(NamedTuple, Generic[ItemName]):
     """A picture or caption with stage one's inner product, and when the picture was taken in."""
 
-    name: Name
+    name: ItemName
     product: float
     added_at: float
 
 
 @dataclass(frozen=True)
-class Ranking(Generic[Name]):
+class ShardRanking(Generic[ItemName]):
     """Stage one's best, of those that pass the filter and of all visible ones; `gallery` counts all visible ones.
 
     `unfiltered` is empty where there is no filter.
     """
 
-    passing: Sequence[RankedName[Name]]
-    unfiltered: Sequence[RankedName[Name]]
+    passing: Sequence[RankedName[ItemName]]
+    unfiltered: Sequence[RankedName[ItemName]]
     gallery: int
 
 

@@ -85,7 +85,7 @@ Operation = TakeIn | Delete | Release | Restore | Edit | Retry | BuildView
 _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
 
 
-def description_of(image: Image) -> str:
+def description_checksum(image: Image) -> str:
     """A checksum of what people said of a picture."""
     said = [image.filename, list(image.captions), sorted(image.tags.items()), image.taken_at]
     return sha256(json.dumps(said).encode()).hexdigest()

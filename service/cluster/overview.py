@@ -6,7 +6,7 @@ from typing import Any
 
 import ray
 
-from service.cluster.bring_up import connect
+from service.cluster.bring_up import connect_to_ray
 from service.cluster.cluster_view import ClusterView
 from service.cluster.director import ClusterPlan
 from service.cluster.remote import DIRECTOR, NAMESPACE, RemoteReplica, answer_of
@@ -14,7 +14,7 @@ from service.cluster.shard_node import ReplicaStatus
 from service.errors import UserError
 from service.settings import ClusterSettings
 
-ANSWER_S = 10.0
+STATUS_S = 10.0
 GB = 1e9
 
 
@@ -43,7 +43,7 @@ class ClusterOverview:
 
 def director_of(cluster: ClusterSettings) -> Any:
     """The director. UserError where there is no Ray, or no collection on it."""
-    connect(cluster)
+    connect_to_ray(cluster)
     try:
         return ray.get_actor(DIRECTOR, NAMESPACE)
     except ValueError as fault:
@@ -64,7 +64,7 @@ def cluster_overview(cluster: ClusterSettings) -> ClusterOverview:
     rows = []
     for (shard, number, node), answer in zip(numbers, asked, strict=True):
         try:
-            status = answer.result(ANSWER_S)
+            status = answer.result(STATUS_S)
         except Exception:  # whatever it is, the replica does not answer, which the table says
             status = None
         is_member = number in view.shards[shard].members

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from index.records import Image, NewPicture
-from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, description_of
+from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, description_checksum
 from service.cluster.shard_replica import Files
 
 AT_A_TIME = 32
-LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
+COPY_LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Rebalancing:
         self,
         shards: Shards,
         num_before: int,
-        linger_s: float = LINGER_S,
+        linger_s: float = COPY_LINGER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Pictures were placed among `num_before` shards, and belong among one more.
@@ -123,7 +123,7 @@ class Rebalancing:
         if current.state == "deleted":
             self._shards.write(moving.target, Delete(image_id=image_id, now=current.deleted_at))
             return True
-        release = Release(image_id=image_id, description=description_of(moving.image))
+        release = Release(image_id=image_id, description=description_checksum(moving.image))
         if self._shards.write(moving.source, release)[1]:
             return True
         self._copied.remove(moving)

@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 
-from service.cluster.journal import Entry, Position
+from service.cluster.journal import JournalEntry, Position
 from service.cluster.shard_node import ReplicaStatus, ShardNode, replica_folder
 from service.cluster.shard_replica import Files
 from service.errors import Problem
@@ -54,7 +54,7 @@ class ReplicaActor:
         except Problem as problem:
             return Outcome(problem=problem)
 
-    def apply(self, entry: Entry, files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Outcome:
+    def apply(self, entry: JournalEntry, files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Outcome:
         """Make a change; bytes that are not with it are fetched from whoever put them."""
         try:
             return Outcome(self._node.apply(entry, fetched(files)))
@@ -81,11 +81,11 @@ class ReplicaActor:
         """The position after an entry."""
         return self._node.replica.position_at(sequence)
 
-    def entries_after(self, sequence: int, limit: int) -> Sequence[Entry]:
+    def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
         """Its entries after one."""
         return self._node.replica.entries_after(sequence, limit)
 
-    def originals_of(self, entry: Entry) -> Files:
+    def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in."""
         return self._node.replica.originals_of(entry)
 
@@ -110,12 +110,12 @@ class RemoteSibling:
     def __init__(self, handle: "ActorHandle[Any]") -> None:
         self._handle = handle
 
-    def entries_after(self, sequence: int, limit: int) -> Sequence[Entry]:
+    def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
         """Its entries after one."""
-        entries: Sequence[Entry] = answer_of(self._handle.entries_after.remote(sequence, limit))
+        entries: Sequence[JournalEntry] = answer_of(self._handle.entries_after.remote(sequence, limit))
         return entries
 
-    def originals_of(self, entry: Entry) -> Files:
+    def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in."""
         files: Files = answer_of(self._handle.originals_of.remote(entry))
         return files

@@ -12,7 +12,7 @@ from service.cluster.placement import shard_of
 from service.search.model_views import ViewState
 from service.storage.originals import Originals
 
-PAGE = 1000  # pictures looked at at a time
+LOOKED_AT = 1000  # pictures looked at at a time
 
 
 class ShardLists:
@@ -29,7 +29,7 @@ class ShardLists:
         """Pictures that belong to other shards than this one of so many, by the shard that they belong to."""
         found: dict[int, list[Image]] = {}
         after: PageKey | None = None
-        while images := self._catalog.identities.page(after, PAGE, EVERY, "arrival"):
+        while images := self._catalog.identities.page(after, LOOKED_AT, EVERY, "arrival"):
             for image in images:
                 if (home := shard_of(image.image_id, num_shards)) != shard and sum(map(len, found.values())) < limit:
                     found.setdefault(home, []).append(image)

@@ -10,7 +10,7 @@ from typing import Any
 from service.api.app import create_app
 from service.api.services import Services, build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse, AppThread
-from service.cluster.journal import Entry, Position
+from service.cluster.journal import JournalEntry, Position
 from service.cluster.messages import Behind
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import Files, Sibling, opened_replica
@@ -113,7 +113,7 @@ class ShardNode:
         """Catch up from a sibling."""
         return self.replica.catch_up(sibling)
 
-    def apply(self, entry: Entry, files: Files) -> Any:
+    def apply(self, entry: JournalEntry, files: Files) -> Any:
         """Make a change."""
         return self.replica.apply(entry, files)
 

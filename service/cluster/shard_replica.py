@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from index.catalog import Catalog
 from index.records import PictureChange
-from service.cluster.journal import START, Diverged, Entry, Journal, Position
+from service.cluster.journal import ORIGIN, Diverged, Journal, JournalEntry, Position
 from service.cluster.operations import (
     BuildView,
     Delete,
@@ -23,7 +23,7 @@ from service.cluster.operations import (
     Restore,
     Retry,
     TakeIn,
-    description_of,
+    description_checksum,
     read_operation,
 )
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
@@ -40,10 +40,10 @@ Files = Mapping[str, bytes]
 class Sibling(Protocol):
     """Another replica of the same shard, which is caught up from."""
 
-    def entries_after(self, sequence: int, limit: int) -> Sequence[Entry]:
+    def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
         """Its entries after one."""
 
-    def originals_of(self, entry: Entry) -> Files:
+    def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in, as far as they are still there."""
 
     def position_at(self, sequence: int) -> Position:
@@ -65,13 +65,13 @@ class ShardReplica:
 
     def position_at(self, sequence: int) -> Position:
         """The position after an entry."""
-        return START if sequence == 0 else self._journal.position_at(sequence)
+        return ORIGIN if sequence == 0 else self._journal.position_at(sequence)
 
-    def entries_after(self, sequence: int, limit: int) -> Sequence[Entry]:
+    def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
         """Entries after one, for a sibling that catches up."""
         return self._journal.after(sequence, limit)
 
-    def originals_of(self, entry: Entry) -> Files:
+    def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in, as far as they are still there."""
         operation = read_operation(entry.content)
         if not isinstance(operation, TakeIn):
@@ -79,7 +79,7 @@ class ShardReplica:
         paths = {one.image_id: self._originals.path(one.image_id, one.extension) for one in operation.pictures}
         return {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
 
-    def apply(self, entry: Entry, files: Files) -> Any:
+    def apply(self, entry: JournalEntry, files: Files) -> Any:
         """Make the change of an entry and write it down; what the operation returns, None where it was made before.
 
         Gap, Diverged; whatever the change itself raises, which then is not written down.
@@ -124,7 +124,7 @@ class ShardReplica:
     def _release(self, image_id: str, description: str) -> bool:
         """Delete a picture so long ago that nothing of it is kept, if it is described so."""
         image = self._catalog.image(image_id)
-        if image is None or image.state == "deleted" or description_of(image) != description:
+        if image is None or image.state == "deleted" or description_checksum(image) != description:
             return False
         return self._catalog.delete(image_id, LONG_AGO)
 

@@ -15,7 +15,7 @@ from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
-from service.cluster.messages import Floats, Name, RankedName, Ranking, ScoredPictures, ShardState
+from service.cluster.messages import Floats, ItemName, RankedName, ScoredPictures, ShardRanking, ShardState
 from service.search.candidates import Candidates
 from service.search.engine import Accelerate, run_here
 from service.search.gallery import Galleries, Gallery
@@ -48,12 +48,12 @@ class ShardSearch:
             texts=texts,
         )
 
-    def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> Ranking[str]:
+    def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> ShardRanking[str]:
         """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
         found = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
         return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
 
-    def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> Ranking[CaptionName]:
+    def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> ShardRanking[CaptionName]:
         """Stage one's best captions for a [1, E] embedding."""
         found = self._gallery(request).nearest_captions(torch.tensor(embedding), request)
         captions = self._catalog.captions_at([*found.rows, *found.unfiltered])
@@ -89,7 +89,7 @@ class ShardSearch:
         return self._catalog.identities.images(image_ids)
 
     def captions(self, names: Sequence[CaptionName]) -> dict[CaptionName, Caption]:
-        """Name -> caption, of those that are shown."""
+        """ItemName -> caption, of those that are shown."""
         found = self._captions(names)
         return {name: found[name] for name in names if name in found}
 
@@ -121,17 +121,17 @@ class ShardSearch:
     def _gallery(self, request: SearchRequest) -> Gallery:
         return self._galleries.open(request).gallery
 
-    def _ranking(self, found: Candidates, names: Mapping[int, Name]) -> Ranking[Name]:
+    def _ranking(self, found: Candidates, names: Mapping[int, ItemName]) -> ShardRanking[ItemName]:
         """Candidates by the names of their slots."""
         image_ids = [name if isinstance(name, str) else name.image_id for name in names.values()]
         added_at = self._catalog.identities.added_at(image_ids)
         added = {slot: added_at[image_id] for slot, image_id in zip(names, image_ids, strict=True)}
 
-        def ranked(slots: Sequence[int], products: Floats) -> list[RankedName[Name]]:
+        def ranked(slots: Sequence[int], products: Floats) -> list[RankedName[ItemName]]:
             named = zip(slots, products.tolist(), strict=True)
             return [RankedName(names[slot], product, added[slot]) for slot, product in named]
 
-        return Ranking(
+        return ShardRanking(
             passing=ranked(found.rows, found.scores),
             unfiltered=ranked(found.unfiltered, found.unfiltered_scores),
             gallery=found.gallery,

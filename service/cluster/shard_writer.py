@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from service.cluster.journal import START, Diverged, Entry, Position
+from service.cluster.journal import ORIGIN, Diverged, JournalEntry, Position
 from service.cluster.operations import Operation, written
 from service.cluster.shard_replica import Files
 from service.errors import NotReady, Problem
@@ -63,7 +63,7 @@ class ShardWriter:
         self._clock, self._patient_until = clock, clock() + grace_s
         self._turn = threading.Lock()
         self._members: set[int] = set()
-        self._position = START
+        self._position = ORIGIN
         self._unsure = True  # whether a replica may have changes that this writer does not know of
 
     def membership(self) -> Membership:
@@ -81,7 +81,7 @@ class ShardWriter:
                 self._recover()
             if len(self._members) < self._quorum:
                 raise self._too_few(len(self._members))
-            entry = Entry(self._position.sequence + 1, self._position.checksum, written(operation))
+            entry = JournalEntry(self._position.sequence + 1, self._position.checksum, written(operation))
             outcomes = self._call(sorted(self._members), "apply", entry, files or {})
             made = {number for number, outcome in outcomes.items() if not isinstance(outcome, BaseException)}
             refused = [outcome for outcome in outcomes.values() if isinstance(outcome, Problem | ValueError)]
@@ -112,7 +112,7 @@ class ShardWriter:
         """Find the furthest replica, have the others catch up from it, and let all of them answer."""
         found = self._call(range(len(self._replicas)), "position")
         positions = {number: at for number, at in found.items() if isinstance(at, Position)}
-        waits = self._position == START and self._clock() < self._patient_until and len(positions) < len(found)
+        waits = self._position == ORIGIN and self._clock() < self._patient_until and len(positions) < len(found)
         if not positions or waits:
             self._members = set()
             return

@@ -22,7 +22,7 @@ from index.text_search import TextMatch
 from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut
-from service.cluster.messages import Name, RankedName, Ranking, ShardLost, ShardState
+from service.cluster.messages import ItemName, RankedName, ShardLost, ShardRanking, ShardState
 from service.cluster.placement import Placement
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import Candidates
@@ -37,15 +37,15 @@ ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
 A = TypeVar("A")
 
 
-class Rows(Generic[Name]):
+class Rows(Generic[ItemName]):
     """Row numbers of names, and which shard each lies in."""
 
     def __init__(self) -> None:
-        self.names: list[Name] = []
+        self.names: list[ItemName] = []
         self.shards: list[int] = []
-        self._rows: dict[Name, int] = {}
+        self._rows: dict[ItemName, int] = {}
 
-    def of(self, shard: int, name: Name) -> int:
+    def of(self, shard: int, name: ItemName) -> int:
         """The row of a name, a new one where it has none yet."""
         if name not in self._rows:
             self._rows[name] = len(self.names)
@@ -106,8 +106,9 @@ class ShardedGallery:
         if self._matching is None:
             return []
         answers = self._matching.result()
-        found = [(shard, one) for shard, matches in answers.items() for one in matches]
-        found.sort(key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
+        # Of a picture that is being moved, the one in the later shard counts, as in `best_names`.
+        once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
+        found = sorted(once.values(), key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
         distances = [one.distance for _, one in found]
         matches = []
         for shard, one in found[: request.shortlist]:
@@ -194,7 +195,7 @@ class ShardedGallery:
         asked = dict.fromkeys(self._states, (self._request, TextStatistics.total(parts)))
         return self._fan_out.threads.submit(self._ask, "text_matches", asked)
 
-    def _named(self, rows: Rows[Name], wanted: Iterable[int]) -> list[Name]:
+    def _named(self, rows: Rows[ItemName], wanted: Iterable[int]) -> list[ItemName]:
         return [rows.names[row] for row in wanted]
 
     def _ask_all(self, method: str, *arguments: Any) -> dict[int, Any]:
@@ -264,7 +265,7 @@ def all_answers(fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[A
     return answers
 
 
-def merged_candidates(parts: Mapping[int, Ranking[Name]], k: int, rows: Rows[Name]) -> Candidates:
+def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: Rows[ItemName]) -> Candidates:
     """The best k of all shards, as one machine's shortlist would have them: of equal products, what came first."""
     passing = best_names(((shard, part.passing) for shard, part in parts.items()), k)
     everything = best_names(((shard, part.unfiltered) for shard, part in parts.items()), k)
@@ -277,18 +278,21 @@ def merged_candidates(parts: Mapping[int, Ranking[Name]], k: int, rows: Rows[Nam
     )
 
 
-def best_names(parts: Iterable[tuple[int, Sequence[RankedName[Name]]]], k: int) -> list[tuple[int, RankedName[Name]]]:
+def best_names(
+    parts: Iterable[tuple[int, Sequence[RankedName[ItemName]]]], k: int
+) -> list[tuple[int, RankedName[ItemName]]]:
     """The k largest products of all shards, each with its shard."""
     found = [(shard, one) for shard, part in parts for one in part]
-    found.sort(key=lambda one: (-one[1].product, one[1].added_at))
-    # A picture that is just being moved is in two shards; it counts once.
-    once: dict[Name, tuple[int, RankedName[Name]]] = {}
+    # A picture that is just being moved is in two shards. It counts once, in the one that was added later: there it
+    # stays, from the other one it may go before its record is read.
+    found.sort(key=lambda one: (-one[1].product, one[1].added_at, -one[0]))
+    once: dict[ItemName, tuple[int, RankedName[ItemName]]] = {}
     for shard, one in found:
         once.setdefault(one.name, (shard, one))
     return list(once.values())[:k]
 
 
-def in_order(names: Sequence[Name], parts: Mapping[int, Mapping[Name, A]]) -> list[A]:
+def in_order(names: Sequence[ItemName], parts: Mapping[int, Mapping[ItemName, A]]) -> list[A]:
     """What the shards said of each name. ShardLost where one is gone, so that the search begins again without it."""
     said = {name: value for part in parts.values() for name, value in part.items()}
     if any(name not in said for name in names):

@@ -16,7 +16,7 @@ HITS = [("a", 3.0), ("b", 2.0), ("c", 1.0)]
 @pytest.mark.slow
 def test_a_node_is_lost_and_a_shard_is_added_under_load(ray_cluster: RayCluster, tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, port=free_port(), models=("bfan-equal",), threads=1)
-    plan = DemoPlan(num_pictures=16, num_clients=4)
+    plan = DemoPlan(num_pictures=8, num_late=2, num_clients=2)
     findings = Demo(ray_cluster, settings, plan, print).run()
     assert findings.faults == []
     assert findings.lost == 0

@@ -18,7 +18,7 @@ import typer
 from docs.images import answer_svg
 from docs.images.draw import DRAWINGS, painted
 from service.cli.main import app
-from service.settings import PREFIX, ClientSettings, Settings
+from service.settings import PREFIX, ClientSettings, ClusterSettings, Settings
 from tests.support.documents import code_of, programs_of
 from tests.support.project_files import ROOT, project_files, text_files
 
@@ -137,7 +137,7 @@ def test_make_targets_exist(document: str) -> None:
 def test_settings_that_are_named_exist(document: str) -> None:
     code = "\n".join(code_of((ROOT / document).read_text(encoding="utf-8")))
     named = set(re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b", code))
-    settings = (*Settings.model_fields, *ClientSettings.model_fields)
+    settings = (*Settings.model_fields, *ClientSettings.model_fields, *ClusterSettings.model_fields)
     assert named - OUTSIDE <= {f"{PREFIX}{name.upper()}" for name in settings}
 
 

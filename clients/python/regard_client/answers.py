@@ -62,6 +62,13 @@ class ImageTimings(TypedDict):
     detect: float
 
 
+class ShardCountsAnswer(TypedDict):
+    """How many parts of the collection were asked, and how many answered; with fewer, the answer is partial."""
+
+    asked: int
+    answered: int
+
+
 class CaptionsAnswer(TypedDict):
     """Captions or pictures for a picture, best first."""
 
@@ -73,6 +80,7 @@ class CaptionsAnswer(TypedDict):
     cached: bool
     left_out: int
     matched: NotRequired[bool | None]
+    shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["captions"]
     note: NotRequired[str | None]
     results: list[CaptionHit]
@@ -333,6 +341,7 @@ class SimilarAnswer(TypedDict):
     cached: bool
     left_out: int
     matched: NotRequired[bool | None]
+    shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["images"]
     note: NotRequired[str | None]
     results: list[PictureHit]
@@ -383,6 +392,7 @@ class TextAnswer(TypedDict):
     cached: bool
     left_out: int
     matched: NotRequired[bool | None]
+    shards: NotRequired[ShardCountsAnswer | None]
     query: str
     match: Literal["pictures", "text", "both"]
     unknown_words: list[str]

@@ -19,10 +19,10 @@ from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.overview import ClusterOverview, add_one_shard, cluster_overview
 from service.settings import ClusterSettings, Settings
 
-LATE = 12  # pictures that come in while a node is away
+PAUSE_S = 0.1
 CALM_S = 2.0  # of load before anything happens, and after
 READY_S = 600.0
-TAG = "came"
+DEMO_TAG = "came"
 FIRST, SECOND = "first", "late"
 SCORE_TOLERANCE = 1e-6
 QUESTIONS = (
@@ -42,6 +42,8 @@ class DemoPlan:
     """How large the demonstration is. `photos` None: pictures drawn by a program."""
 
     num_pictures: int = 120
+    num_late: int = 12
+    """Pictures that come in while a node is away."""
     num_shards: int = 2
     num_replicas: int = 2
     num_clients: int = 8
@@ -137,6 +139,7 @@ class DemoClient(threading.Thread):
             self.last_incomplete = time.monotonic()
             time.sleep(0.05)
             return
+        time.sleep(PAUSE_S)  # nodes and clients share this machine
         answer = response.json()
         if not is_whole(answer):
             self.partial += 1
@@ -147,7 +150,7 @@ class DemoClient(threading.Thread):
 
 def search_body(question: str, k: int) -> dict[str, Any]:
     """A search among the pictures that were there first, by what they show."""
-    chosen = {"tags": {TAG: FIRST}}
+    chosen = {"tags": {DEMO_TAG: FIRST}}
     return {"query": question, "k": k, "shortlist": 1000, "match": "pictures", "filter": chosen}
 
 
@@ -205,7 +208,7 @@ class Demo:
         self._cluster.kill("node-2")
         self.findings.killed += 1
         self._notify("node-2 was killed")
-        late = self._pictures(self._plan.num_pictures, LATE)
+        late = self._pictures(self._plan.num_pictures, self._plan.num_late)
         known = self._ingest(late, SECOND)
         time.sleep(CALM_S)
         self.findings.whole_after_s = max(0.0, max(client.last_incomplete for client in clients) - killed_at)
@@ -239,7 +242,7 @@ class Demo:
 
     def _send(self, batch: Sequence[tuple[str, bytes]], tag: str) -> dict[str, Any]:
         """The receipt of a request, which is sent again where it is refused."""
-        manifest = json.dumps({name: {"tags": {TAG: tag}} for name, _ in batch})
+        manifest = json.dumps({name: {"tags": {DEMO_TAG: tag}} for name, _ in batch})
         for _ in self._tries():
             answer = self._client.post(
                 "/ingest", files=[("images", part) for part in batch], data={"manifest": manifest}

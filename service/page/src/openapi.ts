@@ -59,6 +59,7 @@ export type ImageAnswer = {
   cached: boolean;
   left_out: number;
   matched?: boolean | null;
+  shards?: ShardCountsAnswer | null;
   target: "captions" | "images";
   note?: string | null;
   results: Array<CaptionHit> | Array<PictureHit>;
@@ -263,6 +264,11 @@ export type SessionRequest = {
   key: string;
 };
 
+export type ShardCountsAnswer = {
+  asked: number;
+  answered: number;
+};
+
 export type TagListed = {
   name: string;
   pictures: number;
@@ -289,6 +295,7 @@ export type TextAnswer = {
   cached: boolean;
   left_out: number;
   matched?: boolean | null;
+  shards?: ShardCountsAnswer | null;
   query: string;
   match: "pictures" | "text" | "both";
   unknown_words: Array<string>;
@@ -306,6 +313,7 @@ export type TextSearchRequest = {
   min_probability?: number | null;
   group_near_duplicates?: boolean;
   filter?: PictureFilter | null;
+  partial?: boolean;
   query: string;
   match?: "pictures" | "text" | "both";
   sort?: "relevance" | "date";

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cluster.journal import Diverged, Entry, Gap
+from service.cluster.journal import Diverged, Gap, JournalEntry
 from service.cluster.operations import (
     BuildView,
     Delete,
@@ -153,7 +153,7 @@ def test_a_replica_with_changes_of_its_own_stays_out(pair: list[Directory]) -> N
     writer.write(*take_in("blue"))
     operation, files = take_in("green")
     here = pair[1].replica.position()
-    pair[1].replica.apply(Entry(here.sequence + 1, here.checksum, written(operation)), files)
+    pair[1].replica.apply(JournalEntry(here.sequence + 1, here.checksum, written(operation)), files)
     pair[1].down = False
     writer.tend()
     assert writer.membership().members == {0}
@@ -173,18 +173,18 @@ def test_a_change_that_is_refused_changes_nothing(pair: list[Directory]) -> None
 
 def test_entries_come_in_order_and_once(pair: list[Directory]) -> None:
     replica, (operation, files) = pair[0].replica, take_in("red")
-    first = Entry(1, "", written(operation))
+    first = JournalEntry(1, "", written(operation))
     with pytest.raises(Gap):
-        replica.apply(Entry(2, "", written(operation)), files)
+        replica.apply(JournalEntry(2, "", written(operation)), files)
     assert replica.apply(first, files) == [False]
     assert replica.apply(first, files) is None
     with pytest.raises(Diverged):
-        replica.apply(Entry(1, "", written(Delete(image_id="x", now=0.0))), {})
+        replica.apply(JournalEntry(1, "", written(Delete(image_id="x", now=0.0))), {})
     with pytest.raises(Diverged):
-        replica.apply(Entry(2, "another", written(operation)), files)
+        replica.apply(JournalEntry(2, "another", written(operation)), files)
     damaged = dict.fromkeys(files, b"other bytes")
     with pytest.raises(ValueError, match="damaged on their way"):
-        replica.apply(Entry(2, first.position.checksum, written(operation)), damaged)
+        replica.apply(JournalEntry(2, first.position.checksum, written(operation)), damaged)
 
 
 @pytest.mark.parametrize("seed", range(4))

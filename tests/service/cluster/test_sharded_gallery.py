@@ -217,3 +217,29 @@ def test_a_problem_of_a_shard_is_that_of_the_search(whole: Library, halves: list
         engine.begin(RED)
     with pytest.raises(UnknownModel):
         engine.begin(RED.model_copy(update={"model": "none"}))
+
+
+def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Library, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        libraries = [stack.enter_context(closing(Library(tmp_path / str(shard)))) for shard in range(2)]
+        for library, numbers in zip(libraries, (range(NUM), range(0, NUM, 2)), strict=True):
+            fill(library, list(numbers))
+        replicas = [replica_of(f"{shard}", library) for shard, library in enumerate(libraries)]
+        engine = engine_over([[replica] for replica in replicas], whole)
+        query = engine.begin(RED)
+        moved = {image_id_of(f"picture {number}") for number in range(0, NUM, 2)}
+        steps: list[str] = []
+
+        def let_go() -> None:
+            """What is in the second shard is let go from the first once stage one has seen it there."""
+            if replicas[0].calls[-1] == "score_pictures" and not steps:
+                steps.append("gone")
+                for image_id in moved:
+                    libraries[0].catalog.delete(image_id, 0.0)
+
+        replicas[0].hold = let_go
+        found = engine.text(query)
+        assert steps == ["gone"]
+        expected = answer(whole.search, RED)
+        assert [hit.image_id for hit in found.results] == [hit.image_id for hit in expected.results]
+        assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
