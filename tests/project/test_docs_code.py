@@ -29,7 +29,7 @@ OUR_PATH = re.compile(r"(?<![\w./-])((?:models|index|service|tests|benchmarks|do
 OUR_NAME = re.compile(r"(?<![\w./-])((?:models|index|service|tests|benchmarks|docs)(?:\.\w+)+)(?!\w*/)")
 FILE_TYPES = {"md", "json", "jsonl", "py", "svg", "txt", "npy"}
 PYTHON = {"python", "python3"}
-GROUPS = {"keys"}  # commands that have commands of their own
+GROUPS = {"keys", "cluster"}  # commands that have commands of their own
 OUTSIDE = {"REGARD_TEST_DATA", "REGARD_URL"}  # read by the tests alone, and by the Python client
 
 

@@ -18,6 +18,7 @@ class SearchOptions(TypedDict, total=False):
     min_probability: float | None
     group_near_duplicates: bool | None
     filter: PictureFilter | None
+    partial: bool | None
 
 
 class TextSearchOptions(SearchOptions, total=False):

@@ -19,7 +19,7 @@ from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.overview import ClusterOverview, add_one_shard, cluster_overview
 from service.settings import ClusterSettings, Settings
 
-PAUSE_S = 0.1
+CLIENT_PAUSE_S = 0.1
 CALM_S = 2.0  # of load before anything happens, and after
 READY_S = 600.0
 DEMO_TAG = "came"
@@ -139,7 +139,7 @@ class DemoClient(threading.Thread):
             self.last_incomplete = time.monotonic()
             time.sleep(0.05)
             return
-        time.sleep(PAUSE_S)  # nodes and clients share this machine
+        time.sleep(CLIENT_PAUSE_S)  # nodes and clients share this machine
         answer = response.json()
         if not is_whole(answer):
             self.partial += 1
