@@ -24,6 +24,7 @@ from service.errors import NotReady, Problem, UserError
 from service.model_loading import LoadedModels
 from service.settings import ClusterSettings, Settings
 
+LOOK_S = 10.0
 VIEW_S = 0.5  # between two looks at the cluster
 WRITE_S = 120.0
 APP = "regard"
@@ -49,10 +50,12 @@ class DirectorActor:
         """What routers need to know."""
         return self._director.view()
 
-    def write(self, shard: int, operation: Operation, files: "dict[str, ray.ObjectRef[bytes]]") -> Outcome:
+    def write(
+        self, shard: int, operation: Operation, files: "dict[str, ray.ObjectRef[bytes]]", num_shards: int
+    ) -> Outcome:
         """Have a shard make a change; the bytes of its pictures go from the router to the replicas."""
         try:
-            return Outcome(self._director.write(shard, operation, files))  # type: ignore[arg-type]
+            return Outcome(self._director.write(shard, operation, files, num_shards))  # type: ignore[arg-type]
         except (Problem, ValueError) as problem:
             return Outcome(problem=problem)
 
@@ -87,7 +90,7 @@ class ClusterConnection:
         """What the change returned. NotReady where nobody says that it was made."""
         references = {image_id: ray.put(content) for image_id, content in (files or {}).items()}
         try:
-            called: Any = self._director.write.remote(shard, operation, references)
+            called: Any = self._director.write.remote(shard, operation, references, self._placement.num_shards)
             outcome: Any = ray.get(called, timeout=WRITE_S)
         except Exception as fault:
             log.warning("a change was not acknowledged: %s", fault)
@@ -101,7 +104,9 @@ class ClusterConnection:
 
     def look(self) -> None:
         """Take up how the cluster is."""
-        self._view: ClusterView = answer_of(self._director.view.remote())
+        self._view: ClusterView = answer_of(self._director.view.remote(), LOOK_S)
+        for shard, state in enumerate(self._view.shards):  # a director that has just started knows of none
+            self._written[shard] = max(state.sequence, self._written.get(shard, 0))
         self._keys(self._view.keys)
         self._placement = Placement(self._view.num_shards, self._view.moving_from)
         self._exchange(self._view)
@@ -115,7 +120,7 @@ class ClusterConnection:
         known = self.fan_out.replicas
         replicas = []
         for shard, state in enumerate(view.shards):
-            at_least = max(state.sequence, self._written.get(shard, 0))
+            at_least = self._written.get(shard, 0)
             own = known[shard] if shard < len(known) else []
             numbers = sorted(state.members) or range(state.num_replicas)
             by_name = {replica.name: replica for replica in own if isinstance(replica, RemoteReplica)}
@@ -134,7 +139,8 @@ class ClusterConnection:
 def router_app(settings: dict[str, Any], deadline_s: float) -> Callable[..., Any]:
     """The application of a router, built in its own process."""
     folder = Path(mkdtemp(prefix="regard-router-"))
-    own = Settings(**{**settings, "data_dir": folder, "views": []})
+    # Nothing is cached: replicas count their changes each for itself, so no version names an answer of several.
+    own = Settings(**{**settings, "data_dir": folder, "views": [], "cache_entries": 0})
     keys = KeyFileCopy(folder / "keys.json")
     connection = ClusterConnection(deadline_s, keys.update)
     loaded = LoadedModels.from_settings(own, stored=False)

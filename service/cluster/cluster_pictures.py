@@ -63,12 +63,13 @@ class ClusterPictures:
         places = self._placement().places(image_id)
         if len(places) == 1:
             return places[0]
-        found = self._found(image_id)
+        # While it is in two shards, the one that it is moved from counts: what changes there is carried over.
+        found = self._found(image_id)[::-1]
         return next((shard for shard, image in found if image.state != "deleted"), places[0])
 
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture; False when there is no such picture, or it is deleted already."""
-        places = self._placement().places(image_id)
+        places = self._placement().places(image_id)[::-1]
         deleted = [self._writers.write(shard, Delete(image_id=image_id, now=now)) for shard in places]
         return any(deleted)
 
@@ -79,7 +80,9 @@ class ClusterPictures:
     def change(self, image_id: str, change: PictureChange) -> bool:
         """Change the description of a picture; False where there is none, or it is deleted."""
         given = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
-        return bool(self._writers.write(self.home(image_id), Edit(image_id=image_id, changes=given)))
+        edit = Edit(image_id=image_id, changes=given)
+        # Where it was let go just now, the edit belongs to the copy.
+        return any(self._writers.write(self.home(image_id), edit) for _ in self._placement().places(image_id))
 
     def retry(self, image_id: str, now: float) -> str | None:
         """Try a picture that was set aside again; the job's id, None where it was not."""

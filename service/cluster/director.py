@@ -16,11 +16,13 @@ from index.files import make_folder
 from index.files import replace as replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut
+from service.cluster.members_file import MembersFile
 from service.cluster.operations import Operation
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_replica import Files
-from service.cluster.shard_writer import ShardWriter, WritableReplica
+from service.cluster.shard_writer import RETRY, ShardWriter, WritableReplica
 from service.cluster.sharded_gallery import all_answers
+from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 
 TEND_S = 1.0
@@ -52,6 +54,9 @@ class Nodes(Protocol):
     def choose(self, shard: int, count: int) -> Sequence[str]:
         """Names of so many different nodes for the replicas of a shard. UserError where there are too few."""
 
+    def names(self) -> Sequence[str]:
+        """The nodes that are up."""
+
     def start(self, shard: int, number: int, node: str) -> StartedReplica:
         """Start a replica on a node, unless it runs, and reach it."""
 
@@ -68,7 +73,8 @@ class Director:
         """Read the plan, if there is one, and start what it says."""
         self._data_dir, self._nodes, self._timeout_s, self._grace_s = data_dir, nodes, timeout_s, grace_s
         self._changing = threading.Lock()
-        self._fan_out = FanOut([], timeout_s)
+        self._replicas: list[Sequence[StartedReplica]] = []
+        self._threads = ThreadPoolExecutor(4, "director")
         self._writers: list[ShardWriter] = []
         self._plan: ClusterPlan | None = read_plan(data_dir)
         self._rebalancing: Rebalancing | None = None
@@ -108,8 +114,15 @@ class Director:
             keys=keys.read_bytes() if keys.is_file() else None,
         )
 
-    def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
-        """Have a shard make a change; its number, and what it returned. NotReady and what the change raises."""
+    def write(
+        self, shard: int, operation: Operation, files: Files | None = None, num_shards: int | None = None
+    ) -> tuple[int, Any]:
+        """Have a shard make a change; its number, and what it returned. NotReady and what the change raises.
+
+        `num_shards` are those that the caller placed pictures among, None for a move: others are refused.
+        """
+        if num_shards is not None and self._plan is not None and num_shards != len(self._plan.shards):
+            raise NotReady("A shard was added just now: send it again.", headers=RETRY)
         return self._writers[shard].write(operation, files)
 
     def add_shard(self) -> int:
@@ -128,10 +141,15 @@ class Director:
         """Make a replica anew on another node, from its sibling; the node's name."""
         with self._changing:
             assert self._plan is not None
-            others = [node for n, node in enumerate(self._plan.shards[shard]) if n != number]
-            was = self._plan.shards[shard][number]
-            found = [node for node in self._nodes.choose(shard, 1 + len(others)) if node not in others]
-            node = next((one for one in found if one != was), was)
+            if not (0 <= shard < len(self._plan.shards) and 0 <= number < len(self._plan.shards[shard])):
+                raise UserError(f"there is no replica {number} of shard {shard}")
+            was, generation = split_place(self._plan.shards[shard][number])
+            others = {split_place(one)[0] for n, one in enumerate(self._plan.shards[shard]) if n != number}
+            free = [name for name in self._nodes.names() if name not in others]
+            if not free:
+                raise UserError("no node is there that has no other replica of this shard: start one with `ray start`")
+            # In a folder of its own: the one that is given up may hold changes that nobody else made.
+            node = f"{next((name for name in free if name != was), was)}@{generation + 1}"
             self._nodes.stop(shard, number)
             nodes = tuple(node if n == number else one for n, one in enumerate(self._plan.shards[shard]))
             shards = (*self._plan.shards[:shard], nodes, *self._plan.shards[shard + 1 :])
@@ -150,17 +168,29 @@ class Director:
 
     def _start_shard(self, shard: int, nodes: Sequence[str], quorum: int) -> None:
         replicas = [self._nodes.start(shard, number, node) for number, node in enumerate(nodes)]
-        self._fan_out.replicas = [*self._fan_out.replicas, replicas]
-        self._writers.append(ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s))
+        self._replicas.append(replicas)
+        members = MembersFile(self._data_dir / f"members-{shard}.json")
+        self._writers.append(ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s, members=members))
+
+    def sequence(self, shard: int) -> int:
+        """The number of a shard's last change."""
+        return self._writers[shard].membership().position.sequence
 
     def job_is_done(self, shard: int, job_id: str) -> bool:
         """Whether every replica of a shard that answers finds the pictures of a job."""
-        jobs = self._fan_out.ask_every("job", {shard: (job_id,)})[shard]
+        jobs = self._members_of(shard).ask_every("job", {shard: (job_id,)})[shard]
         return bool(jobs) and all(job is not None and job.state == "done" for job in jobs)
 
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of one of the shard's replicas. ShardLost."""
-        return all_answers(self._fan_out, method, {shard: arguments})[shard]
+        return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
+
+    def _members_of(self, shard: int) -> FanOut:
+        """The replicas of a shard that have every change."""
+        members = self._writers[shard].membership().members
+        replicas: list[Sequence[StartedReplica]] = [[] for _ in self._replicas]
+        replicas[shard] = [replica for number, replica in enumerate(self._replicas[shard]) if number in members]
+        return FanOut(replicas, self._timeout_s, threads=self._threads)
 
     def _keep(self, plan: ClusterPlan) -> None:
         make_folder(self._data_dir)
@@ -169,15 +199,19 @@ class Director:
 
     def _tend(self, every_s: float) -> None:
         while not self._stop.wait(every_s):
-            writers = list(self._writers)
-            if not writers:
-                continue
-            with ThreadPoolExecutor(len(writers), "tend") as threads:
-                for done in [threads.submit(writer.tend) for writer in writers]:
-                    if (fault := done.exception()) is not None:  # the next turn tries again
-                        log.error("a shard could not be tended: %s", fault)
-            self._admit_shard()
-            self._move_pictures()
+            try:
+                self._tend_once()
+            except Exception:  # whatever it is, the next turn tries again
+                log.exception("the cluster could not be tended")
+
+    def _tend_once(self) -> None:
+        writers = list(self._writers)
+        with ThreadPoolExecutor(len(writers) or 1, "tend") as threads:
+            for done in [threads.submit(writer.tend) for writer in writers]:
+                if (fault := done.exception()) is not None:
+                    log.error("a shard could not be tended: %s", fault)
+        self._admit_shard()
+        self._move_pictures()
 
     def _admit_shard(self) -> None:
         """Let pictures belong to a shard that is being added once all of its replicas are there."""
@@ -203,6 +237,12 @@ class Director:
                     self._keep(replace(plan, moving_from=None))
         except Exception:  # whatever it is, the next turn tries again, and nothing is taken away before it is there
             log.exception("pictures could not be moved")
+
+
+def split_place(place: str) -> tuple[str, int]:
+    """The node of a replica, and how often the replica was made anew: NODE, or NODE@2."""
+    node, _, generation = place.partition("@")
+    return node, int(generation or 0)
 
 
 def read_plan(data_dir: Path) -> ClusterPlan | None:

@@ -84,14 +84,18 @@ class FanOut:
     _turn: "itertools.count[int]" = field(default_factory=itertools.count)
     _failed_at: dict[str, float] = field(default_factory=dict)
 
-    def ask(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+    def ask(
+        self, method: str, arguments: Mapping[int, Sequence[Any]], chosen: dict[int, str] | None = None
+    ) -> dict[int, Any]:
         """Shard -> the answer of one of its replicas to a call with these arguments.
 
-        Shards without an answer by the deadline are left out. A Problem of any shard is raised.
+        Shards without an answer by the deadline are left out. A Problem of any shard is raised. `chosen` has the names
+        of the replicas that are asked first, and gets those that answered.
         """
         started = self.clock()
         deadline, answers = started + self.deadline_s, dict[int, Any]()
-        attempts = {shard: Attempt(shard, self._in_order(shard)) for shard in arguments}
+        chosen = {} if chosen is None else chosen
+        attempts = {shard: Attempt(shard, self._in_order(shard, chosen.get(shard))) for shard in arguments}
         running: dict[Future[Any], tuple[Attempt, Replica, float]] = {}
         for attempt in attempts.values():
             self._try_next(attempt, method, arguments[attempt.shard], running)
@@ -107,6 +111,7 @@ class FanOut:
                 fault = future.exception()
                 if fault is None:
                     answers[attempt.shard] = future.result()
+                    chosen[attempt.shard] = replica.name
                     self.times.add(method, self.clock() - asked_at)
                 elif isinstance(fault, Problem):
                     raise fault
@@ -132,13 +137,15 @@ class FanOut:
             for shard, futures in running.items()
         }
 
-    def _in_order(self, shard: int) -> list[Replica]:
-        """The shard's replicas as they are to be tried: in turns, those that failed of late after the others."""
+    def _in_order(self, shard: int, chosen: str | None) -> list[Replica]:
+        """The shard's replicas as they are to be tried: the chosen one first, those that failed of late last."""
         replicas = list(self.replicas[shard])
         first = next(self._turn) % max(1, len(replicas))
         now = self.clock()
         turned = replicas[first:] + replicas[:first]
-        return sorted(turned, key=lambda one: now - self._failed_at.get(one.name, float("-inf")) < REST_S)
+        return sorted(
+            turned, key=lambda one: (now - self._failed_at.get(one.name, float("-inf")) < REST_S, one.name != chosen)
+        )
 
     def _try_next(
         self,

@@ -28,6 +28,11 @@ class ShardLost(Problem):
     kind = "shard-lost"
     title = "A part of the collection does not answer"
 
+    def __init__(self, detail: str, shards: Sequence[int] = ()) -> None:
+        """`shards` are those that are known not to answer."""
+        super().__init__(detail, headers={"Retry-After": "2"})
+        self.shards = tuple(shards)
+
 
 @dataclass(frozen=True)
 class ShardState:

@@ -3,15 +3,15 @@
 Made twice, a change does no more than made once. Times and ids are part of it, so that all replicas come out alike.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from index.records import Image, NewPicture
+from index.records import NewPicture
+
+LONG_AGO = 0.0  # when what was let go counts as deleted: nothing of it is kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,10 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A picture that is in another shard now is let go for good, if its description is still this one."""
+    """A picture that is in another shard now is let go for good, unless a change after number `since` was of it."""
 
     image_id: str
-    description: str
+    since: int
     kind: Literal["release"] = "release"
 
 
@@ -85,10 +85,11 @@ Operation = TakeIn | Delete | Release | Restore | Edit | Retry | BuildView
 _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
 
 
-def description_checksum(image: Image) -> str:
-    """A checksum of what people said of a picture."""
-    said = [image.filename, list(image.captions), sorted(image.tags.items()), image.taken_at]
-    return sha256(json.dumps(said).encode()).hexdigest()
+def concerns(operation: Operation, image_id: str) -> bool:
+    """Whether a change is of that picture."""
+    if isinstance(operation, TakeIn):
+        return any(picture.image_id == image_id for picture in operation.pictures)
+    return not isinstance(operation, BuildView) and operation.image_id == image_id
 
 
 def written(operation: Operation) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import ray
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
+from service.cluster.director import split_place
 from service.cluster.remote import NAMESPACE, THREADS, RemoteReplica, ReplicaActor, replica_name
 from service.errors import UserError
 
@@ -49,8 +50,13 @@ class RayNodes:
         order = sorted(names.values(), key=lambda name: blake2b(f"{shard}:{name}".encode()).digest())
         return order[:count] if len(chosen) == count else sorted(names[node] for node in chosen)
 
+    def names(self) -> Sequence[str]:
+        """The nodes that are up."""
+        return sorted(map(node_name, living_nodes()))
+
     def start(self, shard: int, number: int, node: str) -> RemoteReplica:
-        """Start a replica on a node, unless it runs, and reach it."""
+        """Start a replica at a place (NODE, or NODE@2 for what was made anew twice), unless it runs, and reach it."""
+        name, generation = split_place(node)
         self._replica_actor.options(
             name=replica_name(shard, number),
             namespace=NAMESPACE,
@@ -60,8 +66,8 @@ class RayNodes:
             max_task_retries=0,
             max_concurrency=THREADS,
             num_cpus=0,
-            **pinned(node),
-        ).remote(shard, number, self._settings)
+            **pinned(name),
+        ).remote(shard, number, self._settings, generation)
         return RemoteReplica(shard, number)
 
     def stop(self, shard: int, number: int) -> None:

@@ -4,17 +4,15 @@ Searches and changes go on meanwhile. A picture that is in both shards counts on
 copied is not let go before the copy was edited too; one that is deleted is deleted in both.
 """
 
-import itertools
 import logging
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from index.records import Image, NewPicture
-from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, description_checksum
+from service.cluster.operations import LONG_AGO, Delete, Edit, Operation, Release, TakeIn
 from service.cluster.shard_replica import Files
 
 AT_A_TIME = 32
@@ -29,6 +27,9 @@ class Shards(Protocol):
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of one of the shard's replicas. ShardLost."""
 
+    def sequence(self, shard: int) -> int:
+        """The number of a shard's last change."""
+
     def job_is_done(self, shard: int, job_id: str) -> bool:
         """Whether every replica of a shard that is there finds the pictures of a job."""
 
@@ -38,12 +39,13 @@ class Shards(Protocol):
 
 @dataclass(frozen=True)
 class Moving:
-    """A picture as it was copied, and the job of the copy."""
+    """A picture that was copied, the job of the copy, and the number of the last change before it."""
 
     source: int
     target: int
-    image: Image
+    image_id: str
     job_id: str
+    since: int
 
 
 class Rebalancing:
@@ -65,6 +67,8 @@ class Rebalancing:
         self._found_at: dict[str, float] = {}
         self._shards, self._num_shards = shards, num_before + 1
         self._sources = list(range(num_before))
+        self._passes_left = 2
+        self._rescan_from = float("-inf")
         self._copied: list[Moving] = []
         self.moved = 0
 
@@ -73,66 +77,75 @@ class Rebalancing:
         if self._copied:
             self._let_go()
             return False
-        while self._sources:
+        while self._sources and self._clock() >= self._rescan_from:
             images = self._shards.ask(self._sources[0], "misplaced", self._sources[0], self._num_shards, AT_A_TIME)
             if images:
                 self._copy(self._sources[0], images)
                 return False
             log.info("shard %d holds nothing that belongs elsewhere", self._sources.pop(0))
-        return True
+        if not self._sources:
+            # Once more after a while: a picture may have been on its way to where it belonged before.
+            self._passes_left -= 1
+            self._sources = list(range(self._num_shards - 1))
+            self._rescan_from = self._clock() + self._linger_s
+        return self._passes_left == 0
 
     def _copy(self, source: int, images: Mapping[int, list[Image]]) -> None:
         """Take pictures into the shards that they belong to; `images` by shard."""
         for target, own in images.items():
             job_id = uuid.uuid4().hex
-            for image in own:
-                content = self._shards.ask(source, "original", image)
-                if content is None:
-                    log.error("the original of picture %s is missing: it stays in shard %d", image.image_id, source)
+            for image_id in [image.image_id for image in own]:
+                since = self._shards.sequence(source)  # before the look: what changes after it is seen by the release
+                image = self._shards.ask(source, "image", image_id)
+                content = None if image is None else self._shards.ask(source, "original", image)
+                if image is None or content is None:
+                    log.error("the original of picture %s is missing: it stays in shard %d", image_id, source)
                     continue
                 operation = TakeIn(
                     job_id=job_id, pictures=[as_new(image)], now=image.added_at, kept_since=image.added_at
                 )
-                self._shards.write(target, operation, {image.image_id: content})
-                self._copied.append(Moving(source, target, image, job_id))
+                _, duplicates = self._shards.write(target, operation, {image_id: content})
+                if any(duplicates):  # copied before, and perhaps changed since
+                    self._describe(target, image)
+                self._copied.append(Moving(source, target, image_id, job_id, since))
         if not self._copied:
             self._sources.remove(source)
 
     def _let_go(self) -> None:
         """Of copies that can be found, let the first picture go."""
-        by_job: dict[tuple[int, str], list[Moving]] = defaultdict(list)
-        for moving in self._copied:
-            by_job[moving.target, moving.job_id].append(moving)
         now = self._clock()
-        for target, job_id in by_job:
+        for target, job_id in {(moving.target, moving.job_id) for moving in self._copied}:
             if job_id not in self._found_at and self._shards.job_is_done(target, job_id):
                 self._found_at[job_id] = now
         lingered = {job_id for job_id, found_at in self._found_at.items() if now - found_at >= self._linger_s}
-        done = [copies for (_, job_id), copies in by_job.items() if job_id in lingered]
-        for moving in itertools.chain(*done):
-            if self._is_let_go(moving):
-                self._copied.remove(moving)
+        for moving in [one for one in self._copied if one.job_id in lingered]:
+            self._copied.remove(moving)
+            if (again := self._released(moving)) is not None:
+                self._copied.append(again)
+            else:
                 self.moved += 1
 
-    def _is_let_go(self, moving: Moving) -> bool:
-        """Whether the picture is gone from where it was; if it was edited meanwhile, the copy is edited instead."""
-        image_id = moving.image.image_id
-        current = self._shards.ask(moving.source, "image", image_id)
-        if current is None:
-            return True
+    def _released(self, moving: Moving) -> Moving | None:
+        """None once the picture is gone from where it was; if it was changed meanwhile, the move that goes on."""
+        since = self._shards.sequence(moving.source)
+        current = self._shards.ask(moving.source, "image", moving.image_id)
+        if current is None or current.deleted_at == LONG_AGO:
+            return None
         if current.state == "deleted":
-            self._shards.write(moving.target, Delete(image_id=image_id, now=current.deleted_at))
-            return True
-        release = Release(image_id=image_id, description=description_checksum(moving.image))
-        if self._shards.write(moving.source, release)[1]:
-            return True
-        self._copied.remove(moving)
-        self._copied.append(Moving(moving.source, moving.target, current, moving.job_id))
-        gone: dict[str, Any] = dict.fromkeys(moving.image.tags.keys() - current.tags.keys())
-        changes = {"captions": list(current.captions), "tags": {**gone, **current.tags}}
-        changes |= {"taken_at": current.taken_at, "filename": current.filename}
-        self._shards.write(moving.target, Edit(image_id=image_id, changes=changes))
-        return False
+            self._shards.write(moving.target, Delete(image_id=moving.image_id, now=current.deleted_at))
+            return None
+        if self._shards.write(moving.source, Release(image_id=moving.image_id, since=moving.since))[1]:
+            return None
+        self._describe(moving.target, current)
+        return replace(moving, since=since)
+
+    def _describe(self, target: int, image: Image) -> None:
+        """Give the copy of a picture the description that the first one has."""
+        copy = self._shards.ask(target, "image", image.image_id)
+        gone: dict[str, Any] = {} if copy is None else dict.fromkeys(copy.tags.keys() - image.tags.keys())
+        changes: dict[str, Any] = {"captions": list(image.captions), "tags": {**gone, **image.tags}}
+        changes |= {"taken_at": image.taken_at, "filename": image.filename}
+        self._shards.write(target, Edit(image_id=image.image_id, changes=changes))
 
 
 def as_new(image: Image) -> NewPicture:

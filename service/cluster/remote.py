@@ -8,6 +8,7 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
+from ray.exceptions import ActorDiedError
 
 from service.cluster.journal import JournalEntry, Position
 from service.cluster.shard_node import ReplicaStatus, ShardNode, replica_folder
@@ -17,6 +18,7 @@ from service.settings import Settings
 
 NAMESPACE = "regard"
 DIRECTOR = "director"
+CALL_S = 300.0
 THREADS = 32  # calls that a replica answers side by side; scoring takes turns behind them
 
 log = logging.getLogger(__name__)
@@ -38,18 +40,19 @@ def replica_name(shard: int, number: int) -> str:
 class ReplicaActor:
     """The actor around a ShardNode."""
 
-    def __init__(self, shard: int, number: int, settings: Mapping[str, Any]) -> None:
-        """`settings` as `dumped_settings` has them, with the data directory of this node."""
+    def __init__(self, shard: int, number: int, settings: Mapping[str, Any], generation: int = 0) -> None:
+        """`settings` as `dumped_settings` has them, with the data directory of this node; `generation` counts how often
+        the replica was made anew."""
         own = Settings(**settings)
         self._shard = shard
-        folder = replica_folder(own.data_dir, shard, number)
+        folder = replica_folder(own.data_dir, shard, number, generation)
         self._node = ShardNode(own.model_copy(update={"data_dir": folder}))
 
     def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Outcome:
         """A call of ShardSearch or ShardLists, or of the web side."""
         try:
             if method == "http":
-                return Outcome(self._node.http(*arguments))
+                return Outcome(self._node.http(at_least, *arguments))
             return Outcome(self._node.ask(at_least, method, arguments))
         except Problem as problem:
             return Outcome(problem=problem)
@@ -96,12 +99,12 @@ class ReplicaActor:
 
 def fetched(files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Files:
     """The bytes, also where there are references to them."""
-    return {name: one if isinstance(one, bytes) else ray.get(one) for name, one in files.items()}
+    return {name: one if isinstance(one, bytes) else answer_of(one) for name, one in files.items()}
 
 
-def answer_of(reference: Any) -> Any:
-    """What a call returned; blocks."""
-    return ray.get(reference)
+def answer_of(reference: Any, timeout_s: float = CALL_S) -> Any:
+    """What a call returned; blocks. GetTimeoutError where nothing comes."""
+    return ray.get(reference, timeout=timeout_s)
 
 
 class RemoteSibling:
@@ -158,8 +161,13 @@ class RemoteReplica:
             self._handle = None
             answer.set_exception(fault)
             return answer
-        called.add_done_callback(lambda done: settle_outcome(answer, done))
+        called.add_done_callback(lambda done: self._settle(answer, done))
         return answer
+
+    def _settle(self, answer: "Future[Any]", done: "Future[Any]") -> None:
+        if isinstance(done.exception(), ActorDiedError):  # for good; another may have been made in its place
+            self._handle = None
+        settle_outcome(answer, done)
 
 
 def settle_outcome(answer: "Future[Any]", done: "Future[Any]") -> None:

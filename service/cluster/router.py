@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from models.extractors.base import Extractor
 from service.api.problems import problem_response
 from service.api.services import Services, add_picture_gauges, wired_services
 from service.cluster.asgi_calls import AppRequest, AppResponse
@@ -17,7 +18,7 @@ from service.cluster.sharded_gallery import ShardedGalleries, all_answers
 from service.errors import Problem
 from service.ingest.intake import Intake
 from service.model_loading import LoadedModels
-from service.search.engine import Accelerate, Query, SearchEngine, run_here
+from service.search.engine import Accelerate, KnownModels, Query, SearchEngine, run_here
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, TextSearchResult
 from service.settings import Settings
@@ -39,6 +40,10 @@ T = TypeVar("T")
 class ClusterEngine(SearchEngine):
     """A search engine over shards; where one is lost during a search, that begins again without it."""
 
+    def __init__(self, galleries: ShardedGalleries, models: KnownModels, extractor: Extractor) -> None:
+        super().__init__(galleries, models, extractor)
+        self._shards = galleries
+
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says."""
         return self._again(query, lambda current: SearchEngine.text(self, current, accelerate))
@@ -57,11 +62,13 @@ class ClusterEngine(SearchEngine):
         )
 
     def _again(self, query: Query[Any], search: Callable[[Query[Any]], T]) -> T:
+        lost: set[int] = set()
         for _ in range(ATTEMPTS - 1):
             try:
                 return search(query)
-            except ShardLost:
-                query = self.begin(query.request)
+            except ShardLost as fault:
+                lost |= set(fault.shards)
+                query = Query(query.request, *self._shards.open(query.request, lost))
         return search(query)
 
 

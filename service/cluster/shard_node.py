@@ -84,7 +84,10 @@ class ShardNode:
         """
         if self.replica.position().sequence < sequence:
             raise Behind(f"change {sequence} was not made here")
-        self._waiting = Unfound(self.services) if settles else None
+        if settles:
+            self._waiting = Unfound(self.services)
+        elif not self._joined:
+            self._waiting = None
         self._joined = True
 
     def has_joined(self) -> bool:
@@ -99,15 +102,19 @@ class ShardNode:
 
     def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Any:
         """A call of one of `search`'s or `lists`' methods. Behind where a change up to `at_least` is missing."""
+        self._check(at_least)
+        return getattr(self.lists if hasattr(self.lists, method) else self.search, method)(*arguments)
+
+    def http(self, at_least: int, request: AppRequest) -> AppResponse:
+        """The response of this directory's own web side. Behind where a change up to `at_least` is missing."""
+        self._check(at_least)
+        return self._app.call(request)
+
+    def _check(self, at_least: int) -> None:
         if not self.has_settled():
             raise Behind("this replica has not caught up yet")
         if self.replica.position().sequence < at_least:
             raise Behind(f"change {at_least} was not made here")
-        return getattr(self.lists if hasattr(self.lists, method) else self.search, method)(*arguments)
-
-    def http(self, request: AppRequest) -> AppResponse:
-        """The response of this directory's own web side."""
-        return self._app.call(request)
 
     def follow(self, sibling: Sibling) -> Position:
         """Catch up from a sibling."""
@@ -134,6 +141,6 @@ class ShardNode:
         return self.services.accelerator.enqueue(0, work).result()
 
 
-def replica_folder(root: Path, shard: int, replica: int) -> Path:
+def replica_folder(root: Path, shard: int, replica: int, generation: int = 0) -> Path:
     """The data directory of a replica, below that of the node."""
-    return root / "shards" / f"{shard}-{replica}"
+    return root / "shards" / (f"{shard}-{replica}" + (f"-{generation}" if generation else ""))

@@ -15,6 +15,7 @@ from index.catalog import Catalog
 from index.records import PictureChange
 from service.cluster.journal import ORIGIN, Diverged, Journal, JournalEntry, Position
 from service.cluster.operations import (
+    LONG_AGO,
     BuildView,
     Delete,
     Edit,
@@ -23,7 +24,7 @@ from service.cluster.operations import (
     Restore,
     Retry,
     TakeIn,
-    description_checksum,
+    concerns,
     read_operation,
 )
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
@@ -31,7 +32,6 @@ from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
 
 ENTRIES_AT_A_TIME = 32
-LONG_AGO = 0.0
 
 Files = Mapping[str, bytes]
 """Id -> the bytes of a picture."""
@@ -108,8 +108,8 @@ class ShardReplica:
                 outcome = self._take_in(operation, files)
             case Delete(image_id=image_id, now=now):
                 outcome = self._catalog.delete(image_id, now)
-            case Release(image_id=image_id, description=description):
-                outcome = self._release(image_id, description)
+            case Release(image_id=image_id, since=since):
+                outcome = self._release(image_id, since)
             case Restore(image_id=image_id, kept_since=kept_since):
                 outcome = self._catalog.restore(image_id, kept_since)
             case Edit(image_id=image_id, changes=changes):
@@ -121,12 +121,14 @@ class ShardReplica:
         self._wake(operation.kind)
         return outcome
 
-    def _release(self, image_id: str, description: str) -> bool:
-        """Delete a picture so long ago that nothing of it is kept, if it is described so."""
-        image = self._catalog.image(image_id)
-        if image is None or image.state == "deleted" or description_checksum(image) != description:
-            return False
-        return self._catalog.delete(image_id, LONG_AGO)
+    def _release(self, image_id: str, since: int) -> bool:
+        """Delete a picture so long ago that nothing of it is kept, unless it was changed; all replicas decide alike."""
+        while entries := self._journal.after(since, ENTRIES_AT_A_TIME):
+            if any(concerns(read_operation(entry.content), image_id) for entry in entries):
+                return False
+            since = entries[-1].sequence
+        self._catalog.delete(image_id, LONG_AGO)
+        return True
 
     def _take_in(self, operation: TakeIn, files: Files) -> list[bool]:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""

@@ -8,7 +8,7 @@ a change, it asks all replicas how far they are and goes on from the furthest.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -34,6 +34,16 @@ class WritableReplica(Protocol):
         """Begin a call: `position`, `apply`, `follow` (a sibling, by its number) or `join` (answer searches)."""
 
 
+class MembersStore(Protocol):
+    """Remembers which replicas have every acknowledged change, also over a restart of the writer."""
+
+    def read(self) -> frozenset[int] | None:
+        """Their numbers; None where nothing was written down."""
+
+    def write(self, members: frozenset[int]) -> None:
+        """Write them down durably."""
+
+
 @dataclass(frozen=True)
 class Membership:
     """Which replicas have every change, by number, and how far the shard is."""
@@ -53,6 +63,7 @@ class ShardWriter:
         timeout_s: float,
         grace_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        members: MembersStore | None = None,
     ) -> None:
         """`quorum`: how many replicas a change needs at least; a replica has `timeout_s` seconds for it.
 
@@ -61,6 +72,9 @@ class ShardWriter:
         """
         self._shard, self._replicas, self._quorum, self._timeout_s = shard, list(replicas), quorum, timeout_s
         self._clock, self._patient_until = clock, clock() + grace_s
+        self._store = members
+        self._saved: frozenset[int] | None = None if members is None else members.read()
+        self._following: dict[int, Future[Any]] = {}
         self._turn = threading.Lock()
         self._members: set[int] = set()
         self._position = ORIGIN
@@ -92,6 +106,7 @@ class ShardWriter:
                 self._unsure = True
                 raise self._too_few(0)
             self._position = entry.position
+            self._save_members(self._members)
             if len(made) < self._quorum:
                 raise self._too_few(len(made))
             return entry.sequence, next(outcomes[number] for number in sorted(made))
@@ -103,10 +118,18 @@ class ShardWriter:
             self._drop_restarted()
             return
         if self._members:
-            sibling = min(self._members)
-            self._call(sorted(away), "follow", sibling)
+            self._begin_following(away, min(self._members))
+            wait(self._following.values(), self._timeout_s)
+            if self._following and not any(future.done() for future in self._following.values()):
+                return  # still at it; a second one beside it would do no good
         with self._turn:
             self._recover()
+
+    def _begin_following(self, away: set[int], sibling: int) -> None:
+        """Have replicas catch up, except those that are at it."""
+        self._following = {number: future for number, future in self._following.items() if not future.done()}
+        for number in away - set(self._following):
+            self._following[number] = self._replicas[number].begin("follow", sibling)
 
     def _recover(self) -> None:
         """Find the furthest replica, have the others catch up from it, and let all of them answer."""
@@ -116,7 +139,12 @@ class ShardWriter:
         if not positions or waits:
             self._members = set()
             return
-        leader = max(positions, key=lambda number: (positions[number].sequence, number in self._members))
+        # Who had not every acknowledged change when last heard of does not lead those who had.
+        trusted = positions.keys() & self._saved if self._saved is not None else positions.keys()
+        if not trusted:
+            self._members = set()
+            return
+        leader = max(trusted, key=lambda number: (positions[number].sequence, number in self._members))
         if positions[leader].sequence < self._position.sequence:
             log.error("shard %d: no replica that is there has change %d", self._shard, self._position.sequence)
             self._members = set()
@@ -131,15 +159,20 @@ class ShardWriter:
             number: outcome
             for number in even
             for outcome in self._call(
-                [number], "join", positions[leader].sequence, self._settles(number, stayed)
+                [number], "join", positions[leader].sequence, number not in (stayed or {leader})
             ).values()
         }
         self._drop(set(behind) - set(even), caught_up)
         self._members = {number for number, outcome in joined.items() if not isinstance(outcome, BaseException)}
         self._position, self._unsure = positions[leader], False
+        # Those that are away and had every change still do: none was acknowledged since.
+        self._save_members(self._members | (self._saved or set()))
 
-    def _settles(self, number: int, stayed: set[int]) -> bool:
-        return bool(stayed) and number not in stayed
+    def _save_members(self, members: Collection[int]) -> None:
+        """Write down who has every acknowledged change."""
+        if self._store is not None and members != self._saved:
+            self._store.write(frozenset(members))
+        self._saved = frozenset(members)
 
     def _drop_restarted(self) -> None:
         """Notice members that were started again since, and do not answer searches until they are let to."""

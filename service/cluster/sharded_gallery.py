@@ -6,7 +6,7 @@ same scores and the same code that one machine runs, the answer is that of one m
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +24,7 @@ from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import ItemName, RankedName, ShardLost, ShardRanking, ShardState
 from service.cluster.placement import Placement
+from service.cluster.shard_search import ABSENT
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import Candidates
 from service.search.gallery import OpenGallery
@@ -66,9 +67,16 @@ class ShardedGallery:
 
     scores_elsewhere = True
 
-    def __init__(self, fan_out: FanOut, request: SearchRequest, states: Mapping[int, ShardState], asked: int) -> None:
-        """`states` are of the shards that answered, of so many that were asked."""
-        self._fan_out, self._request, self._states = fan_out, request, states
+    def __init__(
+        self,
+        fan_out: FanOut,
+        request: SearchRequest,
+        states: Mapping[int, ShardState],
+        asked: int,
+        chosen: dict[int, str],
+    ) -> None:
+        """`states` are of the shards that answered, of so many that were asked, by the replicas that are `chosen`."""
+        self._fan_out, self._request, self._states, self._chosen = fan_out, request, states, chosen
         self.shards: ShardCounts | None = ShardCounts(asked=asked, answered=len(states))
         self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
         self._images: dict[str, Image | None] = {}
@@ -126,6 +134,9 @@ class ShardedGallery:
         for shard, found in self._ask("score_pictures", asked).items():
             scores |= zip(placed[shard], found.scores, strict=True)
             self._images |= {image.image_id: image for image in found.images}
+            self._images |= {
+                name: None for name, score in zip(names[shard], found.scores, strict=True) if score <= ABSENT
+            }
         return np.array([scores[int(row)] for row in rows], np.float32)
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
@@ -203,7 +214,8 @@ class ShardedGallery:
 
     def _ask(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
         """The answers of all these shards. ShardLost where one of them does not answer any more."""
-        return all_answers(self._fan_out, method, arguments)
+        # One replica answers all steps, as long as it does: another one may know of more or fewer pictures.
+        return all_answers(self._fan_out, method, arguments, self._chosen)
 
 
 class NamedModels(Protocol):
@@ -222,19 +234,20 @@ class ShardedGalleries:
         """`extractor` is the digest of the detector in service; `placement` says where pictures are now."""
         self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
 
-    def open(self, request: SearchRequest) -> OpenGallery:
-        """The gallery of the request's model, over the shards that answer.
+    def open(self, request: SearchRequest, without: Collection[int] = ()) -> OpenGallery:
+        """The gallery of the request's model, over the shards that answer, and are not among those given up.
 
         UnknownModel, ViewNotBuilt, NotReady; ShardLost where none answers, or one does not and the request wants all.
         """
         model = self._models.named(request.model)
         named = request.model_copy(update={"model": model.name})
         num_shards = len(self._fan_out.replicas)
-        states = self._fan_out.ask("state", dict.fromkeys(range(num_shards), (named,)))
+        asked, chosen = [shard for shard in range(num_shards) if shard not in without], dict[int, str]()
+        states = self._fan_out.ask("state", dict.fromkeys(asked, (named,)), chosen)
         if not states or (len(states) < num_shards and not request.partial):
             raise ShardLost(f"{num_shards - len(states)} of {num_shards} shards do not answer; try again shortly.")
         version = "|".join(states[shard].version if shard in states else "" for shard in range(num_shards))
-        return OpenGallery(model, ShardedGallery(self._fan_out, named, states, num_shards), version)
+        return OpenGallery(model, ShardedGallery(self._fan_out, named, states, num_shards, chosen), version)
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """What the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
@@ -257,11 +270,13 @@ class ShardedGalleries:
             )
 
 
-def all_answers(fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+def all_answers(
+    fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[Any]], chosen: dict[int, str] | None = None
+) -> dict[int, Any]:
     """Shard -> answer. ShardLost where one of these shards does not answer."""
-    answers = fan_out.ask(method, arguments)
+    answers = fan_out.ask(method, arguments, chosen)
     if missing := sorted(set(arguments) - set(answers)):
-        raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.")
+        raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.", missing)
     return answers
 
 

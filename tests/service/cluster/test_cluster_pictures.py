@@ -74,6 +74,9 @@ class MovingShards:
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         return all_answers(self._shards.fan_out, method, {shard: arguments})[shard]
 
+    def sequence(self, shard: int) -> int:
+        return self._shards.writers[shard].membership().position.sequence
+
     def job_is_done(self, shard: int, job_id: str) -> bool:
         (jobs,) = self._shards.fan_out.ask_every("job", {shard: (job_id,)}).values()
         return all(job.state == "done" for job in jobs)

@@ -1,0 +1,23 @@
+"""Which replicas of a shard have every acknowledged change: written down before one is acknowledged without some."""
+
+import json
+from pathlib import Path
+
+from index.files import make_folder
+from index.files import replace as replace_file
+
+
+class MembersFile:
+    """A small file of replicas' numbers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> frozenset[int] | None:
+        """The numbers; None where nothing was written down."""
+        return frozenset(json.loads(self._path.read_bytes())) if self._path.is_file() else None
+
+    def write(self, members: frozenset[int]) -> None:
+        """Write them down; on return they survive a power cut."""
+        make_folder(self._path.parent)
+        replace_file(self._path, json.dumps(sorted(members)).encode())
