@@ -86,10 +86,10 @@ _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
 
 
 def concerns(operation: Operation, image_id: str) -> bool:
-    """Whether a change is of that picture."""
+    """Whether somebody changed that picture; an attempt to let it go is no such change."""
     if isinstance(operation, TakeIn):
         return any(picture.image_id == image_id for picture in operation.pictures)
-    return not isinstance(operation, BuildView) and operation.image_id == image_id
+    return not isinstance(operation, BuildView | Release) and operation.image_id == image_id
 
 
 def written(operation: Operation) -> bytes:

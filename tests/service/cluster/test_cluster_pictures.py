@@ -255,3 +255,37 @@ def test_a_shard_that_is_added_takes_its_share_and_nothing_is_lost(
         assert held == {one for one in set(ids) - deleted if shard_of(one, 4) == shard}
     assert moving.moved
     assert all(shard_of(one, 4) == shard_of(one, 3) or shard_of(one, 4) == 3 for one in ids)
+
+
+def test_a_release_whose_answer_is_lost_deletes_nothing_else(shards: Shards, whole: Directory, tmp_path: Path) -> None:
+    ids = fill(shards, whole, tmp_path)
+    shards.add()
+    shards.placement = Placement(4, moving_from=3)
+    now = 0.0
+    moving = Rebalancing(MovingShards(shards), 3, linger_s=0.0, clock=lambda: now)
+    sent: list[bool] = []
+
+    def is_lost(method: str) -> bool:
+        """Every second answer to a change of the first shards."""
+        if method == "apply":
+            sent.append(len(sent) % 2 == 0)
+        return method == "apply" and sent[-1]
+
+    for directory in shards.directories[:3]:
+        directory.answer_lost = is_lost
+    for _ in range(300):
+        now += 1.0
+        shards.detect()
+        try:
+            if moving.advance():
+                break
+        except (NotReady, ShardLost):
+            for writer in shards.writers:
+                writer.tend()
+    for directory in shards.directories:
+        directory.answer_lost = lambda method: False
+    shards.placement = Placement(4)
+    for writer in shards.writers:
+        writer.tend()
+    assert sum(sent) > 3
+    assert set(everything(shards)) == set(ids)

@@ -13,6 +13,7 @@ from service.cluster.operations import (
     Delete,
     Edit,
     Operation,
+    Release,
     Restore,
     Retry,
     read_operation,
@@ -213,3 +214,47 @@ def test_whatever_fails_replicas_end_equal_and_nothing_acknowledged_is_lost(pair
     assert pair[0].state() == pair[1].state()
     assert acknowledged <= {image_id for image_id, *_ in pair[0].state()[1]}
     assert acknowledged
+
+
+class RememberedMembers:
+    """Members as a file would have them."""
+
+    def __init__(self) -> None:
+        self.members: frozenset[int] | None = None
+
+    def read(self) -> frozenset[int] | None:
+        return self.members
+
+    def write(self, members: frozenset[int]) -> None:
+        self.members = members
+
+
+def test_a_replica_that_missed_an_acknowledged_change_never_leads(pair: list[Directory]) -> None:
+    store = RememberedMembers()
+    first = ShardWriter(0, pair, 1, 30.0, members=store)
+    first.write(*take_in("red"))
+    assert store.members == {0, 1}
+    pair[1].down = True
+    first.write(*take_in("blue"))
+    assert store.members == {0}
+    pair[1].down, pair[0].down = False, True
+    second = ShardWriter(0, pair, 1, 30.0, members=store)
+    with pytest.raises(NotReady):
+        second.write(*take_in("green"))
+    pair[0].down = False
+    assert second.write(*take_in("green"))[0] == 3
+    assert pair[0].state() == pair[1].state()
+    assert store.members == {0, 1}
+
+
+def test_what_was_changed_since_is_not_let_go_by_any_replica(pair: list[Directory]) -> None:
+    writer = writer_of(pair)
+    operation, files = take_in("red", "blue")
+    writer.write(operation, files)
+    red, blue = files
+    writer.write(Edit(image_id=red, changes={"captions": ["another"]}))
+    pair[0].detect()  # what one replica knows of its own decides nothing
+    assert writer.write(Release(image_id=red, since=1)) == (3, False)
+    assert writer.write(Release(image_id=blue, since=1)) == (4, True)
+    assert writer.write(Release(image_id=red, since=2)) == (5, True)
+    assert [one.catalog.list_images(None, 10) for one in pair] == [[], []]

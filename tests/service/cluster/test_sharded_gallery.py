@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from hypothesis import strategies as st
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_test import MatchTest
+from service.cluster.fan_out import FanOut
 from service.cluster.messages import Behind, ShardLost
+from service.cluster.placement import Placement
+from service.cluster.router import ClusterEngine
+from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import NotFound, UnknownModel
 from service.search.engine import SearchEngine
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
@@ -243,3 +248,32 @@ def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Lib
         expected = answer(whole.search, RED)
         assert [hit.image_id for hit in found.results] == [hit.image_id for hit in expected.results]
         assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
+
+
+def test_a_shard_that_is_lost_during_a_search_is_left_out_of_it(
+    whole: Library, halves: list[list[LocalReplica]]
+) -> None:
+    galleries = ShardedGalleries(FanOut(halves, 30.0), whole.models, whole.extractor.digest, lambda: Placement(2))
+    engine = ClusterEngine(galleries, whole.models, whole.extractor)
+
+    def fail(replica: LocalReplica) -> None:
+        if replica.calls[-1] == "score_pictures":
+            raise ConnectionError("overloaded")
+
+    for replica in halves[0]:
+        replica.hold = partial(fail, replica)
+    found = answer(engine, RED)
+    assert found.shards == ShardCounts(asked=2, answered=1)
+    assert found.results
+    with pytest.raises(ShardLost, match="1 of 2 shards"):
+        answer(engine, RED.model_copy(update={"partial": False}))
+
+
+def test_a_query_stays_with_the_replicas_that_it_began_with(whole: Library, halves: list[list[LocalReplica]]) -> None:
+    engine = engine_over(halves, whole)
+    for _ in range(6):
+        for replica in (one for shard in halves for one in shard):
+            replica.calls.clear()
+        answer(engine, RED)
+        for shard in halves:
+            assert sorted(bool(replica.calls) for replica in shard) == [False, True]
