@@ -102,7 +102,6 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
             ReadOnlyCatalog: handle_read_only,
             DamagedCatalog: handle_damage,
             sqlite3.OperationalError: handle_disk,
-            OSError: handle_disk,
         },
     )
     for routes in (
@@ -142,8 +141,8 @@ async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response
     return problem_response(problem, problem_instance(request))
 
 
-async def handle_disk(request: Request, fault: sqlite3.OperationalError | OSError) -> Response:
-    """The response to what the disk has no room for, a change or a file to be made; any other fault goes on."""
+async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
+    """The response to a change that the disk has no room for; any other fault goes on."""
     problem = disk_problem(fault)
     if not isinstance(problem, Problem):
         raise problem

@@ -51,9 +51,42 @@ class LocalPictures:
 
     def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog, self._models = catalog, models
-        self.image, self.failures, self.retry = catalog.image, catalog.failures, catalog.retry
-        self.page, self.tags, self.counts = catalog.list_images, catalog.tags, catalog.counts
-        self.delete, self.restore, self.change = catalog.delete, catalog.restore, catalog.change
+
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state; None when never seen, or erased."""
+        return self._catalog.image(image_id)
+
+    def page(self, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+        return self._catalog.list_images(after, limit, condition, order)
+
+    def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
+        """The tags of visible pictures, see Catalog.tags."""
+        return self._catalog.tags(most_names, most_values, containing, after)
+
+    def failures(self) -> list[Failure]:
+        """Pictures set aside, the latest first."""
+        return self._catalog.failures()
+
+    def retry(self, image_id: str, now: float) -> str | None:
+        """Try a picture that was set aside again; the job's id, None where it was not."""
+        return self._catalog.retry(image_id, now)
+
+    def delete(self, image_id: str, now: float) -> bool:
+        """Delete a picture; False when there is no such picture, or it is deleted already."""
+        return self._catalog.delete(image_id, now)
+
+    def restore(self, image_id: str, kept_since: float) -> bool:
+        """Undo a deletion; False unless there is one, not older than `kept_since`."""
+        return self._catalog.restore(image_id, kept_since)
+
+    def change(self, image_id: str, change: PictureChange) -> bool:
+        """Change the description of a picture; False where there is none, or it is deleted."""
+        return self._catalog.change(image_id, change)
+
+    def counts(self) -> Mapping[str, int]:
+        """How many pictures are "ready", "queued", "failed", "deleted"."""
+        return self._catalog.counts()
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""

@@ -13,7 +13,8 @@ from service.api.problems import problem_responses
 from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
 from service.api.serializers import image_info
 from service.api.services import Services
-from service.errors import NotFound, Overloaded, Problem, RangeNotSatisfiable, UnreadablePicture
+from service.errors import DiskFull, NotFound, Overloaded, Problem, RangeNotSatisfiable, UnreadablePicture
+from service.storage.free_space import disk_problem
 
 router = APIRouter(tags=["pictures"])
 
@@ -32,7 +33,7 @@ PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     response_class=Response,
     responses={
         **PICTURE_RESPONSES,
-        **problem_responses(NotFound, RangeNotSatisfiable, UnreadablePicture, Overloaded, Problem),
+        **problem_responses(NotFound, RangeNotSatisfiable, UnreadablePicture, Overloaded, DiskFull, Problem),
     },
 )
 def get_image(image_id: str, request: Request, services: ServicesDep) -> Response:
@@ -41,7 +42,10 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     headers = {"ETag": f'"{image_id}"', **CACHE_HEADERS}
     if is_current(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    path, media_type = services.picture_files.find(image)
+    try:
+        path, media_type = services.picture_files.find(image)
+    except OSError as fault:  # the file to show is made now
+        raise disk_problem(fault) from fault
     return send_file(request, path, media_type, headers)
 
 
