@@ -14,6 +14,7 @@ HITS = [("a", 3.0), ("b", 2.0), ("c", 1.0)]
 
 @pytest.mark.e2e
 @pytest.mark.slow
+@pytest.mark.timeout(2400)  # a dozen processes load their models on two cores, some of them twice
 def test_a_node_is_lost_and_a_shard_is_added_under_load(ray_cluster: RayCluster, tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, port=free_port(), models=("bfan-equal",), threads=1)
     plan = DemoPlan(num_pictures=8, num_late=2, num_clients=2)
