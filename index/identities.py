@@ -17,7 +17,7 @@ PLACES_ANYWHERE: dict[ImageOrder, str] = {
     "latest": "-added_at, image_id",
     "date": "taken_at IS NULL, -coalesce(taken_at, added_at), image_id",
 }
-"""What lists are sorted by, of columns that are the same in every copy of a collection."""
+"""The columns that lists are sorted by, which are the same in every copy of a collection."""
 
 
 def page_key(image: Image, order: ImageOrder) -> PageKey:

@@ -29,7 +29,7 @@ class TextStatistics(NamedTuple):
 
     @classmethod
     def total(cls, parts: Sequence["TextStatistics"]) -> "TextStatistics":
-        """Those of several catalogs together."""
+        """The statistics of several catalogs together."""
         holding = tuple(sum(counts) for counts in zip(*(part.holding for part in parts), strict=True))
         return cls(sum(part.texts for part in parts), sum(part.words for part in parts), holding)
 
@@ -44,7 +44,7 @@ class TextStatistics(NamedTuple):
         return max(LEAST_IDF, math.log((self.texts - holding + 0.5) / (holding + 0.5)))
 
     def length_term(self, length: int) -> float:
-        """What BM25 adds to a frequency below the line, for a text of so many words."""
+        """The term that BM25 adds to a frequency below the line, for a text of so many words."""
         return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / self.mean_length)
 
     def distance(self, frequencies: Sequence[float], length: int) -> float:

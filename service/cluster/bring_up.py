@@ -163,7 +163,7 @@ def connect_to_ray(cluster: ClusterSettings) -> None:
     except ConnectionError as fault:
         raise UserError(
             f"no Ray cluster at {cluster.ray_address}: start one with `ray start --head`, and `ray start"
-            " --address=HOST_HEADER:6379` on the other machines"
+            " --address=HEAD:6379` on the other machines"
         ) from fault
 
 

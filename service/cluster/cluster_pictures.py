@@ -25,7 +25,9 @@ from service.cluster.messages import ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import Files
+from service.cluster.shard_writer import RETRY
 from service.cluster.sharded_gallery import all_answers
+from service.errors import NotReady
 from service.ingest.picture_store import ReceivedPicture, TakenIn
 from service.search.model_views import ModelView, ModelViews, ViewState
 
@@ -165,6 +167,8 @@ class ClusterPictureStore:
                 files = {one.picture.image_id: one.path.read_bytes() for _, one in step}
                 new = [one.picture for _, one in step]
                 operation = TakeIn(job_id=job_id, pictures=new, now=now, kept_since=kept_since)
+                if self._placement().num_shards != placement.num_shards:
+                    raise NotReady("A shard was added just now: send it again.", headers=RETRY)
                 known = self._writers.write(shard, operation, files)
                 duplicates |= zip((number for number, _ in step), known, strict=True)
         return TakenIn(job_id, [duplicates[number] for number in range(len(pictures))])

@@ -1,6 +1,7 @@
 """The director of a cluster: knows which shards there are and where, and holds the writer of each.
 
-What it must not forget lies in one file, `cluster.json`, below its data directory.
+What it must not forget lies below its data directory: the plan in `cluster.json`, and beside it who has every
+acknowledged change of each shard.
 """
 
 import json

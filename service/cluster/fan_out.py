@@ -48,7 +48,6 @@ class Attempt:
     shard: int
     left: list[Replica]
     asked_at: float = 0.0
-    open: int = 0
 
 
 class CallTimes:
@@ -105,7 +104,6 @@ class FanOut:
             done, _ = wait(running, max(0.0, min([deadline, *due]) - now), FIRST_COMPLETED)
             for future in done:
                 attempt, replica, asked_at = running.pop(future)
-                attempt.open -= 1
                 if attempt.shard in answers:
                     continue
                 fault = future.exception()
@@ -159,7 +157,6 @@ class FanOut:
             return
         replica, now = attempt.left.pop(0), self.clock()
         attempt.asked_at = now
-        attempt.open += 1
         running[replica.call(method, *arguments)] = attempt, replica, now
 
     def _overdue(self, attempts: Iterable[Attempt], answers: Collection[int], hedge: float) -> list[Attempt]:

@@ -289,3 +289,11 @@ def test_a_release_whose_answer_is_lost_deletes_nothing_else(shards: Shards, who
         writer.tend()
     assert sum(sent) > 3
     assert set(everything(shards)) == set(ids)
+
+
+def test_pictures_that_were_placed_before_a_shard_came_are_refused(shards: Shards, tmp_path: Path) -> None:
+    looks = iter([Placement(2), *[Placement(3)] * 10])
+    store = ClusterPictureStore(shards, lambda: next(looks))
+    with pytest.raises(NotReady, match="send it again"):
+        store.take_in(received(tmp_path, ["one", "two"]), NOW, 0.0)
+    assert sum(shards.pictures.counts().values()) == 0
