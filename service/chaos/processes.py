@@ -28,6 +28,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def children_of(parent: int) -> list[int]:
+    """Ids of the processes that `parent` started and that still run, the newest last."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it ended while we looked
+                continue
+            if int(after_name[1]) == parent:
+                found.append(int(folder.name))
+    return sorted(found)
+
+
 class Processes:
     """Web process, worker and, where wanted, Redis, on a data directory of their own. Safe from two threads."""
 

@@ -15,6 +15,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from service import PACKAGES_FOLDER
+from service.chaos.processes import children_of
 from service.cluster.ray_nodes import LABEL, living_nodes
 from service.cluster.remote import NAMESPACE
 
@@ -40,20 +41,6 @@ ENVIRONMENT = {
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # a proxy takes its time to start beside replicas that load models
     "PYTHONPATH": str(PACKAGES_FOLDER),
 }
-
-
-def children_of(parent: int) -> list[int]:
-    """Ids of the processes that `parent` started and that still run."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it ended while we looked
-                continue
-            if int(after_name[1]) == parent:
-                found.append(int(folder.name))
-    return sorted(found)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
