@@ -144,6 +144,11 @@ class Processes:
             process.wait()
             return None
 
+    def pid(self, role: str) -> int:
+        """The process that plays a role; KeyError where none does."""
+        with self._lock:
+            return self._running[role].pid
+
     def ended(self) -> dict[str, int]:
         """The roles whose processes ended by themselves, with their statuses."""
         with self._lock:
