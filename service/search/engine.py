@@ -24,6 +24,7 @@ from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries, Gallery
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
+from service.search.query_notes import note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
@@ -136,6 +137,7 @@ class SearchEngine:
             texts, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
             read["unknown_words"] = matcher.unknown_words(request.query)
             read["read_as"] = matcher.near_words(request.query)
+            read["note"] = note_on(request.query)
         found = partial(
             TextSearchResult,
             **origin(query),

@@ -143,12 +143,13 @@ class SearchResult(Generic[AnyRanked]):
 
 @dataclass(frozen=True, kw_only=True)
 class TextSearchResult(SearchResult[RankedPicture]):
-    """Pictures for a sentence."""
+    """Pictures for a sentence; `note` says what of the sentence is not understood, where that can be told."""
 
     query: str
     match: Literal["pictures", "text", "both"]
     unknown_words: Sequence[str] = ()
     read_as: Mapping[str, str] = field(default_factory=dict)
+    note: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

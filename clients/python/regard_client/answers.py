@@ -397,5 +397,6 @@ class TextAnswer(TypedDict):
     match: Literal["pictures", "text", "both"]
     unknown_words: list[str]
     read_as: NotRequired[dict[str, str]]
+    note: NotRequired[str | None]
     results: list[PictureHit]
     timings_ms: TextTimings

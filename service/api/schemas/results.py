@@ -166,6 +166,11 @@ class TextAnswer(SearchAnswer):
     read_as: dict[str, str] = Field(
         default_factory=dict, description="Misspelt or unseen word of the query -> the word that it was read as."
     )
+    note: str | None = Field(
+        None,
+        exclude_if=_is_none,
+        description="What else of the query is hardly understood: a word that rules something out, another language.",
+    )
     results: list[PictureHit]
     timings_ms: TextTimings
 

@@ -65,3 +65,5 @@ def search(
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
     if answer["unknown_words"]:
         print(f"unknown words: {', '.join(answer['unknown_words'])}")
+    if note := answer.get("note"):
+        print(note)

@@ -300,6 +300,7 @@ export type TextAnswer = {
   match: "pictures" | "text" | "both";
   unknown_words: Array<string>;
   read_as?: Record<string, string>;
+  note?: string | null;
   results: Array<PictureHit>;
   timings_ms: TextTimings;
 };

@@ -52,6 +52,7 @@ function noteOf(answer: TextAnswer): string {
   else notes.push(`${counted(answer.results.length, "picture")}.`);
   if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.join(", ")}.`);
   for (const [word, other] of Object.entries(answer.read_as ?? {})) notes.push(`“${word}” was read as “${other}”.`);
+  if (answer.note) notes.push(answer.note);
   return notes.join(" ");
 }
 

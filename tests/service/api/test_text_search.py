@@ -44,6 +44,13 @@ def test_an_answer_says_which_words_were_read_as_others(changing: Api, monkeypat
     assert checked(changing.text("a redd wall"), 200, TextAnswer)["read_as"] == {"redd": "red"}
 
 
+def test_an_answer_says_what_of_a_question_is_hardly_understood(changing: Api) -> None:
+    assert "note" not in checked(changing.text("red"), 200, TextAnswer)
+    assert "“without”" in checked(changing.text("red without cyan"), 200, TextAnswer)["note"]
+    assert "German" in checked(changing.text("rot auf dem Tisch"), 200, TextAnswer)["note"]
+    assert "note" not in checked(changing.text("rot auf dem Tisch", match="text"), 200, TextAnswer)
+
+
 def test_a_sentence_brings_its_pictures(api: Api) -> None:
     answer = checked(api.text("  cyan beside yellow ", k=2), 200, TextAnswer)
     assert {hit["filename"] for hit in answer["results"]} == {"cyan and yellow.png", "yellow and cyan.png"}

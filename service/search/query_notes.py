@@ -1,0 +1,52 @@
+"""What is said beside an answer about a question that models cannot read as it was meant."""
+
+import re
+import unicodedata
+
+NEGATIONS = ("without", "not", "no", "none", "nobody", "nothing", "never", "neither", "nor", "except", "excluding")
+FUNCTION_WORDS = {
+    "English": "the a an of on in at with and or is are to by for from near under over their his her its who that",
+    "German": "der das dem den des ein eine einem einen einer eines und mit auf im am zwei ist sind nicht ohne vor"
+    " hinter neben unter über von für zum zur beim",
+    "French": "le la les un une des du de et est sont avec dans sur sous sans au aux qui deux devant derrière près",
+    "Spanish": "el la los las un una unos unas y de del en con sin por para sobre al dos que junto está están",
+    "Italian": "il lo la gli le un uno una di del della dei delle nel nella sul sulla con senza che due è sono",
+    "Portuguese": "o os as um uma uns umas de do da dos das e com em na nas num numa sem ao dois duas que está",
+    "Dutch": "de het een en met op van zonder voor achter naast onder aan bij twee zijn niet uit",
+    "Swedish": "en ett och med på i av utan för den det två är som vid",
+    "Polish": "z na w i do nad pod przed bez dwa jest są się obok oraz dwie",
+}
+LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
+
+
+def note_on(query: str) -> str | None:
+    """What is not understood of a question, in a sentence or two for people; None where nothing stands out."""
+    language = language_of(query)
+    if language is not None:
+        return f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
+    if (word := negation_in(query)) is not None:
+        return f"“{word}” is hardly understood: what it rules out may be among the pictures."
+    return None
+
+
+def negation_in(query: str) -> str | None:
+    """The first word that rules something out, as it was written."""
+    for word in re.findall(r"[\w'’]+", query):
+        if word.lower() in NEGATIONS or word.lower().replace("’", "'").endswith("n't"):
+            return word
+    return None
+
+
+def language_of(query: str) -> str | None:
+    """Another language than English that a question seems to be in: by its letters, or by two or more short words
+    of it and no English one. None for English, and wherever it cannot be told."""
+    letters = [letter for letter in query if letter.isalpha()]
+    foreign = [letter for letter in letters if not unicodedata.name(letter, "").startswith("LATIN")]
+    if len(foreign) > len(letters) / 2:
+        return "another language than English"
+    words = set(re.findall(r"\w+", query.lower()))
+    counts = {language: len(words & set(known.split())) for language, known in FUNCTION_WORDS.items()}
+    if counts.pop("English"):
+        return None
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] >= max(2, LEAST_SHARE * len(words)) else None

@@ -1,0 +1,75 @@
+"""Questions that models cannot read as they were meant are told so, and ordinary ones are left alone."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from service.search.query_notes import language_of, negation_in, note_on
+
+ORDINARY = (
+    "a dog runs on the beach",
+    "pizza",
+    "Two men in red shirts",
+    "people at a de facto border",
+    "a la carte menu on a table",
+    "le mans race cars",
+    "Is there a zebra?",
+    "notebook and nothingness",
+    "IMG_0412",
+    "",
+    "☃",
+)
+
+
+@pytest.mark.parametrize("query", ORDINARY)
+def test_ordinary_questions_have_no_note(query: str) -> None:
+    assert note_on(query) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("a kitchen without people", "without"),
+        ("No dogs on a beach", "No"),
+        ("a man who isn't wearing a hat", "isn't"),
+        ("a man who doesn’t smile", "doesn’t"),
+        ("everything except cats", "except"),
+    ],
+)
+def test_a_word_that_rules_something_out_is_named(query: str, word: str) -> None:
+    assert negation_in(query) == word
+    assert f"“{word}” is hardly understood" in (note_on(query) or "")
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        ("ein Hund läuft am Strand", "German"),
+        ("zwei Kinder spielen mit dem Ball", "German"),
+        ("un chien court sur la plage", "French"),
+        ("un perro corre por la playa", "Spanish"),
+        ("un cane che corre sulla spiaggia", "Italian"),
+        ("um cachorro com uma bola na praia", "Portuguese"),
+        ("een hond op het strand", "Dutch"),
+        ("собака на пляже", "another language than English"),
+        ("海辺の犬", "another language than English"),
+        ("κορίτσι στην παραλία", "another language than English"),
+    ],
+)
+def test_another_language_is_named(query: str, language: str) -> None:
+    assert language_of(query) == language
+    assert f"This looks like {language}" in (note_on(query) or "")
+
+
+def test_a_language_is_told_before_what_is_ruled_out() -> None:
+    assert "German" in (note_on("eine Küche ohne den Hund not") or "")
+
+
+@pytest.mark.realdata
+def test_no_caption_of_a_photograph_is_taken_for_another_language() -> None:
+    lines = (Path(os.environ["REGARD_TEST_DATA"]) / "flickr8k" / "captions.jsonl").read_text(encoding="utf-8")
+    captions = [caption for line in lines.splitlines() for caption in json.loads(line)["captions"]]
+    assert len(captions) > 30_000
+    assert [caption for caption in captions if language_of(caption)] == []
