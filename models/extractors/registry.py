@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import models.extractors.lean_torchvision  # noqa: F401 - before whatever imports torchvision
 from models.extractors.base import Extractor
 from models.extractors.bottom_up.extractor import load_bottom_up
 from models.extractors.config import read_config, read_kind

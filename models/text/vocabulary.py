@@ -5,11 +5,11 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
-from nltk.tokenize import NLTKWordTokenizer
 
 from models.batches import Tokens
 from models.text.char_ngrams import SpellingIndex
@@ -20,14 +20,22 @@ SPECIALS = (PAD, START, END, UNKNOWN_WORD)
 
 # The authors lower-case the byte string, so only A to Z change.
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-_TOKENIZER = NLTKWordTokenizer()
+
+
+@cache
+def _tokenizer() -> Any:
+    """Made when a vocabulary first splits a sentence: nltk brings scipy, and no shipped model reads by it."""
+    from nltk.tokenize import NLTKWordTokenizer  # noqa: PLC0415
+
+    return NLTKWordTokenizer()
+
 
 SPELLING_THRESHOLD = 0.7  # similarity from which two spellings are taken for one word: docs/words.md
 
 
 def tokenize(sentence: str) -> list[str]:
     """The lower-cased words of a sentence, split as for the published models; ValueError where there is none."""
-    words: list[str] = _TOKENIZER.tokenize(sentence.translate(_LOWER))
+    words: list[str] = _tokenizer().tokenize(sentence.translate(_LOWER))
     if not words:
         raise ValueError(NO_WORDS)
     return words

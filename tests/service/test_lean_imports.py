@@ -1,0 +1,37 @@
+"""A service imports neither PyTorch's compiler nor what only models with a vocabulary need."""
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from models.extractors import lean_torchvision
+from tests.support.project_files import ROOT
+
+PROGRAM = """
+import json, sys
+import service.model_loading, service.api.app, service.api.services, service.worker.process
+from torchvision.ops import nms
+import torch
+kept = nms(torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 2]]), torch.tensor([1.0, 2.0]), 0.5)
+print(json.dumps([sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules)), kept.tolist()]))
+"""
+
+
+def test_a_service_leaves_out_what_it_never_calls() -> None:
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
+    imported, kept = json.loads(ran.stdout)
+    assert {"torch", "torchvision", "faiss", "fastapi"} <= set(imported)
+    assert not {"torch._dynamo", "sympy", "nltk", "scipy", "tensorboard", "ray"} & set(imported)
+    assert kept == [1]  # torchvision's own operators are there
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_the_stand_in_asks_the_compiler_when_it_is_called(monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
+    compiler = ModuleType(lean_torchvision.UTILITIES)
+    compiler.is_compile_supported = lambda device: device == "cuda" and supported  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, lean_torchvision.COMPILER, ModuleType(lean_torchvision.COMPILER))
+    monkeypatch.setitem(sys.modules, lean_torchvision.UTILITIES, compiler)
+    assert lean_torchvision._is_compile_supported("cuda") is supported
