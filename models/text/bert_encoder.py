@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from models.batches import tiles
-from models.text.quantised_rows import dequantise_all
+from models.text.quantised_rows import PLANES, SCALE, QuantisedEmbedding, dequantise_all
 
 WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
 LAYER_NORM_EPSILON = 1e-12
@@ -37,6 +37,7 @@ LAYER_PARTS = {
     "output.dense": "narrow",
     "output.LayerNorm": "output_norm",
 }
+WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 EMBEDDING_PARTS = {
     "word_embeddings": "pieces",
     "position_embeddings": "positions",
@@ -60,7 +61,7 @@ class BertConfig:
     def from_weights(cls, weights: Mapping[str, Tensor]) -> "BertConfig":
         """The sizes of published weights; ValueError where an embedding or the first layer is missing."""
         try:
-            num_pieces, width = weights["embeddings.word_embeddings.weight"].shape
+            num_pieces, width = weights[WORD_EMBEDDINGS].shape
             return cls(
                 num_pieces=num_pieces,
                 num_positions=len(weights["embeddings.position_embeddings.weight"]),
@@ -105,7 +106,7 @@ class BertEncoder(nn.Module):
         self.tokenizer = tokenizer
         self.tokenizer.no_truncation()
         self.tokenizer.enable_padding()
-        self.pieces = nn.Embedding(config.num_pieces, config.width)
+        self.pieces: nn.Module = nn.Embedding(config.num_pieces, config.width)
         self.positions = nn.Embedding(config.num_positions, config.width)
         self.segments = nn.Embedding(2, config.width)
         self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
@@ -122,7 +123,7 @@ class BertEncoder(nn.Module):
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
-        return self.pieces.weight.device
+        return self.positions.weight.device
 
     @torch.no_grad()
     def embed(self, sentences: Sequence[str], batch: int = 256) -> Float[Tensor, "Q D"]:
@@ -140,10 +141,14 @@ class BertEncoder(nn.Module):
         return vectors
 
 
-def load_bert_encoder(folder: Path) -> BertEncoder:
-    """The encoder in a folder with the published files; ValueError where they are others, OSError where none."""
-    stored = dequantise_all(load_file(folder / WEIGHTS_FILE))
-    weights = {name.removeprefix("bert."): tensor for name, tensor in stored.items()}
+def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder:
+    """The encoder in a folder with the published files; ValueError where they are others, OSError where none.
+
+    `keep_quantised` leaves the embeddings of pieces in the few bits that they may be stored in: such an encoder is for
+    the CPU, and is not trained.
+    """
+    stored = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    weights = dequantise_all(stored)
     encoder = BertEncoder(
         BertConfig.from_weights(weights), Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
     )
@@ -152,6 +157,8 @@ def load_bert_encoder(folder: Path) -> BertEncoder:
         encoder.load_state_dict(state, strict=True)
     except RuntimeError as fault:
         raise ValueError(f"{folder}: {fault}") from None
+    if keep_quantised and WORD_EMBEDDINGS + PLANES in stored:
+        encoder.pieces = QuantisedEmbedding(stored[WORD_EMBEDDINGS + PLANES], stored[WORD_EMBEDDINGS + SCALE])
     return encoder.eval()
 
 

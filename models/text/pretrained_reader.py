@@ -207,8 +207,9 @@ def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> 
         raise ValueError(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
     config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
     words = (folder / WORDS_FILE).read_text("utf-8").split()
-    encoder = load_bert_encoder(folder).to(device)
-    if encoder.device.type == "cpu":
+    on_processor = torch.device(device).type == "cpu"
+    encoder = load_bert_encoder(folder, keep_quantised=on_processor).to(device)
+    if on_processor:
         pack_linear_layers(encoder)
     return PretrainedReader(encoder, words, config["common_words"], digest)
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor, nn
 
 PLANES, SCALE = ".planes", ".scale"  # endings of the two tensors of a matrix
 NUM_SCALES = 17
@@ -51,6 +51,25 @@ def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     parts = {name + ending for name in matrices for ending in (PLANES, SCALE)}
     plain = {name: t.float() if t.is_floating_point() else t for name, t in stored.items() if name not in parts}
     return plain | {name: dequantise_rows(stored[name + PLANES], stored[name + SCALE]) for name in matrices}
+
+
+class QuantisedEmbedding(nn.Module):
+    """An embedding whose rows stay as they are stored and are made when they are asked for; never trained.
+
+    Its planes may lie in a file that several processes have mapped.
+    """
+
+    planes: UInt8[Tensor, "bits N D/8"]
+    scale: Float[Tensor, " N"]
+
+    def __init__(self, planes: Tensor, scale: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("planes", planes)
+        self.register_buffer("scale", scale)
+
+    def forward(self, ids: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
+        rows = ids.flatten()
+        return dequantise_rows(self.planes[:, rows], self.scale[rows]).view(*ids.shape, 8 * self.planes.shape[2])
 
 
 def _whole_numbers(matrix: Float[Tensor, "N D"], scale: Float[Tensor, " N"], largest: int) -> Float[Tensor, "N D"]:

@@ -1,22 +1,29 @@
-"""One thread owns the accelerator; callers are admitted to it up to a bound on the cost of what they ask for."""
+"""One thread owns the accelerator; callers are admitted to it up to a bound on the cost of what they ask for.
+
+Work of several callers that can be done together, and waits at the same time, is done together.
+"""
 
 import asyncio
+import logging
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from service.errors import NotReady, Overloaded
+from service.search.joint_work import JointWork, done_together
 
 T = TypeVar("T")
 
 LONGEST_RETRY = 60  # seconds; a client should look again within a minute even after a slow spell
 SHUT_DOWN = {"Retry-After": "5"}
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Entry:
     """Work waiting for the accelerator; its future is cancelled when the caller hangs up."""
 
     admission: "Admission | None"  # None: a probe
-    work: Callable[[], Any]
+    work: Callable[[], Any]  # JointWork where it can be done with that of others
     future: "Future[Any]"
     last: bool  # the admission ends with it
 
@@ -68,7 +75,8 @@ class Admission:
 
 
 class AcceleratorQueue:
-    """A bounded queue in front of one thread, which runs work in the order it comes.
+    """A bounded queue in front of one thread, which runs work in the order it comes; joint work goes with the first of
+    its group.
 
     Cost is candidates x regions x words x a factor of the model, so that one heavy query counts as many light ones. It
     counts from admission to the end, so what runs is bounded with what waits, also when its caller has hung up.
@@ -183,32 +191,67 @@ class AcceleratorQueue:
         """Whole seconds until work of this cost should be done, judged by how fast work went lately."""
         return max(1, min(LONGEST_RETRY, math.ceil(cost * self._seconds_per_cost)))
 
-    def _next(self) -> Entry | None:
-        """The next entry whose caller still waits; None when the queue closes."""
+    def _next(self) -> list[Entry]:
+        """The next entry whose caller still waits, and those that can be done with it; none when the queue closes."""
         with self._changed:
             while True:
                 while self._waiting:
                     entry = self._waiting.popleft()
                     if entry.future.set_running_or_notify_cancel():
-                        return entry
+                        return [entry, *self._companions(entry.work)]
                 if self._closed:
-                    return None
+                    return []
                 self._changed.wait()
 
+    def _companions(self, work: Callable[[], Any]) -> list[Entry]:
+        """What waits and can be done with the work, taken out of the queue; the others keep their order."""
+        if not isinstance(work, JointWork):
+            return []
+        taken, left = list[Entry](), deque[Entry]()
+        for entry in self._waiting:
+            joins = isinstance(entry.work, JointWork) and entry.work.group == work.group
+            if not joins or len(taken) + 1 >= work.most:
+                left.append(entry)
+            elif entry.future.set_running_or_notify_cancel():
+                taken.append(entry)
+        self._waiting = left
+        return taken
+
     def _run(self) -> None:
-        while (entry := self._next()) is not None:
+        while entries := self._next():
             self._begun = started = self._clock()
-            result, fault = None, None
-            try:
-                result = entry.work()
-            except BaseException as raised:  # whatever it is belongs to the caller who asked, and to nobody else
-                fault = raised
+            outcomes = outcomes_of(entries)
             self._begun = None
-            if entry.admission is not None:
-                entry.admission.seconds += self._clock() - started
-                if entry.last:
-                    self.release(entry.admission)
-            if fault is None:
-                entry.future.set_result(result)
-            else:
-                entry.future.set_exception(fault)
+            self._account(entries, self._clock() - started)
+            for entry, (result, fault) in zip(entries, outcomes, strict=True):
+                if fault is None:
+                    entry.future.set_result(result)
+                else:
+                    entry.future.set_exception(fault)
+
+    def _account(self, entries: Sequence[Entry], seconds: float) -> None:
+        """Share the seconds by cost, and end the admissions that end with these entries."""
+        admissions = [entry.admission for entry in entries if entry.admission is not None]
+        cost = max(1, sum(admission.cost for admission in admissions))
+        for admission in admissions:
+            admission.seconds += seconds * admission.cost / cost if len(admissions) > 1 else seconds
+        for entry in entries:
+            if entry.admission is not None and entry.last:
+                self.release(entry.admission)
+
+
+def outcomes_of(entries: Sequence[Entry]) -> list[tuple[Any, BaseException | None]]:
+    """The result of each entry, or its fault: whatever that is belongs to the caller who asked, and to nobody else."""
+    joint = [entry.work for entry in entries if isinstance(entry.work, JointWork)]
+    if len(joint) > 1:
+        try:
+            return [(result, None) for result in done_together(joint)]
+        except BaseException as fault:  # whose it is shows when each is done alone
+            log.debug("work of %d callers is done one by one: %s", len(entries), fault)
+    outcomes: list[tuple[Any, BaseException | None]] = []
+    for entry in entries:
+        try:
+            outcomes.append((entry.work(), None))
+        except BaseException as fault:
+            outcomes.append((None, fault))
+    return outcomes

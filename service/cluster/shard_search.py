@@ -71,7 +71,7 @@ class ShardSearch:
         """The score of each picture with the one sentence, and the records of the best `shown` of them."""
         gallery, slots = self._gallery(request), self._catalog.identities.slots(image_ids)
         rows = [slots[name] for name in image_ids if name in slots]
-        found = self._accelerate(lambda: gallery.score_pictures(rows, texts)) if rows else np.zeros(0, np.float32)
+        found = self._accelerate(gallery.scoring_of(rows, texts)) if rows else np.zeros(0, np.float32)
         scores = spread(dict(zip(rows, found, strict=True)), [slots.get(name) for name in image_ids])
         best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
         return ScoredPictures(scores, list(self._catalog.identities.images(best).values()))

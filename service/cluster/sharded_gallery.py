@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -125,8 +126,11 @@ class ShardedGallery:
             matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(distances, one.distance)))
         return matches
 
-    def score_pictures(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
-        """[len(rows)] score of each picture with the one sentence."""
+    def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each picture with the one sentence."""
+        return partial(self._picture_scores, rows, texts)
+
+    def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         placed = self._pictures.by_shard(int(row) for row in rows)
         names = {shard: self._named(self._pictures, own) for shard, own in placed.items()}
         asked = {shard: (self._request, own, texts, self._request.k) for shard, own in names.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,16 @@ from models.matching.match_test import MatchTest
 from service.search.requests import SearchRequest
 
 T = TypeVar("T")
+
+
+class Search(Protocol):
+    """Shortlist.search, or what answers as it does."""
+
+    def __call__(
+        self, shortlist: Shortlist, query: npt.NDArray[np.float32], k: int, allowed: Mask | None = None, /
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Scores and rows of the best k of the allowed rows for each query."""
+
 
 NO_SCORES = np.zeros(0, np.float32)
 
@@ -40,17 +50,23 @@ class Candidates:
 
     @classmethod
     def nearest(
-        cls, shortlist: Shortlist, embedding: torch.Tensor, k: int, visible: Mask, passing: Mask | None = None
+        cls,
+        shortlist: Shortlist,
+        embedding: torch.Tensor,
+        k: int,
+        visible: Mask,
+        passing: Mask | None = None,
+        search: Search = Shortlist.search,
     ) -> Self:
         """The k visible rows nearest to a [1, E] embedding, of those `passing` a filter where there is one.
 
-        They are scored by their inner products with the embedding.
+        They are scored by their inner products with the embedding. `search` searches as the shortlist itself does.
         """
         query = embedding.float().cpu().numpy()
-        scores, rows = nearest_rows(shortlist, query, k, visible if passing is None else passing)
+        scores, rows = nearest_rows(search, shortlist, query, k, visible if passing is None else passing)
         all_scores, unfiltered = NO_SCORES, list[int]()
         if passing is not None:
-            all_scores, unfiltered = nearest_rows(shortlist, query, k, visible)
+            all_scores, unfiltered = nearest_rows(search, shortlist, query, k, visible)
         gallery = int(visible[: len(shortlist)].sum())
         return cls(rows=rows, scores=scores, gallery=gallery, unfiltered=unfiltered, unfiltered_scores=all_scores)
 
@@ -133,10 +149,10 @@ def scores_of(candidates: Candidates, position: int) -> dict[str, Any]:
 
 
 def nearest_rows(
-    shortlist: Shortlist, query: npt.NDArray[np.float32], k: int, allowed: Mask
+    search: Search, shortlist: Shortlist, query: npt.NDArray[np.float32], k: int, allowed: Mask
 ) -> tuple[npt.NDArray[np.float32], list[int]]:
     """Inner products with a [1, E] query of the k allowed rows where these are largest, and the rows."""
-    products, rows = shortlist.search(query, k, allowed)
+    products, rows = search(shortlist, query, k, allowed)
     found = int((rows[0] >= 0).sum())
     return products[0, :found], rows[0, :found].tolist()
 

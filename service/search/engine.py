@@ -34,7 +34,7 @@ from service.search.results import (
     TextSearchResult,
     newest_first,
 )
-from service.search.sentences import encoded_sentence, verdict, words_of
+from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict, words_of
 from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures, detected_features
 
@@ -97,6 +97,7 @@ class SearchEngine:
         self._models = models
         self._extractor = extractor
         self._pair_costs = PairCosts()
+        self._encodings = KeptEncodings()
 
     def begin(self, request: AnyRequest) -> Query[AnyRequest]:
         """Fix what answers the request. UnknownModel, ViewNotBuilt, NotReady; InvalidRequest for what has no answer."""
@@ -134,7 +135,7 @@ class SearchEngine:
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
         texts, read = None, dict[str, Any]()
         if request.match != "text":
-            texts, embedding = accelerate(watch.timed("encode", encoded_sentence, matcher, request.query))
+            texts, embedding = self._encoded(matcher, request.query, accelerate, watch)
             read["unknown_words"] = matcher.unknown_words(request.query)
             read["read_as"] = matcher.near_words(request.query)
             read["note"] = note_on(request.query)
@@ -158,7 +159,7 @@ class SearchEngine:
             candidates = gallery.nearest_pictures(embedding, request, without=None)
         meaning, score = matcher.calibration, accelerated(query, accelerate)
         rows = candidates.rows_to_score if meaning else candidates.rows
-        scores = score(watch.timed("rerank", gallery.score_pictures, rows, texts))
+        scores = score(watch.timed("rerank", gallery.scoring_of(rows, texts)))
         if meaning:
             candidates = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
         else:
@@ -261,6 +262,14 @@ class SearchEngine:
         texts, _ = matcher.encode_sentences(["a picture"])
         score = float(matcher.score(images, texts)[0, 0])
         assert np.isfinite(score), f"{matcher.name} scores {score}"
+
+    def _encoded(self, matcher: Matcher, sentence: str, accelerate: Accelerate, watch: Stopwatch) -> Encoded:
+        """The encoded sentence; InvalidRequest where it holds no word."""
+        if (kept := self._encodings.get(matcher, sentence)) is not None:
+            return kept
+        encoded = accelerate(watch.timed("encode", encoding_of(matcher, sentence)))
+        self._encodings.put(matcher, sentence, encoded)
+        return encoded
 
     def _presented(
         self,

@@ -44,8 +44,8 @@ class Gallery(Protocol):
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
 
-    def score_pictures(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
-        """[len(rows)] score of each picture with the one sentence."""
+    def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each picture with the one sentence."""
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         """[len(rows)] score of each caption with the one picture."""

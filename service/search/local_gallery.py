@@ -9,6 +9,7 @@ import torch
 from index.catalog import Catalog
 from index.filters import EVERY, Filter
 from index.records import Caption, Image, Mask
+from index.shared_searches import SharedSearches
 from index.text_search import TextMatch
 from index.view import Counts, Snapshot
 from models.extractors.base import Extractor
@@ -16,9 +17,10 @@ from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import NO_SCORES, Candidates
 from service.search.gallery import OpenGallery
+from service.search.joint_scoring import StoredPairs, scoring_of
 from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.requests import SearchRequest, TextSearchRequest
-from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions, score_pictures
+from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions
 from service.search.results import PairExplanation, ShardCounts
 from service.storage.region_records import PictureFeatures, RegionStore
 from service.storage.region_stores import RegionStores
@@ -57,7 +59,8 @@ class LocalGallery:
         own = None if without is None else self._catalog.image(without)
         if own is not None and own.slot is not None:
             visible, passing = _without(visible, [own.slot]), None if passing is None else _without(passing, [own.slot])
-        return Candidates.nearest(self._snapshot.images, embedding, request.shortlist, visible, passing)
+        search = self._galleries.searches.search
+        return Candidates.nearest(self._snapshot.images, embedding, request.shortlist, visible, passing, search)
 
     def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
         """The shortlist of captions for a [1, E] embedding."""
@@ -66,15 +69,16 @@ class LocalGallery:
         given = compiled(request)
         passing = None if given is None else self._catalog.matching_captions(given)
         visible = self._catalog.visible_captions()
-        return Candidates.nearest(self._snapshot.captions, embedding, request.shortlist, visible, passing)
+        search = self._galleries.searches.search
+        return Candidates.nearest(self._snapshot.captions, embedding, request.shortlist, visible, passing, search)
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
         return self._catalog.texts.matches(request.query, request.shortlist, compiled(request) or EVERY)
 
-    def score_pictures(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
-        """[len(rows)] score of each picture with the one sentence."""
-        return score_pictures(self._matcher, self._state, rows, texts)
+    def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""
+        return scoring_of(StoredPairs(self._matcher, self._state, rows, texts))
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         """[len(rows)] score of each caption with the one picture."""
@@ -125,7 +129,7 @@ class LocalGalleries:
     """The galleries of one data directory."""
 
     def __init__(self, catalog: Catalog, regions: RegionStores, models: ModelViews, extractor: Extractor) -> None:
-        self.catalog = catalog
+        self.catalog, self.searches = catalog, SharedSearches()
         self._regions, self._models, self._extractor = regions, models, extractor
         self._counting = threading.Lock()
         self._captions_each = (-1, 1.0)

@@ -1,4 +1,10 @@
-"""Questions in words: what of them is scored, and whether anything answers them."""
+"""Questions in words: how they are encoded, what of them is scored, and whether anything answers them."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -6,6 +12,13 @@ from models.matching.matcher import EncodedTexts, Matcher
 from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
+from service.search.joint_work import JointWork
+
+KEPT_BYTES = 16 * 2**20  # some hundred sentences
+ENCODED_AT_ONCE = 32
+
+Encoded: TypeAlias = tuple[EncodedTexts, Tensor]
+"""One sentence that can be scored, without padding, and its [1, E] embedding."""
 
 
 def words_of(matcher: Matcher, sentence: str) -> list[str]:
@@ -16,12 +29,67 @@ def words_of(matcher: Matcher, sentence: str) -> list[str]:
         raise InvalidRequest.field("query", str(fault)) from fault
 
 
-def encoded_sentence(matcher: Matcher, sentence: str) -> tuple[EncodedTexts, Tensor]:
-    """The encoded sentence and [1, E] embedding of a query; InvalidRequest where it holds no word."""
+def encoded_sentences(matcher: Matcher, sentences: Sequence[str]) -> list[Encoded]:
+    """Every sentence by itself, as encoded in one pass; InvalidRequest where one of them holds no word."""
+    distinct = list(dict.fromkeys(sentences))
     try:
-        return matcher.encode_sentences([sentence])
+        texts, embeddings = matcher.encode_sentences(distinct)
     except ValueError as fault:
         raise InvalidRequest.field("query", str(fault)) from fault
+    lengths = texts.mask.sum(1).tolist()
+    each = {sentence: _alone(texts, embeddings, n, lengths[n]) for n, sentence in enumerate(distinct)}
+    return [each[sentence] for sentence in sentences]
+
+
+def _alone(texts: EncodedTexts, embeddings: Tensor, row: int, length: int) -> Encoded:
+    """One sentence without the padding that others made necessary, in memory of its own."""
+    own = slice(row, row + 1)
+    alone = EncodedTexts(
+        texts.vectors[own, :length].clone(), texts.mask[own, :length].clone(), texts.offset[own].clone()
+    )
+    return alone, embeddings[own].clone()
+
+
+class KeptEncodings:
+    """The sentences that were asked last, as models encoded them, up to a bound on their bytes. Safe from threads."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], Encoded] = OrderedDict()
+
+    def get(self, matcher: Matcher, sentence: str) -> Encoded | None:
+        """The encoded sentence, if it is kept."""
+        key = matcher.digest, sentence
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, matcher: Matcher, sentence: str, encoded: Encoded) -> None:
+        """Keep an encoded sentence, and let go of those that were asked longest ago."""
+        with self._lock:
+            if (before := self._kept.pop((matcher.digest, sentence), None)) is not None:
+                self._bytes -= _num_bytes(before)
+            self._kept[matcher.digest, sentence] = encoded
+            self._bytes += _num_bytes(encoded)
+            while self._bytes > self._most_bytes:
+                self._bytes -= _num_bytes(self._kept.popitem(last=False)[1])
+
+
+def _num_bytes(encoded: Encoded) -> int:
+    texts, embedding = encoded
+    return sum(tensor.nbytes for tensor in (*texts.tensors().values(), embedding))
+
+
+def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
+    """Work that encodes a sentence, with others of the model where there are any; InvalidRequest as above."""
+    return JointWork(
+        group=("encode", matcher.digest),
+        most=ENCODED_AT_ONCE,
+        item=sentence,
+        together=partial(encoded_sentences, matcher),
+    )
 
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str, has_text: bool) -> bool | None:

@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from models.text.quantised_rows import PLANES, SCALE, dequantise_all, dequantise_rows, quantise_rows
+from models.text.quantised_rows import (
+    PLANES,
+    SCALE,
+    QuantisedEmbedding,
+    dequantise_all,
+    dequantise_rows,
+    quantise_rows,
+)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 7, 8])
@@ -42,3 +49,11 @@ def test_tensors_that_are_stored_as_they_are_stay_so() -> None:
 def test_rows_that_do_not_fill_bytes_are_refused() -> None:
     with pytest.raises(ValueError, match="multiple of 8"):
         quantise_rows(torch.zeros(2, 9), 4)
+
+
+def test_an_embedding_of_quantised_rows_is_that_of_the_matrix() -> None:
+    stored = quantise_rows(torch.randn(50, 16, generator=torch.Generator().manual_seed(3)), bits=4)
+    planes, scale = stored[PLANES], stored[SCALE]
+    dense = torch.nn.Embedding.from_pretrained(dequantise_rows(planes, scale))
+    for ids in (torch.tensor([[0, 49, 7], [7, 7, 1]]), torch.tensor([3]), torch.zeros(2, 0, dtype=torch.int64)):
+        assert torch.equal(QuantisedEmbedding(planes, scale)(ids), dense(ids))

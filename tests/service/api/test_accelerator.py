@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from service.api.accelerator import AcceleratorQueue
 from service.errors import NotReady, Overloaded
+from service.search.joint_work import JointWork
 from tests.support.busy_accelerator import PATIENCE_S, busy
 
 
@@ -161,3 +162,66 @@ def test_the_time_that_work_has_been_running_is_told() -> None:
     queue.enqueue(0, lambda: None).result(PATIENCE_S)
     queue.close()
     assert queue.busy_s == 0.0
+
+
+def joint(group: str, item: int, batches: list[list[int]], most: int = 3) -> JointWork[int, int]:
+    """Work that tenfolds its item, notes with which others, and fails together with a negative one."""
+
+    def together(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        if min(items) < 0:
+            raise ZeroDivisionError("mine")
+        return [10 * one for one in items]
+
+    return JointWork(group=group, most=most, item=item, together=together)
+
+
+def test_joint_work_that_waits_is_done_together_with_the_first_of_its_group(queue: AcceleratorQueue) -> None:
+    batches: list[list[int]] = []
+    with busy(queue):
+        asked = [queue.enqueue(1, joint(group, n, batches)) for n, group in enumerate("abaabaab")]
+        other = queue.enqueue(1, lambda: batches.append([]))
+    assert [future.result(PATIENCE_S) for future in asked] == [10 * n for n in range(8)]
+    other.result(PATIENCE_S)
+    assert batches == [[0, 2, 3], [1, 4, 7], [5, 6], []]
+    assert queue.admitted_cost == 0
+
+
+def test_a_fault_of_joint_work_reaches_its_own_caller_only(queue: AcceleratorQueue) -> None:
+    batches: list[list[int]] = []
+    with busy(queue):
+        asked = [queue.enqueue(1, joint("a", item, batches)) for item in (1, -1, 2)]
+    assert [asked[0].result(PATIENCE_S), asked[2].result(PATIENCE_S)] == [10, 20]
+    with pytest.raises(ZeroDivisionError):
+        asked[1].result(PATIENCE_S)
+    assert batches == [[1, -1, 2], [1], [-1], [2]]
+
+
+def test_joint_work_goes_on_without_those_who_hung_up(queue: AcceleratorQueue) -> None:
+    batches: list[list[int]] = []
+    with busy(queue):
+        asked = [queue.enqueue(1, joint("a", item, batches)) for item in (1, 2, 3)]
+        assert asked[1].cancel()
+    assert [asked[0].result(PATIENCE_S), asked[2].result(PATIENCE_S)] == [10, 30]
+    queue.enqueue(0, lambda: None).result(PATIENCE_S)
+    assert batches == [[1, 3]]
+    assert queue.admitted_cost == 0
+
+
+def test_the_time_of_joint_work_is_shared_by_cost() -> None:
+    now = [0.0]
+    queue = AcceleratorQueue(max_cost=100, clock=lambda: now[0])
+    queue.start()
+
+    def together(items: Sequence[int]) -> Sequence[int]:
+        now[0] += 8.0
+        return items
+
+    admissions = [queue.admit(cost) for cost in (10, 30)]
+    with busy(queue):
+        works = [JointWork(group="a", most=9, item=n, together=together) for n in (1, 2)]
+        waiting = [queue.put(one, work, last=False) for one, work in zip(admissions, works, strict=True)]
+    assert [one.result(PATIENCE_S) for one in waiting] == [1, 2]
+    queue.enqueue(0, lambda: None).result(PATIENCE_S)
+    assert [one.seconds for one in admissions] == [2.0, 6.0]
+    queue.close()

@@ -1,0 +1,50 @@
+"""Threads that each do a whole piece of work, with PyTorch's operators in one thread.
+
+Threads inside an operator meet at a barrier hundreds of times a picture or query. Where another process has one of the
+processors, each barrier waits for the scheduler; a whole piece a thread waits for nobody.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+import torch
+
+Item = TypeVar("Item")
+T = TypeVar("T")
+
+
+class SingleThreads:
+    """So many threads; operators that they call use no further one."""
+
+    def __init__(self, count: int) -> None:
+        started = threading.Barrier(count + 1)
+
+        def begin() -> None:
+            torch.get_num_threads()  # the first call in a thread takes the default, and would undo the next line later
+            torch.set_num_threads(1)  # of this thread, and the default of those that are yet to come
+            started.wait()
+
+        before = torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="single")
+        begun = [self._pool.submit(begin) for _ in range(count)]
+        started.wait()
+        torch.set_num_threads(before)  # the default again
+        for one in begun:
+            one.result()
+
+    def map(self, work: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """The result of each item in order; the first fault, once nothing runs any more."""
+        running = [self._pool.submit(work, item) for item in items]
+        faults = [fault for one in running if (fault := one.exception()) is not None]
+        if faults:
+            raise faults[0]
+        return [one.result() for one in running]
+
+
+@lru_cache
+def single_threads(count: int) -> SingleThreads:
+    """The threads of this process, `count` of them."""
+    return SingleThreads(count)
