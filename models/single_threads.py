@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-Item = TypeVar("Item")
+Given = TypeVar("Given")
 T = TypeVar("T")
 
 
@@ -35,7 +35,7 @@ class SingleThreads:
         for one in begun:
             one.result()
 
-    def map(self, work: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+    def map(self, work: Callable[[Given], T], items: Iterable[Given]) -> list[T]:
         """The result of each item in order; the first fault, once nothing runs any more."""
         running = [self._pool.submit(work, item) for item in items]
         faults = [fault for one in running if (fault := one.exception()) is not None]

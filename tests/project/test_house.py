@@ -39,6 +39,7 @@ EVERYTHING = {"*"}
 ROOMS: dict[str, set[str]] = {
     "models.batches": set(),
     "models.digests": set(),
+    "models.single_threads": set(),
     "models.safe_load": set(),
     "models.text": {"batches", "digests"},
     "models.kernels": {"batches"},
