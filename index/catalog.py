@@ -129,7 +129,7 @@ class Catalog:
             return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
     def job(self, job_id: str) -> JobStatus | None:
-        """How far the job is; None when there is no such job."""
+        """The progress of the job; None when there is no such job."""
         return self.jobs.find(job_id)
 
     def queued(self, limit: int) -> list[QueuedPicture]:
@@ -387,13 +387,13 @@ class Catalog:
             db.execute(sql, [role, now])
 
     def last_heartbeat(self, role: str) -> float | None:
-        """When a process of this role was last heard from."""
+        """The time when a process of this role was last heard from."""
         with self._database.reading() as db:
             found = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
             return None if found is None else float(found["at"])
 
     def counts(self) -> dict[str, int]:
-        """How many pictures are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
         with self._database.reading() as db:
             found = dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())
         return {state: found.get(state, 0) for state in ("ready", "queued", "failed", "deleted")}

@@ -82,7 +82,7 @@ class Erasures:
             erase(db, numbers, now)
             return len(numbers)
 
-    def kept(self, after: int, limit: int) -> list[tuple[int, Image]]:
+    def not_erased(self, after: int, limit: int) -> list[tuple[int, Image]]:
         """Pictures that are not erased, deleted ones included, with their numbers, which go on after the one given."""
         sql = "SELECT * FROM images WHERE number > ? AND erased_at IS NULL ORDER BY number LIMIT ?"
         with self._database.reading() as db:

@@ -99,7 +99,7 @@ class Identities:
         return {CaptionName(one.image_id, one.text): one for one in found if not one.deleted}
 
     def count_captions(self) -> CaptionCounts:
-        """How many captions there are, of how many pictures."""
+        """The number of captions, and of the pictures that have any."""
         sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
         with self._database.reading() as db:
             return CaptionCounts(*db.execute(sql).fetchone())

@@ -15,7 +15,7 @@ class Jobs:
         self._database = database
 
     def find(self, job_id: str) -> JobStatus | None:
-        """How far the job is; None when there is no such job."""
+        """The progress of the job; None when there is no such job."""
         with self._database.reading() as db:
             job = db.execute("SELECT job_id, created_at FROM jobs WHERE job_id = ?", [job_id]).fetchone()
             return None if job is None else job_status(db, job)
@@ -28,7 +28,7 @@ class Jobs:
 
 
 def job_status(db: Connection, job: Row) -> JobStatus:
-    """How far the job of a row of `jobs` is."""
+    """The progress of the job of a row of `jobs`."""
     own = [job["job_id"]]
     rows = db.execute(
         "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number", own

@@ -1,4 +1,4 @@
-"""From the catalog's rows to its values, each inside a transaction of the caller's."""
+"""The catalog's rows read as values, each inside a transaction of the caller's."""
 
 import json
 from collections import defaultdict

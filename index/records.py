@@ -24,7 +24,7 @@ FEATURES_ONLY = "features"  # the extension of what came without a picture: ther
 
 @dataclass(frozen=True)
 class Collection:
-    """Which collection of pictures a catalog holds: an id to name things by, and a secret to sign them with."""
+    """The identity of the collection that a catalog holds: an id to name things by, and a secret to sign them with."""
 
     id: str
     secret: bytes = field(repr=False)
@@ -187,7 +187,7 @@ class RegionStoreEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """How far a job is, derived from the states of its pictures (a deleted picture counts as done).
+    """The progress of a job, derived from the states of its pictures (a deleted picture counts as done).
 
     Its pictures lie in the first `picture_slots` slots of a view, its captions in the first `caption_slots`, as far as
     they have any.

@@ -253,7 +253,7 @@ def is_writable(path: Path) -> bool:
 
 
 def reading_address(path: Path) -> str:
-    """How SQLite is told to read the file and to write nothing beside it."""
+    """The address by which SQLite reads the file and writes nothing beside it."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     beside = [path.with_name(f"{path.name}{end}") for end in ("-shm", "-wal")]
     # With these files there may be a writer, whose changes SQLite finds by them; without, it would have to make them.

@@ -70,7 +70,7 @@ class SharedTexts:
         self._database = database
 
     def statistics(self, question: str) -> TextStatistics:
-        """What a ranking needs of all texts here."""
+        """The statistics of all texts here that a ranking needs."""
         with self._database.reading() as db:
             return read_statistics(db, question)
 

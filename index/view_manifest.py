@@ -72,7 +72,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, content: bytes, folder: Path) -> Self:
-        """From the file's bytes; Corrupt when they are none, ViewMismatch for another format."""
+        """The manifest in the file's bytes; Corrupt when they hold none, ViewMismatch for another format."""
         try:
             found: dict[str, Any] = json.loads(content)
             version = found.pop("format")

@@ -179,7 +179,7 @@ def web_server(app: Any, settings: Settings) -> uvicorn.Server:
 
 
 def connection_limit(wanted: int) -> int:
-    """How many connections may be open: as many as wanted, as far as this process's file handles allow.
+    """The number of connections that may be open: as many as wanted, as far as this process's file handles allow.
 
     The soft limit on handles is raised to the hard one first: a server without handles can accept nothing and read
     nothing.

@@ -50,7 +50,7 @@ class Problem(Exception):
         self.extra = extra
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it travels to another process: as it is, whatever its constructor takes."""
+        """The form for another process, which is made without calling the constructor."""
         return _restored_problem, (type(self), self.args, vars(self))
 
     def document(self, instance: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a service answers while it still loads its models: nobody is left to guess whether it runs."""
+"""Answers of a service that still loads its models, so that nobody has to guess whether it runs."""
 
 import contextlib
 import json

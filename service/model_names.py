@@ -48,7 +48,7 @@ def shipped_models() -> list[str]:
 
 
 def loading_advice(name: str, loaded: Sequence[str]) -> str:
-    """How a shipped model, or an ensemble of shipped ones, is served besides those `loaded`; "" for any other name."""
+    """Advice on serving a shipped model, or an ensemble of them, besides those `loaded`; "" for any other name."""
     if name in loaded or not set(name.split("+")) <= set(shipped_models()):
         return ""
     value = ",".join([*loaded, name])

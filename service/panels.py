@@ -83,7 +83,7 @@ def of_strongest(values: Sequence[float], most: float | None = None) -> list[flo
 
 
 def footer(explanation: PairExplanation) -> str:
-    """What marks such as <start> added; "" where there is nothing to say."""
+    """The parts of the score that marks such as <start> added, in words; "" where there are none."""
     if explanation.contributions is None:
         return "This model's score is no sum over the words."
     pairs = zip(explanation.words, explanation.contributions, strict=True)

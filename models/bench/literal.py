@@ -43,7 +43,7 @@ def l2norm(x: Float[Tensor, "K M N"]) -> Float[Tensor, "K M N"]:
 
 
 def row_cosines(a: Float[Tensor, "K N D"], b: Float[Tensor, "K N D"]) -> Float[Tensor, "K N"]:
-    """Cosines of rows."""
+    """a . b / (|a| |b|) of the rows along the last axis."""
     lengths: Tensor = a.norm(dim=2) * b.norm(dim=2)
     return (a * b).sum(2) / lengths.clamp_min(EPSILON)
 

@@ -73,7 +73,7 @@ def extract_features(
 
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
-    """What the extractor finds in picture files, an array for each field; a file that is no picture raises OSError."""
+    """Regions that the extractor finds in picture files, an array a field; a file that is no picture raises OSError."""
     regions = extractor.extract([_open_upright(path) for path in files])
     return {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
 

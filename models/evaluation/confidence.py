@@ -85,7 +85,7 @@ def interval_of_ratio(
 
 @cache
 def resample_counts(num: int) -> "Float[np.ndarray, 'resamples num']":
-    """How often each of `num` pictures is in each resample; every report on as many pictures has the same resamples."""
+    """The count of each of `num` pictures in each resample; every report on as many pictures has the same resamples."""
     return np.random.default_rng(SEED).multinomial(num, np.full(num, 1 / num), NUM_RESAMPLES).astype(float)
 
 

@@ -30,7 +30,7 @@ from models.evaluation.scored_pairs import (
 from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error, reliability_table
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.log_odds import LogOddsModel, ScoredAnswers, Uncalibratable, fit_log_odds
-from models.matching.match_test import MatchTest, area_under_roc, fit_match_test
+from models.matching.match_verdict import MatchTest, area_under_roc, fit_match_test
 from models.matching.matcher import SingleMatcher
 
 SMALLEST_GALLERY = 50  # pictures, to fit on
@@ -41,7 +41,7 @@ SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictur
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationPlan:
-    """How to calibrate: the hubness correction, and the share of pictures kept for assessment.
+    """Choices of a calibration: the hubness correction, and the share of pictures kept for assessment.
 
     With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks best.
     """
@@ -224,7 +224,7 @@ def best_cosine_weight(scores: ScoredPairs, stage_one: ScoredPairs, own: Int64[T
 
 
 def bank_sizes(banks: HubnessBanks | None) -> dict[str, int]:
-    """How many typical sentences, and pictures, there are; for JSON."""
+    """The numbers of typical sentences and of typical pictures; for JSON."""
     if banks is None:
         return {}
     of_pictures = {} if banks.pictures is None else {"picture_bank": len(banks.pictures)}

@@ -44,7 +44,7 @@ WHOLE = SideWeights(1.0, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class HubnessPlan:
-    """How to correct hubness.
+    """Choices of a hubness correction.
 
     `share` is the strength of the reranker's correction; 0 corrects nothing. With `fit_share` each side has the share
     that ranks best instead, and with `stage_one` stage one is corrected too, as strongly as ranks best. `bank_size` is
@@ -94,7 +94,7 @@ class HubnessPlan:
 
 
 class Nearness(NamedTuple):
-    """How near each picture and each sentence comes to the banks."""
+    """The nearness of each picture and each sentence to the banks."""
 
     pictures: Float[Tensor, " K"]
     sentences: Float[Tensor, " Q"]
@@ -126,7 +126,7 @@ class Nearness(NamedTuple):
 
 
 def ratio_of_spreads(scores: Float[Tensor, "Q K"], others: Float[Tensor, "Q K"]) -> float:
-    """How many times as much the scores vary over all pairs as the others do."""
+    """The standard deviation of the scores over all pairs, divided by that of the others."""
     spreads = [float(values[values.isfinite()].std()) for values in (scores, others)]
     return spreads[0] / spreads[1]
 

@@ -79,7 +79,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class RegionsOfClass:
-    """Which of a picture's R regions would be right answers for a class: True by each criterion."""
+    """Masks of a picture's R regions, one a criterion: True where the region is a right answer for a class."""
 
     overlap: Bool[np.ndarray, " R"]
     centre: Bool[np.ndarray, " R"]

@@ -32,7 +32,7 @@ class Recalls:
         return cls(r1, r5, r10, median_rank=float(np.floor(np.median(ranks)) + 1))
 
     def as_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """The recalls by name, to be written as JSON."""
         return asdict(self)
 
 
@@ -64,7 +64,7 @@ def image_to_text_ranks(
 def _ranks(
     scores: Float[Tensor, "N M"], own_of: Callable[[slice], Bool[Tensor, "B M"]], shortlists: Shortlists | None
 ) -> np.ndarray:
-    """How many others score at least as well as the best of each row's own; a block of rows at a time is in memory."""
+    """The ranks from 0 of the best of each row's own, ties against it; a block of rows at a time is in memory."""
     ranks = np.empty(len(scores), dtype=np.int64)
     for start in range(0, len(scores), QUESTIONS_AT_ONCE):
         rows = slice(start, start + QUESTIONS_AT_ONCE)

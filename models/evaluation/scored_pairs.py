@@ -27,7 +27,7 @@ class ScoredPairs(NamedTuple):
         return ScoredPairs(self.scores[sentences][:, gallery], own[sentences].int().argmax(1))
 
     def num_questions(self, direction: Direction) -> int:
-        """How many questions are asked: all sentences, or all pictures."""
+        """The number of questions: of all sentences, or of all pictures."""
         return self.scores.shape[0 if direction == "text" else 1]
 
 

@@ -78,7 +78,7 @@ def question_scores(
 def assess_class_search(
     scores: Float[np.ndarray, "C K"], right: Bool[np.ndarray, "C K"], classes: Sequence[str]
 ) -> dict[str, Any]:
-    """How well C questions, one for each class, find the pictures that are `right` for them.
+    """Measures of C questions, one for each class, whose `right` pictures are known.
 
     Shares of 1 are means over classes: hits among the FIRST answers of those that are possible there, first answers
     that are right, average precision; `without_hit` names the classes with no hit among the FIRST.

@@ -1,4 +1,4 @@
-"""Which kinds of processor the kernels are built for, which of them this one is, and where the built files lie.
+"""Kinds of processor that the kernels are built for, the kind of this one, and the paths of the built files.
 
 A file's name holds a digest of the sources and of the compiler's options, so that no other version is ever loaded.
 """
@@ -52,7 +52,7 @@ def compiler_flags(target: str) -> list[str]:
 
 
 def built_file(target: str, folder: Path = BUILT) -> Path:
-    """Where the kernels for a target lie once they are built of these sources."""
+    """The path of the kernels for a target, once they are built of these sources."""
     digest = hashlib.sha256(" ".join(compiler_flags(target)).encode())
     for path in sorted(SOURCE.iterdir()):
         digest.update(path.name.encode() + path.read_bytes())

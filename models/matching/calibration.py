@@ -1,7 +1,7 @@
 """The meaning of a model's scores, as it is kept beside its weights, and how good probabilities are.
 
 The log odds that a score is a right one are those of `log_odds.py`; whether there is a right one at all is told by
-`match_test.py`.
+`match_verdict.py`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from models.matching.hubness import HubnessConfig
 from models.matching.log_odds import LogOddsModel, Numbers
-from models.matching.match_test import MatchTest
+from models.matching.match_verdict import MatchTest
 
 T = TypeVar("T")
 

@@ -54,7 +54,7 @@ class HubnessConfig:
 
     @property
     def extra_dim(self) -> int:
-        """How many numbers stage one's embeddings have more than the head gives: 1 where only pictures are corrected
+        """The count of numbers that are added to stage one's embeddings: 1 where only pictures are corrected
         there, 2 where sentences are."""
         return 2 if self.stage_one_text_weight else int(self.stage_one_weight > 0)
 

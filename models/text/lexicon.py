@@ -183,7 +183,7 @@ def letter_codes(words: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArr
 
 
 def letter_counts(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int8]:
-    """How often each row has each of the letters a to z."""
+    """The counts of the letters a to z in each row."""
     return np.stack([(codes == ord("a") + letter).sum(1) for letter in range(26)], 1).astype(np.int8)
 
 

@@ -57,7 +57,7 @@ class RememberedStates:
         return sentence in self._places
 
     def words(self, sentences: Sequence[str]) -> Words:
-        """Their states in float32, padded with zeros."""
+        """The words' states in float32, padded with zeros."""
         own = [self._states[self._places[sentence]].float() for sentence in sentences]
         lengths = torch.tensor([len(states) for states in own], dtype=torch.int64)
         vectors = pad_sequence(own, batch_first=True)
@@ -89,7 +89,7 @@ class PretrainedReader:
 
     @property
     def identity(self) -> str:
-        """The digest."""
+        """The digest of weights and word lists."""
         return self.digest
 
     @property

@@ -1,4 +1,4 @@
-"""From sentences to words and ids; vocabularies in the JSON layout of the SCAN authors: word2idx, idx2word, idx."""
+"""Words of sentences and their ids; vocabularies in the JSON layout of the SCAN authors: word2idx, idx2word, idx."""
 
 import json
 import string

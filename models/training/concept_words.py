@@ -47,7 +47,7 @@ class ConceptWords:
         """[L]: whether a word names something that regions show."""
 
     def standing_out(self, concepts: Float[Tensor, "Q R D"], tokens: Sequence[Sequence[str]]) -> Float[Tensor, "Q W R"]:
-        """How far each region's cosine to each word of Q sentences exceeds the usual one; -inf for other words."""
+        """The excess of each region's cosine to each word of Q sentences over the usual one; -inf for other words."""
         longest = max(map(len, tokens), default=0)
         padded = [[*(self.rows.get(word, -1) for word in own), *[-1] * (longest - len(own))] for own in tokens]
         rows = torch.tensor(padded, dtype=torch.int64).reshape(len(tokens), longest)

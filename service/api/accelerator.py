@@ -70,7 +70,7 @@ class Admission:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Give back what was admitted; see `close`."""
         self.close()
 
 

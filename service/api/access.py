@@ -80,7 +80,7 @@ class AccessMiddleware:
         return Permission.ADMIN
 
     async def _admit(self, scope: Scope, needed: Permission) -> Caller:
-        """Who makes the request, if that one may. Unauthenticated, Forbidden, RateLimited."""
+        """The caller, who is allowed to make the request. Unauthenticated, Forbidden, RateLimited."""
         try:
             caller = identify_caller(scope, self._services.keys, self._open)
             if caller is KEYLESS:

@@ -76,7 +76,7 @@ class LocalCache:
             self._answers.popitem(last=False)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing, since nothing is held open."""
 
 
 class RedisCache:

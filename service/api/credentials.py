@@ -1,4 +1,4 @@
-"""Who makes a request: its API key in the header Authorization, or the session token in a cookie."""
+"""The caller of a request, known by the API key in the header Authorization or by the session token in a cookie."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ SESSION_COOKIE = "regard_session"
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request, and what that one may do. Without keys everybody is KEYLESS."""
+    """The maker of a request, with the permission of its key. Without keys everybody is KEYLESS."""
 
     key_id: str | None
     name: str | None
@@ -26,7 +26,7 @@ KEYLESS = Caller(None, None, Permission.ADMIN)
 
 
 def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Caller:
-    """Who makes the request. Unauthenticated where a key is needed and none is given, InvalidKey for a wrong one.
+    """The caller of the request. Unauthenticated where a key is needed and none is given, InvalidKey for a wrong one.
 
     The header counts before the cookie. A key anywhere else, such as in the URL, is passed over.
     """
@@ -59,7 +59,7 @@ def _by_header(headers: list[str], keys: KeyRing) -> Caller:
 
 
 def sign_in(key: str, keys: KeyRing) -> tuple[Caller, str]:
-    """Who a key belongs to, and its session token. InvalidKey."""
+    """The caller that a key belongs to, and a session token of it. InvalidKey."""
     if not KEY.fullmatch(key):
         raise InvalidKey("The key is malformed.")
     found = keys.identify(key)

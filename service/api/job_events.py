@@ -17,7 +17,7 @@ COME_BACK_MS = 2000
 
 
 class StreamSlots:
-    """How many streams are open, and whether one more may be. Used on the event loop alone."""
+    """A count of open streams, with a bound. Used on the event loop alone."""
 
     def __init__(self, most: int = MAX_STREAMS) -> None:
         self._most = most

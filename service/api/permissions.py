@@ -1,4 +1,4 @@
-"""Which permission each route needs. A route that is not listed needs `admin`, and fails a test until it is.
+"""The permission that each route needs. A route that is not listed needs `admin`, and fails a test until it is.
 
 Open to everybody is what tells nothing about the pictures: the page and the description of the routes, which anybody
 can read in the source; the health checks, which orchestrators ask without a key; and signing in and out. Metrics tell

@@ -1,4 +1,4 @@
-"""How often each API key may ask: a token bucket a key, in Redis where there is one, so that all processes share it."""
+"""The rate limit of each API key: a token bucket a key, in Redis where there is one, so that all processes share it."""
 
 import logging
 import time
@@ -43,11 +43,11 @@ class NoLimit:
     """Lets every request go on."""
 
     async def take(self, key_id: str) -> float:
-        """Always 0."""
+        """No pause: 0 seconds."""
         return 0.0
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing, since nothing is held open."""
 
 
 class LocalRateLimiter:
@@ -69,7 +69,7 @@ class LocalRateLimiter:
         return wait_s
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing, since nothing is held open."""
 
 
 class RedisRateLimiter:

@@ -1,4 +1,4 @@
-"""Who may send requests: programs, and this service's own pages in a browser, under the names that it answers for.
+"""The check of where a request comes from: programs may send any, browsers those of this service's own pages.
 
 A browser sends what any page tells it to, also to services that only its user can reach. Two headers that pages cannot
 set say where a request comes from (Origin, Sec-Fetch-Site), and one says under which name the service was reached:

@@ -1,4 +1,4 @@
-"""What routes ask of the pictures that are stored and tell them to become, wherever these lie."""
+"""The stored pictures as routes read and change them, wherever they lie."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -37,7 +37,7 @@ class StoredPictures(Protocol):
         """Change the description of a picture; False where there is none, or it is deleted."""
 
     def counts(self) -> Mapping[str, int]:
-        """How many pictures are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
@@ -85,7 +85,7 @@ class LocalPictures:
         return self._catalog.change(image_id, change)
 
     def counts(self) -> Mapping[str, int]:
-        """How many pictures are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
         return self._catalog.counts()
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:

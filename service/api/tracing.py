@@ -22,7 +22,7 @@ EXPORT_TIMEOUT_S = 5.0  # a collector that does not answer must not hold up the 
 
 @dataclass(frozen=True)
 class Tracing:
-    """Where spans go; nowhere without a provider."""
+    """The destination of spans; without a provider there is none."""
 
     provider: trace.TracerProvider | None = None
 

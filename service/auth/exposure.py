@@ -1,4 +1,4 @@
-"""Where a service may listen: without keys on this machine alone, unless it is told otherwise."""
+"""The addresses a service may listen on: without keys those of this machine alone, unless a setting allows others."""
 
 import ipaddress
 import logging

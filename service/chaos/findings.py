@@ -1,4 +1,4 @@
-"""What a run of kills found wrong, each thing once, in words."""
+"""Findings: the faults that a run of kills met, each once, in words."""
 
 import threading
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Findings:
             self._say(str(finding))
 
     def count(self, kind: Kind) -> int:
-        """How many things are wrong in this way."""
+        """The number of findings of this kind."""
         with self._lock:
             return sum(finding.kind == kind for finding in self._found.values())
 

@@ -13,7 +13,7 @@ from service.chaos.pictures import DrawnPicture
 
 @dataclass(frozen=True)
 class PictureState:
-    """What is true of one picture.
+    """A possible state of one picture.
 
     `edition` counts the changes of its description, None where it has none. `deleted_at` is a reading of a clock from
     before the deletion was sent. What was deleted may be erased by now, which nobody can tell from outside.
@@ -25,7 +25,7 @@ class PictureState:
 
 
 def uploaded(before: PictureState) -> set[PictureState]:
-    """After an upload: one that was deleted comes back as it was, or without description if it was erased."""
+    """States after an upload: one that was deleted comes back as it was, or without description if it was erased."""
     if before.status == "absent":
         return {PictureState("present", 0)}
     if before.status == "present":
@@ -34,22 +34,22 @@ def uploaded(before: PictureState) -> set[PictureState]:
 
 
 def edited(before: PictureState) -> set[PictureState]:
-    """After a change of the description."""
+    """States after a change of the description."""
     return {replace(before, edition=(before.edition or 0) + 1)}
 
 
 def deleted(at: float) -> Callable[[PictureState], set[PictureState]]:
-    """After a deletion that was sent at that time."""
+    """States after a deletion that was sent at that time."""
     return lambda before: {PictureState("deleted", before.edition, at)}
 
 
 def restored(before: PictureState) -> set[PictureState]:
-    """After a deletion was undone."""
+    """States after a deletion was undone."""
     return {PictureState("present", before.edition)}
 
 
 class LedgerEntry:
-    """One picture and what may be true of it."""
+    """The ledger of one picture: all states that it may be in."""
 
     def __init__(self, picture: DrawnPicture, number: int) -> None:
         self.picture, self.number = picture, number
@@ -57,7 +57,7 @@ class LedgerEntry:
 
     @property
     def state(self) -> PictureState | None:
-        """What is true of it; None while an answer is missing."""
+        """The state of the picture; None while an answer is missing."""
         return next(iter(self.possible)) if len(self.possible) == 1 else None
 
     @property

@@ -172,7 +172,7 @@ class LoadClient:
         self._check_hits(answer)
 
     def _check_hits(self, answer: httpx.Response | None) -> None:
-        """What a search found is there, once; other clients' pictures may change at this very moment."""
+        """Check that every hit exists and comes once; other clients' pictures may change at this very moment."""
         if answer is None or not answer.is_success:
             return
         hits = answer.json()["results"]

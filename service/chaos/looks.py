@@ -58,7 +58,7 @@ class Look:
         return answer.json()
 
     def hits(self, path: str, **options: Any) -> list[dict[str, Any]]:
-        """What a search finds; where it is refused, nothing, and that is a finding."""
+        """The hits of a search; where it is refused there are none, and that is a finding."""
         answer = self.send("POST", path, **options)
         if not answer.is_success:
             self._findings.add("fault", f"POST {path}", f"{answer.status_code}: {answer.text[:300]}")

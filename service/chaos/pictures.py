@@ -23,7 +23,7 @@ class DrawnPicture:
     sentence: str
 
     def caption(self, edition: int) -> str:
-        """What the picture is captioned with after so many changes."""
+        """The caption of the picture after that many changes."""
         return self.sentence if edition == 0 else f"{self.sentence}, edition {edition}"
 
 

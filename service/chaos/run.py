@@ -33,7 +33,7 @@ POLITE_STATUSES = (0, -15, 143)
 
 @dataclass(frozen=True, kw_only=True)
 class ChaosPlan:
-    """How long a run takes, what decides in it, and how often it kills."""
+    """The plan of a run: its length, its random seed, and how often it kills."""
 
     minutes: float
     seed: int
@@ -45,7 +45,7 @@ class ChaosPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ChaosResult:
-    """What a run came to."""
+    """The result of a run."""
 
     kills: int
     acknowledged: int
@@ -185,7 +185,7 @@ class ChaosRun:
             self._say(f"look {self._looks}: killed {kills}; {acknowledged} changes acknowledged")
 
     def _look_at_all(self, rng: random.Random) -> None:
-        """Is everything there that was acknowledged, and found by some model, and right on the disk?"""
+        """Look that everything acknowledged is there, is found by some model, and is right on the disk."""
         self._settle(self._look)
         models = [model["name"] for model in self._look.get("/models")["models"]]
         self._look.compare(self._entries, rng.choice(models))

@@ -20,13 +20,13 @@ NO_DATA_DIR = (OSError, ValueError, sqlite3.Error, Corrupt, DamagedCatalog, Read
 
 
 def stored_findings(data_dir: Path) -> Iterator[Finding]:
-    """What is wrong on the disk, while no worker runs. Files that cannot be read at all are told too."""
+    """Faults on the disk, looked for while no worker runs. Files that cannot be read at all are told too."""
     for look in (_damage, _pictures, _views):
         yield from _told(look, data_dir)
 
 
 def confirmed_damage(data_dir: Path) -> list[Finding]:
-    """What is damaged, also while a worker runs: what two looks find, since pictures are erased meanwhile."""
+    """Damage that two looks in a row find, for use while a worker runs: pictures are erased meanwhile."""
     first = list(_told(_damage, data_dir))
     again = set(_told(_damage, data_dir)) if first else set()
     return [finding for finding in first if finding in again]

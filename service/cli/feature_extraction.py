@@ -38,7 +38,7 @@ def extract_with_progress(
 def extract_on_cluster(
     load: Callable[[], "Extractor"], photographs: Mapping[str, Path], out: Path, progress: Progress
 ) -> None:
-    """The same by detectors on all nodes of the cluster of Ray that this machine belongs to, each loaded by `load`.
+    """Extract features by detectors on all nodes of this machine's cluster of Ray, each loaded by `load`.
 
     UserError as above, and where there is no Ray or no cluster.
     """

@@ -17,7 +17,7 @@ LONGEST_SHOWN = 100
 
 
 def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
-    """What shows each of the pictures small in this terminal, by image id; none where it shows no pictures."""
+    """Control sequences that show pictures small in this terminal, by image id; none where it shows no pictures."""
     if not (hits and sys.stdout.isatty()):
         return {}
     from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take

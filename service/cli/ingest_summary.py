@@ -21,7 +21,7 @@ ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pi
 
 @dataclass
 class IngestSummary:
-    """What became of each file: counts of those accepted, stored already and, by their kind, passed over; reasons of
+    """The outcome for each file: counts of those accepted, stored already and, by their kind, passed over; reasons of
     those rejected or failed later.
     """
 

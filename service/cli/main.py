@@ -75,7 +75,7 @@ Version = Annotated[
 
 @app.callback()
 def options(version: Version = False) -> None:
-    """What stands before the name of a command."""
+    """Options that stand before the name of a command."""
 
 
 for command in COMMANDS:

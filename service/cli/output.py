@@ -44,7 +44,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of a terminal's columns that a text takes."""
     return sum(0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF") for one in text)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a picture, short enough for a cell of a table."""
+"""Facts about a picture, short enough for the cells of a table."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -99,7 +99,7 @@ def album_of(file: Path, root: Path) -> str:
 
 
 def _kind_skipped(file: Path, root: Path) -> str | None:
-    """What a file is that is passed over; None for one that is named like a picture and can be read."""
+    """The kind of a file that is passed over; None for one that is named like a picture and can be read."""
     extension = file.suffix.lower()
     is_raw = extension in RAW_EXTENSIONS
     if file.name.startswith("."):

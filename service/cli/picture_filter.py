@@ -1,4 +1,4 @@
-"""Which pictures a command is about: tags and dates as options, made into the filter of a request."""
+"""The options by which a command selects pictures: tags and dates, made into the filter of a request."""
 
 import re
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def picture_filter(
 
 
 def tag_conditions(texts: Sequence[str]) -> dict[str, list[str] | dict[str, str | float]]:
-    """What each tag has to be: one of some values, or in a range. typer.BadParameter."""
+    """The condition on each tag: one of some values, or a range. typer.BadParameter."""
     values: dict[str, list[str]] = {}
     ranges: dict[str, dict[str, str | float]] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Which files of watched folders wait to be sent: the new and the changed ones that have stopped growing."""
+"""Files of watched folders that wait to be sent: the new and the changed ones that have stopped growing."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class SentFiles:
             return
 
     def __len__(self) -> int:
-        """How many files were sent."""
+        """The number of files that were sent."""
         return len(self._sent)
 
     def has(self, path: Path, state: FileState) -> bool:
@@ -83,7 +83,7 @@ class StillFiles:
         self._since: dict[Path, tuple[FileState, float]] = {}
 
     def look(self, paths: Iterable[Path]) -> dict[Path, FileState]:
-        """Those of the files that wait to be sent, in their order, each with the state that it was seen in."""
+        """The files among these that wait to be sent, in their order, each with the state that it was seen in."""
         now, before, ready = self._clock(), self._since, dict[Path, FileState]()
         self._since = {}
         for path in paths:
@@ -98,5 +98,5 @@ class StillFiles:
 
     @property
     def num_unsent(self) -> int:
-        """How many files of the last look were not sent yet, still or not."""
+        """The number of files of the last look that were not sent yet, still or not."""
         return sum(not self._sent.has(path, state) for path, (state, _) in self._since.items())

@@ -49,7 +49,7 @@ def terminal_protocol(
 
 
 def ask_terminal(query: str) -> str:
-    """What the terminal answers to a query; empty where input or output is none, or it does not answer."""
+    """The terminal's answer to a query; empty where input or output is none, or it does not answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return ""
     import termios  # noqa: PLC0415 - not on every system
@@ -73,7 +73,7 @@ def ask_terminal(query: str) -> str:
 
 
 def drawn_small(jpeg: bytes, protocol: PictureProtocol) -> str:
-    """What shows a picture in a terminal, ROWS lines high, when it is printed."""
+    """The control sequence that shows a picture in a terminal, ROWS lines high, when it is printed."""
     if protocol == "iterm":
         content = base64.b64encode(jpeg).decode()
         return f"\033]1337;File=inline=1;size={len(jpeg)};height={ROWS};preserveAspectRatio=1:{content}\a"

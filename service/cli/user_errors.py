@@ -1,4 +1,4 @@
-"""Which exceptions tell of a mistake that the user can put right. Any other one is a bug, and shows its traceback."""
+"""The exceptions that tell of a user's mistake. Any other one is a bug, and shows its traceback."""
 
 from service.errors import UserError
 

@@ -43,11 +43,11 @@ class DirectorActor:
         return self._director.begin(num_shards, num_replicas, write_quorum)
 
     def plan(self) -> ClusterPlan | None:
-        """What is planned."""
+        """The plan of the cluster."""
         return self._director.plan()
 
     def view(self) -> ClusterView:
-        """What routers need to know."""
+        """The view of the cluster that routers work with."""
         return self._director.view()
 
     def write(
@@ -60,7 +60,7 @@ class DirectorActor:
             return Outcome(problem=problem)
 
     def add_shard(self) -> int:
-        """Add a shard."""
+        """Add a shard and begin to move its share of the pictures there; its number."""
         return self._director.add_shard()
 
     def repair(self, shard: int, number: int) -> str:
@@ -83,11 +83,11 @@ class ClusterConnection:
         threading.Thread(target=self._run, name="cluster", daemon=True).start()
 
     def placement(self) -> Placement:
-        """Where pictures are now."""
+        """The placement of pictures now."""
         return self._placement
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
-        """What the change returned. NotReady where nobody says that it was made."""
+        """Make a change; gives its result. NotReady where nobody says that it was made."""
         references = {image_id: ray.put(content) for image_id, content in (files or {}).items()}
         try:
             called: Any = self._director.write.remote(shard, operation, references, self._placement.num_shards)

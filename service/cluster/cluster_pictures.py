@@ -41,7 +41,7 @@ class ShardWriters(Protocol):
     """Reaches the writer of each shard."""
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
-        """What the change returned. NotReady where it was not acknowledged, and whatever the change raises."""
+        """Make a change; gives its result. NotReady where it was not acknowledged, and whatever the change raises."""
 
 
 class ClusterPictures:
@@ -116,7 +116,7 @@ class ClusterPictures:
         return [failure for part in self._ask_all("failures") for failure in part]
 
     def counts(self) -> Mapping[str, int]:
-        """How many pictures are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
         parts = self._ask_all("counts")
         return {state: sum(part[state] for part in parts) for state in parts[0]}
 
@@ -222,7 +222,7 @@ class ClusterJobs:
 
 
 def known_parts(replicas: Iterable[JobStatus | None]) -> list[JobStatus]:
-    """What replicas say of a job, without those that never heard of it."""
+    """The parts of a job that replicas report, without those that have none of it."""
     return [part for part in replicas if part is not None]
 
 
@@ -237,7 +237,7 @@ def merged_job(parts: Sequence[JobStatus]) -> JobStatus:
 
 
 def merged_state(parts: Iterable[ViewState]) -> ViewState:
-    """How much of all shards a model can search."""
+    """The state of a model's views of all shards together."""
     states = list(parts)
     words = {state.state for state in states}
     worst = next(word for word in ("not built", "building", "ready") if word in words)

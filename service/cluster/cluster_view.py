@@ -1,4 +1,4 @@
-"""What a router knows of its cluster, as the director tells it."""
+"""The view of a cluster that the director hands to its routers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,5 +28,5 @@ class ClusterView:
 
     @property
     def num_shards(self) -> int:
-        """How many shards pictures are placed among."""
+        """The number of shards that pictures are placed among."""
         return len(self.shards)

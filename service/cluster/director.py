@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """Where replicas run, and how changes are acknowledged. Written down."""
+    """The nodes that replicas run on, and the rule by which changes are acknowledged. Kept in a file."""
 
     shards: tuple[tuple[str, ...], ...]
     """Of each shard, the node of each replica, by a name that it keeps."""
@@ -97,11 +97,11 @@ class Director:
             return self._plan
 
     def plan(self) -> ClusterPlan | None:
-        """What is planned; None before `begin`."""
+        """The plan of the cluster; None before `begin`."""
         return self._plan
 
     def view(self) -> ClusterView:
-        """What routers need to know."""
+        """The view of the cluster that routers work with."""
         plan = self._plan
         shards = []
         for nodes, writer in zip(plan.shards if plan else (), self._writers, strict=False):

@@ -34,7 +34,7 @@ class Replica(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in logs and by `regard cluster status`."""
+        """The replica's name in logs and in `regard cluster status`."""
 
     def call(self, method: str, *arguments: Any) -> "Future[Any]":
         """Begin a call of one of ShardSearch's methods. It fails with Problem where the request is at fault, and with
@@ -43,7 +43,7 @@ class Replica(Protocol):
 
 @dataclass
 class Attempt:
-    """What one shard was asked: the replicas left to try, and when it was asked last."""
+    """The state of one shard's call: the replicas left to try, and the time of the last try."""
 
     shard: int
     left: list[Replica]
@@ -51,14 +51,14 @@ class Attempt:
 
 
 class CallTimes:
-    """How long calls took lately, by method. Safe from many threads."""
+    """The durations of recent calls, by method. Safe from many threads."""
 
     def __init__(self) -> None:
         self._times: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
         self._lock = threading.Lock()
 
     def add(self, method: str, seconds: float) -> None:
-        """Remember one."""
+        """Remember the duration of a call."""
         with self._lock:
             self._times[method].append(seconds)
 

@@ -16,7 +16,7 @@ BUSY_S = 30.0
 
 
 class Position(NamedTuple):
-    """How far a replica is: the number of its last entry, and a checksum of all entries so far."""
+    """The place a replica has reached in the journal: the number of its last entry, and a checksum of all so far."""
 
     sequence: int
     checksum: str

@@ -1,4 +1,4 @@
-"""Which replicas of a shard have every acknowledged change: written down before one is acknowledged without some."""
+"""The file of a shard's members: written before a change is acknowledged that some replica does not have."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What travels between routers and shards. Pictures and captions go by names that every replica of a shard shares."""
+"""Messages between routers and shards. Pictures and captions go by names that every replica of a shard shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an operator sees of a cluster, and the changes that one makes to it."""
+"""The state of a cluster for its operator, and the changes that operators make."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def director_of(cluster: ClusterSettings) -> Any:
 
 
 def cluster_overview(cluster: ClusterSettings) -> ClusterOverview:
-    """How every replica is. UserError where there is nothing to look at."""
+    """The state of every replica. UserError where there is no cluster."""
     director = director_of(cluster)
     plan: ClusterPlan | None = answer_of(director.plan.remote())
     view: ClusterView = answer_of(director.view.remote())

@@ -1,4 +1,4 @@
-"""Which shard a picture belongs to: rendezvous hashing (Thaler and Ravishankar 1998) of its id over the shards.
+"""The shard that a picture belongs to: rendezvous hashing (Thaler and Ravishankar 1998) of its id over the shards.
 
 Every shard draws a number for the picture from a hash of both names, and the largest wins. One shard more takes its
 share of the pictures from all others, and no picture moves between these.
@@ -20,7 +20,7 @@ def _draw(image_id: str, shard: int) -> bytes:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where pictures are; while they move to a shard that was added, `moving_from` is how many there were before."""
+    """The number of shards that pictures lie on; while they move to an added one, `moving_from` is that before."""
 
     num_shards: int
     moving_from: int | None = None

@@ -83,7 +83,7 @@ def living_nodes() -> list[dict[str, Any]]:
 
 
 def node_name(node: Mapping[str, Any]) -> str:
-    """What a node is called over restarts: its label, or else the resource that its address is."""
+    """The name that a node keeps over restarts: its label, or else the resource that its address is."""
     label = node.get("Labels", {}).get(LABEL)
     return f"{LABEL}={label}" if label else f"node:{node['NodeManagerAddress']}"
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call returned, or the Problem that it raised, which Ray would wrap."""
+    """The result of a call, or the Problem that it raised, which Ray would wrap."""
 
     value: Any = None
     problem: Exception | None = None
@@ -77,7 +77,7 @@ class ReplicaActor:
         return self._node.has_joined()
 
     def position(self) -> Position:
-        """How far it is."""
+        """The replica's place in the journal."""
         return self._node.replica.position()
 
     def position_at(self, sequence: int) -> Position:
@@ -85,7 +85,7 @@ class ReplicaActor:
         return self._node.replica.position_at(sequence)
 
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """Its entries after one."""
+        """The entries of the journal after a number."""
         return self._node.replica.entries_after(sequence, limit)
 
     def originals_of(self, entry: JournalEntry) -> Files:
@@ -93,7 +93,7 @@ class ReplicaActor:
         return self._node.replica.originals_of(entry)
 
     def status(self) -> ReplicaStatus:
-        """How it is."""
+        """The state of the replica, for operators."""
         return self._node.status()
 
 
@@ -103,7 +103,7 @@ def fetched(files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Files:
 
 
 def answer_of(reference: Any, timeout_s: float = CALL_S) -> Any:
-    """What a call returned; blocks. GetTimeoutError where nothing comes."""
+    """The result of a call; blocks. GetTimeoutError where nothing comes."""
     return ray.get(reference, timeout=timeout_s)
 
 
@@ -114,7 +114,7 @@ class RemoteSibling:
         self._handle = handle
 
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """Its entries after one."""
+        """The entries of the journal after a number."""
         entries: Sequence[JournalEntry] = answer_of(self._handle.entries_after.remote(sequence, limit))
         return entries
 
@@ -124,7 +124,7 @@ class RemoteSibling:
         return files
 
     def position_at(self, sequence: int) -> Position:
-        """Its position after an entry."""
+        """The position after an entry."""
         position: Position = answer_of(self._handle.position_at.remote(sequence))
         return position
 
@@ -139,7 +139,7 @@ class RemoteReplica:
         self._handle: ActorHandle[Any] | None = None
 
     def requiring(self, at_least: int) -> "RemoteReplica":
-        """The same replica, which is to have changes up to that one."""
+        """This replica for calls that need the changes up to a number."""
         if at_least == self._at_least:
             return self
         other = RemoteReplica(self._shard, self._number, at_least)

@@ -16,7 +16,7 @@ LOOKED_AT = 1000  # pictures looked at at a time
 
 
 class ShardLists:
-    """What lists of a whole collection are made of. Safe from many threads."""
+    """One shard's part of the lists of a collection. Safe from many threads."""
 
     def __init__(self, catalog: Catalog, originals: Originals, pictures: StoredPictures, progress: JobStates) -> None:
         self._catalog, self._originals, self._pictures, self._progress = catalog, originals, pictures, progress
@@ -64,7 +64,7 @@ class ShardLists:
         return self._progress.jobs(limit)
 
     def view_states(self) -> dict[str, ViewState]:
-        """By a model's digest, how much of this shard it can search."""
+        """The state of each model's view of this shard, by the model's digest."""
         return {model.matcher.digest: state for model, state in self._pictures.view_states()}
 
     def counts(self) -> Mapping[str, int]:

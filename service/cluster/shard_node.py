@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """What `regard cluster status` shows of a replica."""
+    """The state of a replica that `regard cluster status` shows."""
 
     position: Position
     counts: Mapping[str, int]
@@ -125,7 +125,7 @@ class ShardNode:
         return self.replica.apply(entry, files)
 
     def status(self) -> ReplicaStatus:
-        """How this replica is."""
+        """The state of this replica, for operators."""
         return ReplicaStatus(
             position=self.replica.position(),
             counts=self.services.catalog.counts(),

@@ -41,13 +41,13 @@ class Sibling(Protocol):
     """Another replica of the same shard, which is caught up from."""
 
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """Its entries after one."""
+        """The entries of the journal after a number."""
 
     def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in, as far as they are still there."""
 
     def position_at(self, sequence: int) -> Position:
-        """Its position after an entry."""
+        """The position after an entry."""
 
 
 class ShardReplica:
@@ -60,7 +60,7 @@ class ShardReplica:
         self._changing = threading.Lock()
 
     def position(self) -> Position:
-        """How far this replica is."""
+        """The place that this replica has reached in the journal."""
         return self._journal.position()
 
     def position_at(self, sequence: int) -> Position:

@@ -34,7 +34,7 @@ class ShardSearch:
         self._catalog, self._galleries, self._accelerate = catalog, galleries, accelerate
 
     def state(self, request: SearchRequest) -> ShardState:
-        """What a query finds here. UnknownModel, ViewNotBuilt, NotReady."""
+        """The state of this shard for a query by a model. UnknownModel, ViewNotBuilt, NotReady."""
         opened = self._galleries.open(request)
         asks_captions = isinstance(request, ImageSearchRequest) and request.target == "captions"
         texts = None
@@ -115,7 +115,7 @@ class ShardSearch:
         return dict(zip(captions, explained, strict=True))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
-        """What the extractor with this digest found in a stored picture. NotFound, NotReady."""
+        """The regions that the extractor with this digest found in a stored picture. NotFound, NotReady."""
         return self._galleries.features(image_id, extractor)
 
     def _gallery(self, request: SearchRequest) -> Gallery:

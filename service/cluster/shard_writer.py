@@ -28,7 +28,7 @@ class WritableReplica(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in logs."""
+        """The replica's name in logs."""
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
         """Begin a call: `position`, `apply`, `follow` (a sibling, by its number) or `join` (answer searches)."""
@@ -38,15 +38,15 @@ class MembersStore(Protocol):
     """Remembers which replicas have every acknowledged change, also over a restart of the writer."""
 
     def read(self) -> frozenset[int] | None:
-        """Their numbers; None where nothing was written down."""
+        """The numbers of the members; None where nothing was written down."""
 
     def write(self, members: frozenset[int]) -> None:
-        """Write them down durably."""
+        """Write the numbers down durably."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Which replicas have every change, by number, and how far the shard is."""
+    """The members: numbers of the replicas that have every change, and the number of the last change."""
 
     members: frozenset[int]
     position: Position

@@ -64,7 +64,7 @@ class Rows(Generic[ItemName]):
 
 
 class ShardedGallery:
-    """What one query may find in the shards that answered."""
+    """The gallery of one query: the pictures and captions of the shards that answered."""
 
     scores_elsewhere = True
 
@@ -94,7 +94,7 @@ class ShardedGallery:
         return any(state.has_captions for state in self._states.values())
 
     def captions_per_picture(self) -> float:
-        """How many captions a captioned picture has, on average."""
+        """The mean number of captions of a captioned picture."""
         counts = [state.captions for state in self._states.values()]
         return CaptionCounts(sum(one.captions for one in counts), sum(one.pictures for one in counts)).each
 
@@ -254,7 +254,7 @@ class ShardedGalleries:
         return OpenGallery(model, ShardedGallery(self._fan_out, named, states, num_shards, chosen), version)
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
-        """What the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
+        """The regions that the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
         *others, last = self._placement().places(image_id)
         for shard in others:
             with suppress(NotFound):
@@ -312,7 +312,7 @@ def best_names(
 
 
 def in_order(names: Sequence[ItemName], parts: Mapping[int, Mapping[ItemName, A]]) -> list[A]:
-    """What the shards said of each name. ShardLost where one is gone, so that the search begins again without it."""
+    """Answers of shards in the order of the names. ShardLost where one is gone; the search begins again without it."""
     said = {name: value for part in parts.values() for name, value in part.items()}
     if any(name not in said for name in names):
         raise ShardLost("A picture was erased during the search; try again.")

@@ -1,4 +1,4 @@
-"""Where received pictures are put: on return they are on disk, known to the catalog, and part of a job."""
+"""The store that receives pictures: on return they are on disk, known to the catalog, and part of a job."""
 
 from collections.abc import Sequence
 from pathlib import Path

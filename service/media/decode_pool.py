@@ -56,7 +56,7 @@ class DecodePool:
     """A few decoding processes, started when first needed. Safe to use from many threads."""
 
     def __init__(self, workers: int, limits: DecodeLimits, readable: Sequence[Path] = ()) -> None:
-        """Where folders are `readable`, the processes can open files in these alone."""
+        """Processes can open files in the folders that are `readable` alone, where any are named."""
         self._limits, self._readable = limits, [folder.absolute() for folder in readable]
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
         self._idle: queue.LifoQueue[DecodeProcess | None] = queue.LifoQueue()

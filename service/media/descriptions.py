@@ -1,4 +1,4 @@
-"""What a picture file says of its picture: caption and keywords, from XMP (Dublin Core) and IPTC.
+"""Descriptions inside picture files: caption and keywords, from XMP (Dublin Core) and IPTC.
 
 Runs in decode_worker. Other metadata, such as the place, is not looked at. What is too long, broken or built to harm
 says nothing.
@@ -42,7 +42,7 @@ def read_description(image: PIL.Image.Image) -> Description:
 
 
 def xmp_description(packet: object) -> Description:
-    """What an XMP packet says. An XML error, ValueError for one that declares entities or a document type."""
+    """The description in an XMP packet. An XML error, ValueError for one that declares entities or a document type."""
     if not isinstance(packet, bytes) or len(packet) > LARGEST_XMP:
         return NOTHING
     root = ElementTree.fromstring(packet.rstrip(b"\x00 "), forbid_dtd=True)
@@ -54,7 +54,7 @@ def xmp_description(packet: object) -> Description:
 
 
 def iptc_description(image: PIL.Image.Image) -> Description:
-    """What the IPTC block of a JPEG says; such a block has at most 64 kB."""
+    """The description in the IPTC block of a JPEG; such a block has at most 64 kB."""
     if not isinstance(image, JpegImagePlugin.JpegImageFile):
         return NOTHING
     found = IptcImagePlugin.getiptcinfo(image) or {}

@@ -12,7 +12,7 @@ from index.records import Mask
 from index.shortlist import Shortlist
 from models.batches import tiles
 from models.matching.log_odds import LogOddsModel, margins, prior_log_odds
-from models.matching.match_test import MatchTest
+from models.matching.match_verdict import MatchTest
 from service.search.requests import SearchRequest
 
 T = TypeVar("T")
@@ -83,8 +83,8 @@ class Candidates:
         num_right: float = 1.0,
         match_test: MatchTest | None = None,
     ) -> Self:
-        """With a reranker's scores of `rows_to_score`, probabilities where `num_right` of the gallery's rows are
-        expected right, and the verdict of the test."""
+        """Candidates with a reranker's scores of `rows_to_score`, probabilities where `num_right` of the gallery's rows
+        are expected right, and the verdict of the test."""
         own = scores[: len(self.rows)]
         if log_odds is None or not self.rows:
             return replace(self, scores=own)
@@ -95,7 +95,7 @@ class Candidates:
         return replace(self, scores=own, probabilities=never_falling(probabilities, own), matched=matched)
 
     def _margins(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """How far each candidate's score is above the best other score of a search without the filter."""
+        """The margin of each candidate: its score less the best other score of a search without the filter."""
         if not self.unfiltered:
             return margins(scores)
         score_of = dict(zip(self.rows_to_score, scores, strict=True))

@@ -67,10 +67,10 @@ class KnownModels(Protocol):
 
     @property
     def default(self) -> ModelView:
-        """The one that is asked where none is named."""
+        """The model that answers where none is named."""
 
     def __iter__(self) -> Iterator[ModelView]:
-        """All of them."""
+        """Every loaded model, as it answers queries."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
 
 
 def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
-    """Where the query's candidates are scored: where `accelerate` puts it, unless that is the gallery's affair."""
+    """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
     return run_here if query.gallery.scores_elsewhere else accelerate
 
 

@@ -1,4 +1,4 @@
-"""What a search chooses from, as the search engine sees it: of one data directory, or of many shards.
+"""The gallery of a search, which the search engine sees alike for one data directory and for many shards.
 
 Pictures and captions are named by rows, numbers that hold for one query alone.
 """
@@ -70,11 +70,11 @@ class Gallery(Protocol):
         """Why each caption scored what it did with the one picture."""
 
     def captions_per_picture(self) -> float:
-        """How many captions a captioned picture has, on average."""
+        """The mean number of captions of a captioned picture."""
 
 
 class OpenGallery(NamedTuple):
-    """What answers a query: the model, the gallery, and what changes whenever the model's answers may."""
+    """The model and the gallery of a query, with a version that changes whenever the model's answers may."""
 
     model: ModelView
     gallery: Gallery
@@ -82,13 +82,13 @@ class OpenGallery(NamedTuple):
 
 
 class Galleries(Protocol):
-    """Where a search engine's queries find their galleries."""
+    """The source of galleries for a search engine's queries."""
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
-        """What the extractor with this digest found in a stored picture.
+        """The regions that the extractor with this digest found in a stored picture.
 
         NotFound where it has no regions, NotReady where these are yet to be found anew.
         """

@@ -107,7 +107,7 @@ class LocalGallery:
         return explain_captions(self._matcher, self._state, captions, images, picture)
 
     def captions_per_picture(self) -> float:
-        """How many captions a captioned picture has, on average."""
+        """The mean number of captions of a captioned picture."""
         return self._galleries.captions_per_picture()
 
     @property
@@ -144,7 +144,7 @@ class LocalGalleries:
         return OpenGallery(view, gallery, f"{version}-{pictures}-{captions}")
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
-        """What the extractor with this digest found in a stored picture.
+        """The regions that the extractor with this digest found in a stored picture.
 
         NotFound where it has no regions, NotReady where these are yet to be found anew.
         """
@@ -177,7 +177,7 @@ class LocalGalleries:
         raise migrating(progress, f"{said}; ask with an image_id, ask another model, or wait")
 
     def captions_per_picture(self) -> float:
-        """How many captions a captioned picture has; counted anew when the catalog has changed."""
+        """The mean number of captions of a captioned picture; counted anew when the catalog has changed."""
         version = self.catalog.version()
         with self._counting:
             if self._captions_each[0] != version:

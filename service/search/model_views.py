@@ -22,7 +22,7 @@ RETRY_S = 5  # the first pictures of a migration can be searched after about so 
 
 @dataclass(frozen=True)
 class ViewState:
-    """How much of the store a model can search."""
+    """The part of the store that a model can search."""
 
     state: Literal["ready", "building", "not built"]
     pictures: int
@@ -63,7 +63,7 @@ class ModelView:
             self._fault = str(fault)
 
     def state(self, catalog: Catalog) -> ViewState:
-        """How far the view is, against what the catalog has committed."""
+        """The state of the view, compared with what the catalog has committed."""
         snapshot = self.snapshot()
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
         missing = max(0, catalog.num_slots() - pictures)

@@ -10,7 +10,7 @@ from service.storage.region_records import PictureFeatures
 
 @dataclass(frozen=True)
 class ExplainedPair:
-    """What a model scores a sentence and a picture, and why."""
+    """The score of a sentence with a picture, explained."""
 
     score: float
     explanation: PairExplanation

@@ -27,7 +27,7 @@ def stored_records(images: Rows) -> dict[str, npt.NDArray[Any]]:
 
 
 class PairCosts:
-    """How many times longer each model takes for a region and a word than the fastest one does; 1 until measured."""
+    """The time that each model takes for a region and a word, in units of the fastest one's; 1 until measured."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock

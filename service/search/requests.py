@@ -62,7 +62,7 @@ Value = Text | StrictInt | StrictFloat
 
 
 class Range(RequestModel):
-    """From `gte` to `lte`, both included; one of them may be left out."""
+    """The values from `gte` to `lte`, both included; one of them may be left out."""
 
     gte: Value | None = None
     lte: Value | None = None
@@ -95,7 +95,7 @@ Date = Annotated[StrictStr, AfterValidator(_check_date), WrapValidator(_date)]
 
 
 class Period(RequestModel):
-    """From `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
+    """The time from `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
 
     gte: Date | None = Field(None, description="`2024` is from the first second of the year.")
     lte: Date | None = Field(None, description="`2024` is to the last second of the year.")
@@ -127,7 +127,7 @@ Condition = Annotated[
 
 
 class PictureFilter(RequestModel):
-    """Which pictures may answer; applied before the shortlist is made, so nothing better is lost."""
+    """Conditions on the pictures that may answer; applied before the shortlist is made, so nothing better is lost."""
 
     tags: dict[Text, Condition] = Field(default_factory=dict, max_length=50)
     taken_at: Annotated[Period, WrapValidator(_period)] | None = Field(
@@ -207,7 +207,7 @@ class SearchRequest(RequestModel):
 
 
 class TextSearchRequest(SearchRequest):
-    """Which pictures show what a sentence says?"""
+    """A search for the pictures that show what a sentence says."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -230,7 +230,7 @@ class TextSearchRequest(SearchRequest):
 
 
 class ImageSearchRequest(SearchRequest):
-    """Which captions describe a picture, or which pictures look like it?"""
+    """A search for the captions that describe a picture, or for the pictures that look like it."""
 
     target: Literal["captions", "images"] = Field("captions", description="What is looked for.")
     image_id: ImageId | None = Field(None, description="A stored picture to ask with, instead of uploading one.")

@@ -22,7 +22,7 @@ def thumbnail_url(image: Image) -> str | None:
 
 
 def newest_first(image: Image) -> tuple[bool, float, float]:
-    """What pictures are sorted by to have the newest first; undated ones come last, by when they were added."""
+    """The key that sorts pictures with the newest first; undated ones come last, by when they were added."""
     return image.taken_at is None, -(image.taken_at or 0.0), -image.added_at
 
 
@@ -113,7 +113,7 @@ class RankedCaption(Caption):
 
 @dataclass(frozen=True)
 class ShardCounts:
-    """How many shards a search asked, and how many of them answered."""
+    """The numbers of shards that a search asked and that answered."""
 
     asked: int
     answered: int

@@ -1,4 +1,4 @@
-"""Which extractor made the stored regions: features of two extractors do not compare."""
+"""The extractor that made the stored regions: features of two extractors do not compare."""
 
 from index.catalog import Catalog
 from models.extractors.base import Extractor

@@ -26,7 +26,7 @@ class FreeSpace:
         return shutil.disk_usage(self._folder).free
 
     def shortage(self) -> str | None:
-        """What is wrong, in words, where there is no room for more pictures; None where there is."""
+        """The shortage in words, where there is no room for more pictures; None where there is."""
         free = self.free
         if free >= self._reserve:
             return None

@@ -11,6 +11,6 @@ KEPT_AT_ONCE = 500
 def kept_images(catalog: Catalog) -> Iterator[Image]:
     """Pictures in order of arrival, deleted ones included, as each page is when it is read."""
     last = 0
-    while page := catalog.erasures.kept(last, KEPT_AT_ONCE):
+    while page := catalog.erasures.not_erased(last, KEPT_AT_ONCE):
         yield from (image for _, image in page)
         last = page[-1][0]

@@ -182,7 +182,7 @@ def _extractor_of_view(folder: Path) -> str | None:
 
 @dataclass(frozen=True)
 class MigrationProgress:
-    """How far a new detector is with finding the regions of all pictures anew."""
+    """The progress of a new detector in finding the regions of all pictures anew."""
 
     extractor: str
     former: tuple[str, ...]
@@ -277,7 +277,7 @@ class RegionStores:
         return entry is not None and entry.state in ANSWERING and (entry.records is None or slot < entry.records)
 
     def progress(self) -> MigrationProgress | None:
-        """How far the extractor in service is with finding all regions anew; None where nothing is to be done."""
+        """The progress of the extractor in service in finding all regions anew; None where nothing is to be done."""
         return migration_progress(self._catalog, self.extractor)
 
     def shown(self, image: Image) -> tuple[str, PictureRegions] | None:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SnapshotContent:
-    """What a snapshot holds."""
+    """The counts of what a snapshot holds."""
 
     pictures: int
     records: int

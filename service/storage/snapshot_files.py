@@ -1,4 +1,4 @@
-"""Where a snapshot is written: a folder, or a tar archive. Which names its files may have."""
+"""The targets of a snapshot, a folder or a tar archive, and the names that its files may have."""
 
 import io
 import os

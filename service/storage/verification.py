@@ -21,7 +21,7 @@ BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # of a descriptio
 
 
 def find_damage(data_dir: Path, each: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """What is damaged or missing, in words, as it is found; `each` is called for whatever was looked at.
+    """Damaged and missing parts, in words, as they are found; `each` is called for every part that was looked at.
 
     DamagedCatalog where not even the catalog can be read.
     """
@@ -47,7 +47,7 @@ def _damaged_originals(data: DataDir, catalog: Catalog, each: Callable[[], None]
 
 
 def original_fault(originals: Originals, image: Image) -> str | None:
-    """What is wrong with the original of a picture; None where nothing is, or features alone are known."""
+    """The fault of a picture's original; None where it has none, or features alone are known."""
     if not image.pictured:
         return None
     path = originals.path(image.image_id, image.extension)

@@ -22,7 +22,7 @@ from service.worker.erasure import Erasure
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """What was overwritten, and the bytes of disk that it gave back."""
+    """The result of a compaction: the records overwritten, and the bytes of disk given back."""
 
     records: int
     view_rows: int

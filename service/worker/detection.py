@@ -33,7 +33,7 @@ def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator
 
 
 def batch_length(image_ids: Sequence[str], starts: Mapping[str, int], most: int) -> int:
-    """How many of the first pictures go to the detector together, `most` at most.
+    """The number of the first pictures that go to the detector together, `most` at most.
 
     One that a worker did not outlive goes alone, so that no other is suspected with it.
     """

@@ -32,7 +32,7 @@ class Places:
 
     @classmethod
     def installed(cls) -> "Places":
-        """Those of the extra `places`; takes about two seconds. Misconfigured where it is not installed."""
+        """The towns that the extra `places` brings; takes about two seconds. Misconfigured where it is missing."""
         folder = table_folder()
         with gzip.open(folder / "geocode.gz") as file:
             towns = json.load(file)

@@ -62,7 +62,7 @@ class Supervised:
             return self._process
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the thread that keeps the worker running."""
         self._thread.start()
         return self
 

@@ -87,10 +87,10 @@ class Polling:
         self._seen = version
 
     def acknowledge(self) -> None:
-        """Nothing is kept of a wake-up."""
+        """Does nothing, since nothing is kept of a wake-up."""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing, since nothing is held open."""
 
 
 class RedisWakeups:

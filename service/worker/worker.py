@@ -236,7 +236,7 @@ class Worker:
         )
 
     def _tags(self, decoded: DecodedPicture) -> dict[str, str]:
-        """What the picture's file says of it, as tags."""
+        """The description in the picture's file, as tags."""
         keywords = {KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {}
         return keywords if self._places is None else keywords | self._places.tags_of(decoded.position)
 

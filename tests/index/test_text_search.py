@@ -30,7 +30,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     made.close()
 
 
-def found(catalog: Catalog, question: str, condition: Filter = EVERY, limit: int = 100) -> list[str]:
+def found_ids(catalog: Catalog, question: str, condition: Filter = EVERY, limit: int = 100) -> list[str]:
     return [match.image.image_id for match in catalog.texts.matches(question, limit, condition)]
 
 
@@ -96,20 +96,20 @@ def test_names_dates_tags_and_captions_are_found_by_their_words(
     ]
     catalog.accept(pictures, now=1.0)
     make_ready(catalog, *(one.image_id for one in pictures))
-    assert found(catalog, question) == expected
+    assert found_ids(catalog, question) == expected
 
 
 def test_what_is_not_shown_is_not_found_and_a_filter_holds(catalog: Catalog) -> None:
     catalog.accept([picture(name, captions=["zeppelin"], tags={"n": n}) for n, name in enumerate("abc")], now=1.0)
     make_ready(catalog, "a", "b")
-    assert found(catalog, "zeppelin") == ["b", "a"]
-    assert found(catalog, "zeppelin", Filter(tags={"n": 0})) == ["a"]
+    assert found_ids(catalog, "zeppelin") == ["b", "a"]
+    assert found_ids(catalog, "zeppelin", Filter(tags={"n": 0})) == ["a"]
     catalog.delete("a", now=2.0)
-    assert found(catalog, "zeppelin") == ["b"]
+    assert found_ids(catalog, "zeppelin") == ["b"]
     catalog.restore("a", kept_since=0.0)
-    assert found(catalog, "zeppelin") == ["b", "a"]
+    assert found_ids(catalog, "zeppelin") == ["b", "a"]
     catalog.change("b", PictureChange(captions=["airship"], filename="new name.jpg"))
-    assert [found(catalog, question) for question in ("zeppelin", "airship", "new-name")] == [["a"], ["b"], ["b"]]
+    assert [found_ids(catalog, question) for question in ("zeppelin", "airship", "new-name")] == [["a"], ["b"], ["b"]]
 
 
 def test_equal_matches_share_a_rank(catalog: Catalog) -> None:
@@ -126,8 +126,8 @@ def test_of_very_many_matches_the_latest_are_looked_at(catalog: Catalog, monkeyp
     names = [f"{n:02}" for n in range(10)]
     catalog.accept([picture(name, captions=["boat"], tags={"odd": int(name) % 2}) for name in names], now=1.0)
     make_ready(catalog, *names)
-    assert found(catalog, "boat") == ["09", "08", "07"]
-    assert found(catalog, "boat", Filter(tags={"odd": 0})) == ["08", "06", "04"]
+    assert found_ids(catalog, "boat") == ["09", "08", "07"]
+    assert found_ids(catalog, "boat", Filter(tags={"odd": 0})) == ["08", "06", "04"]
 
 
 SYNTAX = ["AND", "OR", "NOT", "NEAR(a b)", '"', "'", "*", "a*", "^", "-", "filename:x", "{", ")", "zeppelin"]
@@ -135,8 +135,8 @@ TEXTS = st.text(min_size=1, max_size=40) | st.lists(st.sampled_from(SYNTAX)).map
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    made = Catalog(tmp_path_factory.mktemp("asked") / "catalog.sqlite")
+def searched_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    made = Catalog(tmp_path_factory.mktemp("searched_catalog") / "catalog.sqlite")
     made.accept([picture("zeppelin", filename="x.jpg", captions=["zeppelin"])], now=1.0)
     make_ready(made, "zeppelin")
     yield made
@@ -144,16 +144,16 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 
 @given(question=TEXTS)
-def test_no_question_is_syntax(asked: Catalog, question: str) -> None:
+def test_no_question_is_syntax(searched_catalog: Catalog, question: str) -> None:
     words = {word for word in match_expression(question).replace('"', "").split(" AND ") if word}
     expected = ["zeppelin"] if words and words <= {"zeppelin", "x", "jpg", "x jpg"} else []
     # English endings are left off, so that other words may be the same to the index.
-    assert found(asked, question) in (expected, ["zeppelin"] if "zeppelin" in question else [])
+    assert found_ids(searched_catalog, question) in (expected, ["zeppelin"] if "zeppelin" in question else [])
 
 
-def test_a_question_of_very_many_words_is_answered(asked: Catalog) -> None:
-    assert found(asked, " ".join(chr(0x4E00 + n) for n in range(512))) == []
-    assert found(asked, "zeppelin " * 512) == ["zeppelin"]
+def test_a_question_of_very_many_words_is_answered(searched_catalog: Catalog) -> None:
+    assert found_ids(searched_catalog, " ".join(chr(0x4E00 + n) for n in range(512))) == []
+    assert found_ids(searched_catalog, "zeppelin " * 512) == ["zeppelin"]
 
 
 @given(text=st.text(max_size=60))
@@ -162,8 +162,8 @@ def test_a_picture_is_found_by_its_own_caption(text: str) -> None:
         caption = f"zeppelin {text}".encode(errors="replace").decode()
         catalog.accept([picture("own", filename="x.jpg", captions=[caption])], now=1.0)
         make_ready(catalog, "own")
-        assert found(catalog, caption) == ["own"]
-        assert all(found(catalog, word) == ["own"] for word in split_words(caption))
+        assert found_ids(catalog, caption) == ["own"]
+        assert all(found_ids(catalog, word) == ["own"] for word in split_words(caption))
 
 
 NAMES = st.sampled_from("abc")
@@ -215,7 +215,7 @@ def test_after_any_changes_the_index_is_as_one_made_anew(steps: Sequence[tuple[s
                 <= set(split_words(" ".join([image.filename, *image.captions, *map(str, image.tags.values())])))
                 | set(date_words(image.taken_at).split())
             }
-            assert set(found(catalog, question)) == held
+            assert set(found_ids(catalog, question)) == held
 
 
 @pytest.mark.parametrize("taken_away", ["erased", "changed"])
@@ -233,4 +233,4 @@ def test_words_that_were_taken_away_are_in_no_byte_of_the_file(catalog: Catalog,
     assert not catalog.texts.purge()
     catalog.erasures.fold_log()
     assert b"nheardof" not in catalog._database.path.read_bytes()
-    assert len(found(catalog, "boat", limit=1000)) == 300 + (taken_away == "changed")
+    assert len(found_ids(catalog, "boat", limit=1000)) == 300 + (taken_away == "changed")

@@ -64,13 +64,13 @@ def web(migrated: Path, loaded: LoadedModels) -> Iterator[Web]:
 
 
 @pytest.fixture
-def answered() -> Any:
+def release_answers() -> Any:
     return json.loads((DATA / "release-0.1.json").read_text())
 
 
-def test_it_finds_what_it_found(web: Web, answered: Any) -> None:
+def test_it_finds_what_it_found(web: Web, release_answers: Any) -> None:
     """All pictures, with what is known of them; among the first those whose text has the words."""
-    for query, expected in answered["text"].items():
+    for query, expected in release_answers["text"].items():
         answer = checked(web.text(query, k=20, explain=True, match="both"), 200, TextAnswer)
         known = {hit["image_id"]: hit for hit in expected}
         assert len(answer["results"]) == 19
@@ -83,23 +83,23 @@ def test_it_finds_what_it_found(web: Web, answered: Any) -> None:
         assert set(described) <= set(by_text)
         assert by_text == list(range(len(by_text)))
     for target in ("captions", "images"):
-        for image_id, expected in answered[target].items():
+        for image_id, expected in release_answers[target].items():
             form = {"image_id": (None, image_id), "target": (None, target), "k": (None, "5")}
             answer = checked(web.request("POST", "/search/image", files=form), 200, ImageAnswer)
             assert len(answer["results"]) == len(expected)
 
 
-def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, answered: Any) -> None:
+def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, release_answers: Any) -> None:
     listed = web.get("/images", limit=100).json()["images"]
     assert len(listed) == 19
-    assert answered["deleted"] not in {image["image_id"] for image in listed}
-    assert web.get(f"/images/{answered['deleted']}").status_code == 404
+    assert release_answers["deleted"] not in {image["image_id"] for image in listed}
+    assert web.get(f"/images/{release_answers['deleted']}").status_code == 404
     for image in listed:
         assert web.get(image["url"]).status_code == 200
         assert web.get(image["thumbnail_url"]).status_code == 200
         regions = web.get(f"{image['url']}/regions").json()["regions"]
         assert regions[0]["label"] == "picture"
-    assert web.get("/failures").json() == answered["failures"]
+    assert web.get("/failures").json() == release_answers["failures"]
     (model,) = web.get("/models").json()["models"]
     assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 20, 0)
 
@@ -120,7 +120,7 @@ def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) ->
     web.close()
 
 
-def test_another_detector_finds_its_regions_anew(data_directory: Path, answered: Any) -> None:
+def test_another_detector_finds_its_regions_anew(data_directory: Path, release_answers: Any) -> None:
     store = Store(data_directory)
     before = {image.image_id: image.slot for image in store.catalog.list_images(None, 100)}
     former = store.catalog.latest_extractor()
@@ -148,7 +148,7 @@ def test_another_detector_finds_its_regions_anew(data_directory: Path, answered:
     for image in web.get("/images", limit=100).json()["images"]:
         assert web.get(image["thumbnail_url"]).status_code == 200
         assert web.get(f"{image['url']}/regions").json()["extractor"] == loaded.extractor.digest
-    assert web.get("/failures").json() == answered["failures"]
+    assert web.get("/failures").json() == release_answers["failures"]
     assert [path.name for path in (data_directory / "regions").iterdir()] == [loaded.extractor.digest]
     assert [path.name for path in (data_directory / "views").iterdir()] == [matcher.digest]
     store.catalog.close()

@@ -14,7 +14,7 @@ def part(name: str, content: bytes, filename: str | None = None) -> bytes:
     return head.encode() + b"Content-Type: application/octet-stream\r\n\r\n" + content + b"\r\n"
 
 
-def form(*parts: bytes) -> bytes:
+def multipart_body(*parts: bytes) -> bytes:
     """A whole form."""
     return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
 

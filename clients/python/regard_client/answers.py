@@ -63,7 +63,7 @@ class ImageTimings(TypedDict):
 
 
 class ShardCountsAnswer(TypedDict):
-    """How many parts of the collection were asked, and how many answered; with fewer, the answer is partial."""
+    """The numbers of parts of the collection that were asked and that answered; with fewer, the answer is partial."""
 
     asked: int
     answered: int
@@ -110,7 +110,7 @@ class FieldProblem(TypedDict):
 
 
 class ImageInfo(TypedDict):
-    """All that is known of a picture."""
+    """Everything known of a picture."""
 
     image_id: str
     filename: str
@@ -204,7 +204,7 @@ class LiveAnswer(TypedDict):
 
 
 class MigrationAnswer(TypedDict):
-    """How far another detector is with finding the regions of all stored pictures anew."""
+    """The progress of another detector in finding the regions of all stored pictures anew."""
 
     extractor: str
     former: list[str]
@@ -245,7 +245,7 @@ class NearDuplicateAnswer(TypedDict):
 
 
 class Period(TypedDict):
-    """From `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
+    """The time from `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
 
     gte: NotRequired[str | None]
     lte: NotRequired[str | None]
@@ -261,14 +261,14 @@ class PictureEdit(TypedDict):
 
 
 class Range(TypedDict):
-    """From `gte` to `lte`, both included; one of them may be left out."""
+    """The values from `gte` to `lte`, both included; one of them may be left out."""
 
     gte: NotRequired[str | int | float | None]
     lte: NotRequired[str | int | float | None]
 
 
 class PictureFilter(TypedDict):
-    """Which pictures may answer; applied before the shortlist is made, so nothing better is lost."""
+    """Conditions on the pictures that may answer; applied before the shortlist is made, so nothing better is lost."""
 
     tags: NotRequired[dict[str, str | int | float | list[str | int | float] | Range]]
     taken_at: NotRequired[Period | None]

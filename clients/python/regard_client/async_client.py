@@ -80,7 +80,7 @@ class AsyncClient:
         self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
 
     def __repr__(self) -> str:
-        """Its address; never its key."""
+        """The address of the server; never the key."""
         return f"{type(self).__name__}({self.url!r})"
 
     # Searching
@@ -127,7 +127,7 @@ class AsyncClient:
             yield receipt
 
     async def job(self, job_id: str) -> JobAnswer:
-        """How far an ingestion is."""
+        """The progress of an ingestion."""
         return await self._send(calls.job(job_id))
 
     async def jobs(self, limit: int | None = None) -> JobsAnswer:
@@ -207,7 +207,7 @@ class AsyncClient:
         return await self._send(calls.tags(search, after, limit, values))
 
     async def info(self, image_id: str) -> ImageInfo:
-        """All that is known of a picture."""
+        """Everything known of a picture."""
         return await self._send(calls.info(image_id))
 
     async def regions(self, image_id: str) -> RegionsAnswer:

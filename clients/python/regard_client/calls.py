@@ -76,7 +76,7 @@ def ingest(pictures: Iterable[Picture | str | Path]) -> Call[IngestAnswer]:
 
 
 def job(job_id: str) -> Call[JobAnswer]:
-    """How far an ingestion is."""
+    """The progress of an ingestion."""
     return Call(method="GET", path=f"/jobs/{part_of_path(job_id)}", read=json_as(JobAnswer))
 
 
@@ -91,7 +91,7 @@ def failures() -> Call[FailuresAnswer]:
 
 
 def retry(image_id: str) -> Call[RetryAnswer]:
-    """One of them tried again."""
+    """The call that has one failed picture tried again."""
     return Call(method="POST", path=f"/failures/{part_of_path(image_id)}/retry", read=json_as(RetryAnswer))
 
 
@@ -109,7 +109,7 @@ def tags(search: str | None, after: str | None, limit: int, values: int | None) 
 
 
 def info(image_id: str) -> Call[ImageInfo]:
-    """All that is known of a picture."""
+    """Everything known of a picture."""
     return Call(method="GET", path=_picture(image_id, "/info"), read=json_as(ImageInfo))
 
 

@@ -79,7 +79,7 @@ class Client:
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
 
     def __repr__(self) -> str:
-        """Its address; never its key."""
+        """The address of the server; never the key."""
         return f"{type(self).__name__}({self.url!r})"
 
     # Searching
@@ -126,7 +126,7 @@ class Client:
             yield receipt
 
     def job(self, job_id: str) -> JobAnswer:
-        """How far an ingestion is."""
+        """The progress of an ingestion."""
         return self._send(calls.job(job_id))
 
     def jobs(self, limit: int | None = None) -> JobsAnswer:
@@ -204,7 +204,7 @@ class Client:
         return self._send(calls.tags(search, after, limit, values))
 
     def info(self, image_id: str) -> ImageInfo:
-        """All that is known of a picture."""
+        """Everything known of a picture."""
         return self._send(calls.info(image_id))
 
     def regions(self, image_id: str) -> RegionsAnswer:

@@ -1,4 +1,4 @@
-"""Where a server is and who asks it: from arguments, or from the environment."""
+"""The address of a server and the API key for it: from arguments, or from the environment."""
 
 import os
 import re

@@ -44,7 +44,7 @@ class RequestRefused(RegardError):
 
     @property
     def reason(self) -> str:
-        """What the server said, without advice."""
+        """The server's words, without advice."""
         said = self.document.get("detail") or self.document.get("title")
         return str(said or f"The server answered with status {self.status}.")
 

@@ -1,11 +1,11 @@
-"""Following a job without a clock: what was told of it, and how long it was waited for."""
+"""The wait for a job, without a clock of its own: the states received so far, and the pauses made."""
 
 from regard_client.answers import JobAnswer
 from regard_client.errors import JobUnfinished
 
 
 class JobWait:
-    """One wait for a job."""
+    """The wait for a job until it is done, or until its time is up."""
 
     def __init__(self, job_id: str, seconds_between: float, timeout_s: float | None) -> None:
         """`timeout_s` bounds all pauses together; None for no bound."""

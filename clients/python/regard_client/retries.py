@@ -1,4 +1,4 @@
-"""When a request is sent again: after 429 and 503, if the server says when, and not for ever."""
+"""Repeats of a request: after 429 and 503, if the server says when, and not for ever."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ OnWait = Callable[[RequestRefused, float], None]  # told of each pause: why, and
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """How often one request is sent at most, and how many seconds all its pauses may last together."""
+    """The most often that one request is sent, and the most seconds that all its pauses may last together."""
 
     most_sends: int = 20
     longest_wait_s: float = 120.0

@@ -258,6 +258,6 @@ class SentenceTuning:
 def _divergence_of_tiles(
     head: SentenceHead, maps: Tensor, published_classifier: nn.Linear, published: Tensor
 ) -> Float[Tensor, ""]:
-    """How far the classes of pictures' tiles are from those that the published network sees."""
+    """The divergence of the classes of pictures' tiles from those that the published network sees."""
     now, before = head.classify(tile_means(maps)), published_classifier(tile_means(published))
     return class_divergence(now.flatten(0, 1), before.flatten(0, 1))

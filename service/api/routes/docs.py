@@ -12,7 +12,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 def show_docs(request: Request) -> HTMLResponse:
-    """The page."""
+    """The description of the API as a page for browsers."""
     return HTMLResponse(_page(request.app.openapi))
 
 

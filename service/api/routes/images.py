@@ -98,7 +98,7 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
     responses=problem_responses(NotFound, Problem),
 )
 def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
-    """Its state, file, date, captions and tags, the regions found in it, and why it was set aside if it was."""
+    """The state, file, date, captions and tags, the regions found in it, and why it was set aside if it was."""
     image = services.pictures.image(image_id)
     if image is None or image.state == "deleted":
         raise NotFound(f"There is no picture {image_id}.")

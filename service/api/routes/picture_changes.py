@@ -23,7 +23,8 @@ router = APIRouter(tags=["pictures"])
     responses=problem_responses(NotFound, Problem),
 )
 def delete_image(image_id: str, services: ServicesDep) -> Response:
-    """It is no longer found or shown. For a day (`REGARD_DELETE_GRACE_S`) this can be undone, then it is erased."""
+    """The picture is not found or shown any more. For a day (`REGARD_DELETE_GRACE_S`) this can be undone,
+    then it is erased."""
     if not services.pictures.delete(image_id, services.clock()):
         raise NotFound(f"There is no picture {image_id}.")
     return Response(status_code=204)
@@ -57,7 +58,7 @@ def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     responses=problem_responses(NotFound, InvalidRequest, Problem),
 )
 def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> ImageListed:
-    """What is not named stays as it is, and null takes away (JSON Merge Patch, RFC 7396).
+    """Fields that are not named stay as they are, and null takes away (JSON Merge Patch, RFC 7396).
 
     `captions` take the place of all captions; of `tags` those named change, and those that are null go. New captions
     are searched as soon as the worker has read them, old ones are not found any more at once.

@@ -139,7 +139,7 @@ class ImageListed(Answer):
 
 
 class ImageInfo(ImageListed):
-    """All that is known of a picture."""
+    """Everything known of a picture."""
 
     num_bytes: int = Field(description="Size of the file as it was uploaded.")
     kind: str = Field(description="Kind of file, such as `jpg`; `features` where there is no picture.")
@@ -193,7 +193,7 @@ class ModelListed(Answer):
 
 
 class MigrationAnswer(Answer):
-    """How far another detector is with finding the regions of all stored pictures anew."""
+    """The progress of another detector in finding the regions of all stored pictures anew."""
 
     extractor: str = Field(description="Digest of the detector that finds them now.")
     former: list[str] = Field(

@@ -126,7 +126,7 @@ class ImageTimings(Timings):
 
 
 class ShardCountsAnswer(Answer):
-    """How many parts of the collection were asked, and how many answered; with fewer, the answer is partial."""
+    """The numbers of parts of the collection that were asked and that answered; with fewer, the answer is partial."""
 
     asked: int
     answered: int

@@ -15,7 +15,7 @@ class SessionRequest(BaseModel):
 
 
 class SessionAnswer(Answer):
-    """Who the caller is."""
+    """The caller's permission, and whether a key is needed."""
 
     required: bool = Field(description="Whether this service asks for a key.")
     permission: Permission | None = Field(description="What the caller may do; null for one without a valid key.")

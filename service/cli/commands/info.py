@@ -32,7 +32,7 @@ def info(
 
 
 def known(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
-    """What there is to say about a picture, by a short name; some names come again."""
+    """The facts about a picture as pairs of a short name and a text; some names come again."""
     size = f"{image['width']} x {image['height']} pixels, " if image["width"] is not None else ""
     told: list[tuple[str, str | None]] = [
         ("id", image["image_id"]),

@@ -86,7 +86,7 @@ class RayCluster:
 
     @property
     def address(self) -> str:
-        """Where a driver finds the cluster; "auto" would find anybody's."""
+        """The address by which a driver finds the cluster; "auto" would find anybody's."""
         address: str = self._cluster.address
         return address
 

@@ -39,7 +39,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """How large the demonstration is. `photos` None: pictures drawn by a program."""
+    """The size of the demonstration. `photos` None: pictures drawn by a program."""
 
     num_pictures: int = 120
     num_late: int = 12
@@ -53,7 +53,7 @@ class DemoPlan:
 
 @dataclass
 class DemoFindings:
-    """What was seen; `faults` describes every wrong answer."""
+    """The counts of a demonstration's answers; `faults` describes every wrong one."""
 
     nodes: int = 3
     killed: int = 0
@@ -85,7 +85,7 @@ class RightAnswer:
     scores: Sequence[float]
 
     def fault(self, answer: dict[str, Any]) -> str | None:
-        """What is wrong with an answer; None where nothing is.
+        """The fault of an answer; None where it has none.
 
         A whole one is the beginning of the ranking. A partial one leaves pictures out and changes neither order nor
         scores.
@@ -165,7 +165,7 @@ class Demo:
         self.findings = DemoFindings()
 
     def run(self) -> DemoFindings:
-        """All of it; what was found. The collection is taken down at the end."""
+        """Run the whole demonstration; its findings. The collection is taken down at the end."""
         try:
             self._show()
         finally:

@@ -79,7 +79,7 @@ def test_a_tsv_and_the_folder_made_of_it_are_the_same_pictures(tmp_path: Path) -
     assert len(set(ids[0])) == 2
 
 
-def featured(**changes: object) -> FeatureRecord:
+def feature_record(**changes: object) -> FeatureRecord:
     fields = {
         "name": "a",
         "features": np.arange(8, dtype=np.float16).reshape(2, 4),
@@ -92,18 +92,20 @@ def featured(**changes: object) -> FeatureRecord:
 
 def test_an_id_is_of_the_regions_and_what_made_them() -> None:
     ids = [
-        featured().image_id(THEIRS),
-        featured().image_id("others"),
-        featured(features=np.arange(8, dtype=np.float16).reshape(2, 4) + 1).image_id(THEIRS),
-        featured(boxes=None).image_id(THEIRS),
-        featured(confidence=None).image_id(THEIRS),
-        featured(boxes=np.zeros((2, 4), np.float32)).image_id(THEIRS),
-        featured(labels=("cat", "dog")).image_id(THEIRS),
-        featured(features=np.arange(8, dtype=np.float16).reshape(4, 2), labels=("a",) * 4).image_id(THEIRS),
+        feature_record().image_id(THEIRS),
+        feature_record().image_id("others"),
+        feature_record(features=np.arange(8, dtype=np.float16).reshape(2, 4) + 1).image_id(THEIRS),
+        feature_record(boxes=None).image_id(THEIRS),
+        feature_record(confidence=None).image_id(THEIRS),
+        feature_record(boxes=np.zeros((2, 4), np.float32)).image_id(THEIRS),
+        feature_record(labels=("cat", "dog")).image_id(THEIRS),
+        feature_record(features=np.arange(8, dtype=np.float16).reshape(4, 2), labels=("a",) * 4).image_id(THEIRS),
     ]
     assert len(set(ids)) == len(ids)
     assert all(len(one) == 32 and set(one) <= set("0123456789abcdef") for one in ids)
-    same = featured(name="b", captions=("a dog",), size=(640, 480), features=np.asfortranarray(featured().features))
+    same = feature_record(
+        name="b", captions=("a dog",), size=(640, 480), features=np.asfortranarray(feature_record().features)
+    )
     assert same.image_id(THEIRS) == ids[0]
     assert ids[0] == "ed52007b7ec5e3994f5c5e7b32af7b4a"  # today and for ever: what was stored is known again
 

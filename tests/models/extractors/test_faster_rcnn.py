@@ -48,7 +48,7 @@ def random_detector(config: DetectorConfig) -> FasterRcnn:
     return detector
 
 
-def found(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detections:
+def detections_of(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detections:
     return detector.extract(pictures)
 
 
@@ -65,7 +65,7 @@ def found(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detections:
     ids=lambda picture: f"{picture.width}x{picture.height}",
 )
 def test_any_picture_gets_its_regions_within_it(detector: FasterRcnn, picture: PIL.Image.Image) -> None:
-    regions = found(detector, picture)
+    regions = detections_of(detector, picture)
     assert regions.features.shape == (1, 12, detector.feature_dim)
     assert detector.feature_dim == 1280 + detector.config.concept_dim
     assert regions.mask.all()
@@ -82,15 +82,15 @@ def test_any_picture_gets_its_regions_within_it(detector: FasterRcnn, picture: P
 
 
 def test_no_two_regions_but_the_picture_are_one_place(detector: FasterRcnn) -> None:
-    boxes = found(detector, noise(640, 480)).boxes[0, 1:]
+    boxes = detections_of(detector, noise(640, 480)).boxes[0, 1:]
     assert box_iou(boxes, boxes).fill_diagonal_(0).max() <= detector.config.any_overlap + 1e-3
 
 
 def test_a_picture_gets_the_same_whatever_its_batch(detector: FasterRcnn) -> None:
     pictures = [noise(*size, seed) for seed, size in enumerate([(64, 48), (500, 500), (64, 48), (90, 30), (65, 48)])]
-    together = found(detector, *pictures)
+    together = detections_of(detector, *pictures)
     for place, picture in enumerate(pictures):
-        assert_same(together[[place]], found(detector, picture))
+        assert_same(together[[place]], detections_of(detector, picture))
 
 
 def assert_same(left: Detections, right: Detections) -> None:
@@ -103,7 +103,7 @@ def assert_same(left: Detections, right: Detections) -> None:
 
 def test_where_fewer_regions_exist_the_rest_is_masked_zeros() -> None:
     few = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, num_proposals=5)
-    regions = found(FasterRcnn(few).eval(), noise(100, 100), noise(100, 100, 1))
+    regions = detections_of(FasterRcnn(few).eval(), noise(100, 100), noise(100, 100, 1))
     for one in range(2):
         real = int(regions.mask[one].sum())
         assert 1 < real <= 6
@@ -115,7 +115,7 @@ def test_where_fewer_regions_exist_the_rest_is_masked_zeros() -> None:
 def test_the_whole_picture_can_be_left_out(detector: FasterRcnn, tmp_path: Path) -> None:
     save_detector(detector, tmp_path)
     without = load_detector(tmp_path, whole_picture=False)
-    regions = found(without, noise(200, 100))
+    regions = detections_of(without, noise(200, 100))
     assert (regions.labels != detector.labels.index(PICTURE)).all()
     assert regions.mask.sum() == 12
 
@@ -123,7 +123,7 @@ def test_the_whole_picture_can_be_left_out(detector: FasterRcnn, tmp_path: Path)
 def test_a_saved_detector_comes_back_and_its_digest_names_it(detector: FasterRcnn, tmp_path: Path) -> None:
     save_detector(detector, tmp_path)
     again = load_detector(tmp_path)
-    before, after = (found(each, noise(120, 160)) for each in (detector, again))
+    before, after = (detections_of(each, noise(120, 160)) for each in (detector, again))
     # Half precision weights move boxes a little, so only the whole picture is surely the same region.
     torch.testing.assert_close(after.features[:, 0], before.features[:, 0], rtol=0.05, atol=0.05)
     assert again.digest == load_detector(tmp_path).digest
@@ -134,7 +134,7 @@ def test_a_saved_detector_comes_back_and_its_digest_names_it(detector: FasterRcn
 def test_concepts_end_the_feature_and_name_the_region() -> None:
     detector = random_detector(WITH_CONCEPTS)
     assert detector.labels == (*LABELS, *IMAGENET_CLASSES, REGION, PICTURE)
-    regions = found(detector, noise(640, 480), noise(480, 640, 1))
+    regions = detections_of(detector, noise(640, 480), noise(480, 640, 1))
     concepts = regions.features[..., 1280:]
     torch.testing.assert_close(concepts.norm(dim=-1), torch.ones(2, 12), rtol=1e-4, atol=1e-4)
     assert {detector.labels[label] for label in regions.labels[:, 1:].unique()} & set(LABELS)
@@ -179,7 +179,7 @@ def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) 
 @pytest.mark.gpu
 def test_a_gpu_describes_the_picture_as_the_cpu_does(detector: FasterRcnn, tmp_path: Path) -> None:
     save_detector(detector, tmp_path)
-    cpu, gpu = (found(load_detector(tmp_path, device), noise(120, 160)) for device in ("cpu", "cuda"))
+    cpu, gpu = (detections_of(load_detector(tmp_path, device), noise(120, 160)) for device in ("cpu", "cuda"))
     # Random classes are nearly equally likely: which ten are the likeliest, a rounding decides.
     picture = slice(0, 1280)
     torch.testing.assert_close(gpu.features[:, 0, picture].cpu(), cpu.features[:, 0, picture], rtol=1e-2, atol=1e-2)

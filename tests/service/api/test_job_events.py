@@ -29,7 +29,7 @@ def followed(*states: JobAnswer | None, **options: Any) -> list[bytes]:
     return asyncio.run(run())
 
 
-def told(events: list[bytes]) -> list[int]:
+def progress_of(events: list[bytes]) -> list[int]:
     """`done` of each event."""
     lines = b"".join(events).decode().splitlines()
     return [json.loads(line.removeprefix("data: "))["done"] for line in lines if line.startswith("data: ")]
@@ -37,16 +37,16 @@ def told(events: list[bytes]) -> list[int]:
 
 def test_each_state_is_told_once_and_the_end_ends_it() -> None:
     events = followed(job(0), job(0), job(1), job(1), None, job(2), job(3, "done"), poll_s=0.001)
-    assert told(events) == [0, 1, 2, 3]
+    assert progress_of(events) == [0, 1, 2, 3]
     assert events[0].startswith(b"retry: ")
 
 
 def test_a_job_that_is_done_is_told_at_once() -> None:
-    assert told(followed(job(3, "done"), job(3, "done"))) == [3]
+    assert progress_of(followed(job(3, "done"), job(3, "done"))) == [3]
 
 
 def test_a_stream_ends_with_its_time() -> None:
-    assert told(followed(job(0), job(0), longest_s=0.005, poll_s=0.001)) == [0]
+    assert progress_of(followed(job(0), job(0), longest_s=0.005, poll_s=0.001)) == [0]
 
 
 def test_more_streams_than_there_may_be_are_refused() -> None:

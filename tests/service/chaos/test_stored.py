@@ -38,7 +38,7 @@ def data(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
-def found(data: Path) -> list[str]:
+def finding_lines(data: Path) -> list[str]:
     """Everything found, as lines; all of it is of the kind half."""
     findings = list(stored_findings(data))
     assert {finding.kind for finding in findings} <= {"half"}
@@ -46,7 +46,7 @@ def found(data: Path) -> list[str]:
 
 
 def test_where_nothing_is_wrong_nothing_is_found(data: Path) -> None:
-    assert found(data) == []
+    assert finding_lines(data) == []
     assert confirmed_damage(data) == []
 
 
@@ -129,7 +129,7 @@ def damage_the_catalog(data: Path) -> str:
 )
 def test_a_planted_fault_is_found_and_said_in_words(data: Path, plant: Callable[[Path], str]) -> None:
     words = plant(data)
-    lines = found(data)
+    lines = finding_lines(data)
     assert any(words in line for line in lines), lines
     assert all(len(line) > 20 and "Traceback" not in line for line in lines)
 
@@ -161,5 +161,5 @@ def test_a_worker_makes_whole_again_what_it_can(mended: Store, name: str) -> Non
     if path.suffix == ".json":
         shutil.rmtree(mended.folder / VIEW)  # as `regard doctor --verify` says
     mended.drain()
-    assert found(mended.folder) == []
+    assert finding_lines(mended.folder) == []
     mended.check({image.image_id: noise(seed) for seed, image in enumerate(mended.catalog.list_images(None, NUM))})

@@ -138,7 +138,7 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("places")
     for name in ("EMPTY", "PHOTOS"):
         (folder / name).mkdir()
@@ -151,21 +151,21 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / name) for name in names}
 
 
-def test_a_refused_argument_imports_nothing_heavy(places: dict[str, str]) -> None:
+def test_a_refused_argument_imports_nothing_heavy(folders: dict[str, str]) -> None:
     def in_place(word: str) -> str:
         head, slash, tail = word.partition("/")
-        return places[head] + slash + tail if head in places else word
+        return folders[head] + slash + tail if head in folders else word
 
-    answers = run_all([[in_place(word) for word in line] for line in REFUSED], Path(places["EMPTY"]))
+    answers = run_all([[in_place(word) for word in line] for line in REFUSED], Path(folders["EMPTY"]))
     for (status, heavy, said), line in zip(answers, REFUSED, strict=True):
         assert (status, heavy) in ((1, []), (2, [])), line
         assert "Traceback" not in said, line
         assert status == 2 or len(said.splitlines()) == 1, (line, said)
-    assert not Path(places["OUT"]).exists()
+    assert not Path(folders["OUT"]).exists()
 
 
-def test_a_picture_that_cannot_be_decoded_is_refused_without_a_model(places: dict[str, str]) -> None:
-    lines = [["detect", places["CAPTIONS"]], ["explain", "red", places["CAPTIONS"]]]
-    for status, heavy, said in run_all(lines, Path(places["EMPTY"])):
+def test_a_picture_that_cannot_be_decoded_is_refused_without_a_model(folders: dict[str, str]) -> None:
+    lines = [["detect", folders["CAPTIONS"]], ["explain", "red", folders["CAPTIONS"]]]
+    for status, heavy, said in run_all(lines, Path(folders["EMPTY"])):
         assert (status, set(heavy) - {"PIL"}) == (1, set())
         assert "damaged" in said or "picture" in said

@@ -291,17 +291,17 @@ def test_one_picture_can_be_looked_at_without_a_server(regard: Regard, tmp_path:
 
 
 def test_doctor_reads_the_whole_catalog(regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def found() -> str:
+    def catalog_check() -> str:
         _, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
         return str(json.loads(said)["checks"][0]["found"])
 
     monkeypatch.setattr(doctor, "CHECKS", {"catalog": doctor.CHECKS["catalog"]})
-    assert found() == "there is none yet"
+    assert catalog_check() == "there is none yet"
     path = tmp_path / "catalog.sqlite"
     Catalog(path).close()
-    assert found() == f"schema {VERSION}, 0 pictures, every page can be read"
+    assert catalog_check() == f"schema {VERSION}, 0 pictures, every page can be read"
     path.write_bytes(b"x" * 4096)
-    assert "is damaged (file is not a database)" in found()
+    assert "is damaged (file is not a database)" in catalog_check()
 
 
 def test_doctor_says_of_each_part_whether_it_works(

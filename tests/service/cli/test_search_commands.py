@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[str]
         yield address
 
 
-def found(regard: Regard, url: str, *options: object) -> list[str]:
+def found_names(regard: Regard, url: str, *options: object) -> list[str]:
     """Names of the pictures found, in their order and without their ending."""
     status, said, noted = regard("search", "red", "--url", url, "--json", *options)
     assert status == 0, noted
@@ -76,13 +76,13 @@ def test_the_word_that_mattered_stands_beside_and_every_word_below(regard: Regar
     ],
 )
 def test_searches_are_filtered(regard: Regard, url: str, options: list[str], expected: set[str]) -> None:
-    assert set(found(regard, url, *options)) == expected
+    assert set(found_names(regard, url, *options)) == expected
 
 
 def test_results_are_sorted_by_relevance_or_date(regard: Regard, url: str) -> None:
-    assert found(regard, url)[0] == "red"
-    assert found(regard, url, "--sort", "date") == ["red", "yellow", "green", "blue"]
-    assert found(regard, url, "-k", "1", "--sort", "date") == ["red"]
+    assert found_names(regard, url)[0] == "red"
+    assert found_names(regard, url, "--sort", "date") == ["red", "yellow", "green", "blue"]
+    assert found_names(regard, url, "-k", "1", "--sort", "date") == ["red"]
 
 
 def test_a_picture_is_not_like_itself(regard: Regard, url: str, folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
-from models.matching.match_test import MatchTest
+from models.matching.match_verdict import MatchTest
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import Behind, ShardLost
 from service.cluster.placement import Placement

@@ -30,7 +30,7 @@ def collection(*pictures: FeatureRecord) -> FeatureCollection:
     return FeatureCollection(extractor=THEIRS, num_regions=3, feature_dim=4, pictures=lambda: iter(pictures))
 
 
-def featured(name: str, num: int = 2, width: int = 4, **fields: Any) -> FeatureRecord:
+def feature_record(name: str, num: int = 2, width: int = 4, **fields: Any) -> FeatureRecord:
     features = np.full((num, width), len(name), np.float16)
     return FeatureRecord(name=name, labels=("region",) * num, **{"features": features, **fields})
 
@@ -40,13 +40,13 @@ def test_a_picture_that_does_not_fit_holds_up_no_other(tmp_path: Path) -> None:
     nowhere = np.full((2, 4), np.nan, np.float32)
     (taken,) = take_in(
         collection(
-            featured("a"),
-            featured("many", num=4),
-            featured("none", num=0),
-            featured("wide", width=5),
-            featured("endless", features=endless),
-            featured("nowhere", boxes=nowhere),
-            featured("bb"),
+            feature_record("a"),
+            feature_record("many", num=4),
+            feature_record("none", num=0),
+            feature_record("wide", width=5),
+            feature_record("endless", features=endless),
+            feature_record("nowhere", boxes=nowhere),
+            feature_record("bb"),
         ),
         tmp_path,
         batch=10,
@@ -62,12 +62,14 @@ def test_a_picture_that_does_not_fit_holds_up_no_other(tmp_path: Path) -> None:
 
 
 def test_features_of_another_make_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    take_in(collection(featured("a")), tmp_path)
-    other = FeatureCollection(extractor="others", num_regions=3, feature_dim=4, pictures=lambda: iter([featured("b")]))
+    take_in(collection(feature_record("a")), tmp_path)
+    other = FeatureCollection(
+        extractor="others", num_regions=3, feature_dim=4, pictures=lambda: iter([feature_record("b")])
+    )
     with pytest.raises(Misconfigured, match=r"holds features of their-features, these are of others.*--data-dir"):
         take_in(other, tmp_path)
     wider = FeatureCollection(
-        extractor=THEIRS, num_regions=3, feature_dim=5, pictures=lambda: iter([featured("b", width=5)])
+        extractor=THEIRS, num_regions=3, feature_dim=5, pictures=lambda: iter([feature_record("b", width=5)])
     )
     with pytest.raises(Misconfigured, match=r"have 4 numbers in .*, these have 5: .*--extractor"):
         take_in(wider, tmp_path)
@@ -75,7 +77,7 @@ def test_features_of_another_make_are_refused_with_what_to_do(tmp_path: Path) ->
 
 def test_a_worker_on_the_data_directory_keeps_them_out(tmp_path: Path) -> None:
     with WriterLock(tmp_path), pytest.raises(Locked, match="only one worker may write"):
-        take_in(collection(featured("a")), tmp_path)
+        take_in(collection(feature_record("a")), tmp_path)
 
 
 def test_pictures_that_wait_for_a_detector_are_not_left_without_one(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_pictures_that_wait_for_a_detector_are_not_left_without_one(tmp_path: Pa
     store.accept(encoded(noise(1), "PNG"))
     store.catalog.close()
     with pytest.raises(Misconfigured, match=r"1 pictures in .* wait for a detector"):
-        take_in(collection(featured("a")), tmp_path)
+        take_in(collection(feature_record("a")), tmp_path)
 
 
 def test_a_directory_laid_out_for_other_regions_says_so(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_a_directory_laid_out_for_other_regions_says_so(tmp_path: Path) -> None:
     store.drain()
     store.catalog.close()
     with pytest.raises(Misconfigured, match=r"laid out for regions of another shape than 3 x 4.*--data-dir"):
-        take_in(collection(featured("a")), tmp_path)
+        take_in(collection(feature_record("a")), tmp_path)
 
 
 def test_features_of_the_detector_here_stand_beside_pictures(tmp_path: Path) -> None:

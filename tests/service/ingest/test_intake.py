@@ -21,7 +21,7 @@ from service.media.decode_process import DecodeLimits
 from service.media.file_type import image_extension
 from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
-from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
+from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 from tests.support.pictures import encoded, huge_png
 
 LIMITS = FormLimits(max_file_bytes=200_000, max_body_bytes=2_000_000, max_files=50)
@@ -51,11 +51,11 @@ class Store:
     def send(self, *parts: bytes, manifest: dict[str, Any] | None = None) -> IngestReceipt:
         described = [] if manifest is None else [part("manifest", json.dumps(manifest).encode())]
         try:
-            return asyncio.run(self.intake.receive(CONTENT_TYPE, None, pieces(form(*described, *parts))))
+            return asyncio.run(self.intake.receive(CONTENT_TYPE, None, pieces(multipart_body(*described, *parts))))
         finally:
             assert list(self.originals.incoming.iterdir()) == []
 
-    def kept(self) -> list[str]:
+    def kept_files(self) -> list[str]:
         """Every file outside the catalog, from the folder above the data directory."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return sorted(path.name for path in files if not path.name.startswith("catalog.sqlite"))
@@ -100,7 +100,7 @@ def test_the_same_bytes_are_one_picture(store: Store) -> None:
     assert [one.duplicate for one in first.accepted] == [False, True]
     assert [one.duplicate for one in again.accepted] == [True]
     assert len(store.catalog.queued(10)) == 1
-    assert len(store.kept()) == 1
+    assert len(store.kept_files()) == 1
 
 
 def test_an_original_that_was_lost_is_restored_by_sending_it_again(store: Store) -> None:
@@ -136,7 +136,7 @@ def test_a_bad_file_is_told_why_and_the_good_ones_go_on(store: Store) -> None:
     assert [one.image_id for one in receipt.accepted] == [id_of(good)]
     assert [one.filename for one in receipt.rejected] == list(bad)
     assert len({one.problem for one in receipt.rejected}) == len(bad)
-    assert store.kept() == [f"{id_of(good)}.png"]
+    assert store.kept_files() == [f"{id_of(good)}.png"]
 
 
 def test_nothing_acceptable_is_refused_with_every_reason(store: Store) -> None:
@@ -146,7 +146,7 @@ def test_nothing_acceptable_is_refused_with_every_reason(store: Store) -> None:
     with pytest.raises(NothingAccepted):
         store.send()
     assert store.woken == []
-    assert store.kept() == []
+    assert store.kept_files() == []
 
 
 def test_no_name_reaches_the_disk(store: Store) -> None:
@@ -155,7 +155,7 @@ def test_no_name_reaches_the_disk(store: Store) -> None:
     contents = [picture(colour) for colour in colours]
     receipt = store.send(*(part("images", c, name) for c, name in zip(contents, names, strict=True)))
     assert len(receipt.accepted) == len(names)
-    assert store.kept() == sorted(f"{id_of(content)}.png" for content in contents)
+    assert store.kept_files() == sorted(f"{id_of(content)}.png" for content in contents)
     assert [path.name for path in store.folder.iterdir()] == ["data"]
     shown = [one.filename for one in receipt.accepted]
     assert shown[0] == "../../up.png"
@@ -216,7 +216,7 @@ def test_captions_of_duplicates_come_together(store: Store) -> None:
 def test_a_wrong_manifest_refuses_the_request_before_anything_is_stored(store: Store, manifest: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         store.send(part("images", picture("red"), "red.png"), manifest=manifest)
-    assert store.kept() == []
+    assert store.kept_files() == []
     assert store.catalog.queued(10) == []
 
 
@@ -231,7 +231,7 @@ def test_a_name_that_means_two_pictures_cannot_be_described(store: Store) -> Non
 def test_a_misspelt_field_is_not_passed_over(store: Store, wrong: bytes) -> None:
     with pytest.raises(InvalidRequest, match="images"):
         store.send(part("images", picture("red"), "red.png"), wrong)
-    assert store.kept() == []
+    assert store.kept_files() == []
 
 
 def test_a_manifest_of_endless_length_is_refused(store: Store) -> None:
@@ -239,10 +239,10 @@ def test_a_manifest_of_endless_length_is_refused(store: Store) -> None:
     limits = FormLimits(max_file_bytes=10**7, max_body_bytes=10**8, max_files=5)
     roomy = Intake(store.catalog, store.originals, limits, INSPECT, store.woken.append, space=NO_RESERVE)
     with pytest.raises(TooLarge):
-        asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(long))))
+        asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(multipart_body(long))))
     as_file = part("manifest", b"x" * 4_500_000, "manifest.json")
     with pytest.raises(TooLarge):
-        asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(form(as_file))))
+        asyncio.run(roomy.receive(CONTENT_TYPE, None, pieces(multipart_body(as_file))))
 
 
 def test_a_file_that_takes_too_long_to_look_at_is_refused_and_soon_the_rest_of_the_request(store: Store) -> None:
@@ -257,7 +257,7 @@ def test_a_file_that_takes_too_long_to_look_at_is_refused_and_soon_the_rest_of_t
     slow = [part("images", b"slow", f"slow-{number}.png") for number in range(20)]
     patient = Intake(store.catalog, store.originals, LIMITS, inspect, store.woken.append, space=NO_RESERVE)
     good = part("images", b"good", "good.png")
-    receipt = asyncio.run(patient.receive(CONTENT_TYPE, None, pieces(form(good, *slow, good))))
+    receipt = asyncio.run(patient.receive(CONTENT_TYPE, None, pieces(multipart_body(good, *slow, good))))
     assert [one.filename for one in receipt.accepted] == ["good.png"]
     assert len(looked) == 1 + MAX_FAILED_LOOKS
     problems = [one.problem for one in receipt.rejected]

@@ -15,7 +15,7 @@ from service.ingest.multipart import FormLimits
 from service.ingest.upload import receive_form
 from service.ingest.upload_slots import UploadSlots
 from service.storage.incoming import remove_abandoned_uploads
-from tests.support.multipart_bodies import CONTENT_TYPE, form, part, pieces
+from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 
 LIMITS = FormLimits(max_file_bytes=1000, max_body_bytes=20_000, max_files=20, max_field_bytes=500)
 
@@ -53,14 +53,14 @@ def read(
 def test_files_arrive_whole_however_the_network_cuts_them(
     tmp_path: Path, contents: list[bytes], cuts: list[int]
 ) -> None:
-    body = form(part("note", b"hello"), *(part("images", c, f"{n}.jpg") for n, c in enumerate(contents)))
+    body = multipart_body(part("note", b"hello"), *(part("images", c, f"{n}.jpg") for n, c in enumerate(contents)))
     files, fields = read(tmp_path, body, cuts)
     assert files == [("images", f"{number}.jpg", content, None) for number, content in enumerate(contents)]
     assert fields == {"note": "hello"}
 
 
 def test_a_file_over_its_limit_is_dropped_and_those_behind_it_arrive(tmp_path: Path) -> None:
-    body = form(part("images", b"x" * 5000, "large"), part("images", b"y" * 1000, "just right"))
+    body = multipart_body(part("images", b"x" * 5000, "large"), part("images", b"y" * 1000, "just right"))
     (large, right), _ = read(tmp_path, body, cuts=range(0, 6000, 100))
     assert large[2] is None
     assert large[3] is not None
@@ -103,7 +103,7 @@ def test_a_body_over_its_limit_is_refused_while_it_comes(tmp_path: Path, length:
 def test_a_name_is_kept_as_it_came_and_is_no_path(tmp_path: Path, name: str, expected: str) -> None:
     incoming = tmp_path / "incoming"
     incoming.mkdir()
-    files, _ = read(incoming, form(part("images", b"x", name)))
+    files, _ = read(incoming, multipart_body(part("images", b"x", name)))
     assert files == [("images", expected, b"x", None)]
     assert [path.name for path in tmp_path.iterdir()] == ["incoming"]
 
@@ -111,12 +111,12 @@ def test_a_name_is_kept_as_it_came_and_is_no_path(tmp_path: Path, name: str, exp
 @pytest.mark.parametrize(
     "body",
     [
-        form(part("images", b"x" * 100, "cut"))[:-60],
+        multipart_body(part("images", b"x" * 100, "cut"))[:-60],
         b"",
         b"no form at all, just bytes",
-        form(b"--the-boundary\r\nContent Disposition\r\n\r\nx\r\n"),
-        form(part("note", b"\xff\xfe")),
-        form(part("note", b"one"), part("note", b"two")),
+        multipart_body(b"--the-boundary\r\nContent Disposition\r\n\r\nx\r\n"),
+        multipart_body(part("note", b"\xff\xfe")),
+        multipart_body(part("note", b"one"), part("note", b"two")),
     ],
 )
 def test_what_is_no_whole_form_is_refused(tmp_path: Path, body: bytes) -> None:
@@ -137,8 +137,8 @@ def test_another_kind_of_body_is_refused_with_an_example(tmp_path: Path, content
 @pytest.mark.parametrize(
     "body",
     [
-        form(*(part("images", b"", f"{number}") for number in range(21))),
-        form(part("note", b"x" * 300), part("other", b"x" * 300)),
+        multipart_body(*(part("images", b"", f"{number}") for number in range(21))),
+        multipart_body(part("note", b"x" * 300), part("other", b"x" * 300)),
     ],
 )
 def test_too_many_files_and_too_much_text_are_refused(tmp_path: Path, body: bytes) -> None:
@@ -165,7 +165,7 @@ def test_a_client_that_hangs_up_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path) -> None:
     limits = FormLimits(max_file_bytes=2**26, max_body_bytes=2**27, max_files=1)
-    body = form(part("images", random.Random(0).randbytes(2**24), "large"))
+    body = multipart_body(part("images", random.Random(0).randbytes(2**24), "large"))
     turns = 0
 
     async def count() -> None:
@@ -189,7 +189,7 @@ def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path)
 
 def test_a_request_is_safe_from_a_worker_that_cleans_up(tmp_path: Path) -> None:
     async def run() -> bytes:
-        body = pieces(form(part("images", b"x", "one")))
+        body = pieces(multipart_body(part("images", b"x", "one")))
         async with receive_form(CONTENT_TYPE, None, body, tmp_path, LIMITS) as found:
             assert remove_abandoned_uploads(tmp_path) == 0
             return found.files[0].path.read_bytes()
@@ -216,32 +216,32 @@ def extended(name: bytes, content: bytes = b"x") -> bytes:
     ],
 )
 def test_a_name_in_the_extended_form_is_a_file_name(tmp_path: Path, written: bytes, filename: str) -> None:
-    files, fields = read(tmp_path, form(extended(written)))
+    files, fields = read(tmp_path, multipart_body(extended(written)))
     assert files == [("images", filename, b"x", None)]
     assert fields == {}
 
 
 def test_a_name_in_quotes_is_no_parameter(tmp_path: Path) -> None:
     body = b"--the-boundary\r\nContent-Disposition: form-data; name=\"a; filename*=UTF-8''b\"\r\n\r\nx\r\n"
-    files, fields = read(tmp_path, form(body))
+    files, fields = read(tmp_path, multipart_body(body))
     assert files == []
     assert fields == {"a; filename*=UTF-8''b": "x"}
 
 
 def test_a_form_of_endless_fields_is_cut_off(tmp_path: Path) -> None:
     few = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5, max_fields=3)
-    assert len(read(tmp_path, form(*(part(str(n), b"") for n in range(3))), limits=few)[1]) == 3
+    assert len(read(tmp_path, multipart_body(*(part(str(n), b"") for n in range(3))), limits=few)[1]) == 3
     with pytest.raises(TooLarge, match="3 fields"):
-        read(tmp_path, form(*(part(str(n), b"") for n in range(4))), limits=few)
+        read(tmp_path, multipart_body(*(part(str(n), b"") for n in range(4))), limits=few)
     usual = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5)
     with pytest.raises(TooLarge, match="100 fields"):
-        read(tmp_path, form(*(part(str(n), b"") for n in range(101))), limits=usual)
+        read(tmp_path, multipart_body(*(part(str(n), b"") for n in range(101))), limits=usual)
 
 
 def test_a_name_of_endless_length_is_not_repeated_whole(tmp_path: Path) -> None:
     name = "n" * 5_000
     with pytest.raises(InvalidRequest) as refused:
-        read(tmp_path, form(part(name, b"x"), part(name, b"y")))
+        read(tmp_path, multipart_body(part(name, b"x"), part(name, b"y")))
     assert len(str(refused.value)) < 400
 
 

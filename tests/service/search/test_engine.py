@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.batches import Words
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
-from models.matching.match_test import MatchTest
+from models.matching.match_verdict import MatchTest
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.search.requests import PictureFilter, TextSearchRequest
 from service.search.results import RankedCaption, SearchResult
@@ -34,7 +34,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
     library.close()
 
 
-def found(outcome: SearchResult[Any]) -> list[str]:
+def found_ids(outcome: SearchResult[Any]) -> list[str]:
     return [hit.image_id for hit in outcome.results]
 
 
@@ -53,7 +53,7 @@ def scores_in_loops(library: Library, query: str) -> dict[str, float]:
 def test_an_exhaustive_shortlist_gives_what_plain_loops_give(full: Library, query: str) -> None:
     outcome = full.text(query, k=64, shortlist=64)
     expected = scores_in_loops(full, query)
-    assert set(found(outcome)) == set(expected)
+    assert set(found_ids(outcome)) == set(expected)
     for hit in outcome.results:
         assert hit.score == pytest.approx(expected[hit.image_id], abs=2e-3)  # records are fp16
     assert [hit.score for hit in outcome.results] == sorted((hit.score for hit in outcome.results), reverse=True)
@@ -72,7 +72,7 @@ def test_hits_go_by_score_and_ties_keep_the_order_of_the_shortlist(full: Library
 
 def test_the_pictures_of_the_words_come_first(full: Library) -> None:
     outcome = full.text("cyan and yellow", k=2)
-    assert set(found(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
+    assert set(found_ids(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
     assert outcome.unknown_words == ["and"]
     assert (outcome.model, outcome.model_digest) == ("fake", "fake-matcher")
     assert set(outcome.timings_ms) == {"encode", "shortlist", "rerank", "text"}
@@ -82,7 +82,7 @@ def test_a_filter_works_before_the_shortlist(full: Library) -> None:
     outcome = full.text("red", k=5, shortlist=5, filter=PictureFilter(tags={"left": "black"}))
     assert len(outcome.results) == 5
     assert {hit.tags["left"] for hit in outcome.results} == {"black"}
-    assert found(outcome)[0] == image_id_of("black and red")
+    assert found_ids(outcome)[0] == image_id_of("black and red")
     none = full.text("red", filter=PictureFilter(tags={"left": "mauve"}))
     assert none.results == []
 
@@ -91,9 +91,9 @@ def test_min_score_cuts_and_date_orders_what_is_left(full: Library) -> None:
     by_score = full.text("red and blue", k=12, shortlist=64)
     threshold = by_score.results[5].score
     cut = full.text("red and blue", k=12, shortlist=64, min_score=threshold)
-    assert found(cut) == [hit.image_id for hit in by_score.results if hit.score >= threshold]
+    assert found_ids(cut) == [hit.image_id for hit in by_score.results if hit.score >= threshold]
     dated = full.text("red and blue", k=12, shortlist=64, min_score=threshold, sort="date")
-    assert sorted(found(dated)) == sorted(found(cut))
+    assert sorted(found_ids(dated)) == sorted(found_ids(cut))
     times = [hit.taken_at for hit in dated.results]
     known = [time for time in times if time is not None]
     assert known == sorted(known, reverse=True)
@@ -216,7 +216,7 @@ def test_what_is_not_probable_enough_is_left_out_and_counted(full: Library, monk
     assert everything.left_out == 0
     least = sorted(hit.probability or 0 for hit in everything.results)[-5]
     some = full.text("red and blue", k=64, shortlist=64, min_probability=least)
-    assert found(some) == found(everything)[: len(some.results)]
+    assert found_ids(some) == found_ids(everything)[: len(some.results)]
     assert len(some.results) + some.left_out == 64
     assert 5 <= len(some.results) < 64
     none = full.text("red and blue", shortlist=64, min_probability=1.0)
@@ -227,10 +227,10 @@ def test_a_stored_picture_is_not_like_itself_but_an_uploaded_copy_is(full: Libra
     own = image_id_of("red and blue")
     picture = full.search.stored(own)
     alike = full.image(picture, own, target="images", k=5)
-    assert own not in found(alike)
+    assert own not in found_ids(alike)
     uploaded = full.search.detect(two_coloured("red", "blue"), 40, 20)
     copies = full.image(uploaded, target="images", k=5)
-    assert own in found(copies)[:2]
+    assert own in found_ids(copies)[:2]
     assert copies.results[0].score == pytest.approx(1.0, abs=1e-3)
     cosines = [hit.score for hit in copies.results]
     assert cosines == sorted(cosines, reverse=True)
@@ -255,10 +255,10 @@ def test_what_is_new_is_found_and_what_is_deleted_is_not(library: Library) -> No
     versions.add(library.version)
     second = library.add("second", two_coloured("blue", "blue"))
     versions.add(library.version)
-    assert found(library.text("red")) == [first, second]
+    assert found_ids(library.text("red")) == [first, second]
     library.catalog.delete(first, NOW)
     versions.add(library.version)
-    assert found(library.text("red")) == [second]
+    assert found_ids(library.text("red")) == [second]
     picture = library.search.stored(second)
     assert library.image(picture, second).results == []
     with pytest.raises(NotFound):
@@ -274,25 +274,25 @@ def test_a_picture_that_vanishes_during_a_query_makes_room_for_the_next(
     score = library.matcher.score
 
     def delete_meanwhile(images: object, words: Words) -> object:
-        library.catalog.delete(found(before)[1], NOW)
+        library.catalog.delete(found_ids(before)[1], NOW)
         return score(images, words)  # type: ignore[arg-type]
 
     monkeypatch.setattr(library.matcher, "score", delete_meanwhile)
     during = library.text("red", k=3)
     assert len(ids) == 8
-    assert len(found(during)) == 3
-    assert found(before)[1] not in found(during)
+    assert len(found_ids(during)) == 3
+    assert found_ids(before)[1] not in found_ids(during)
     assert [hit.shortlist_rank for hit in during.results] != [1, 2, 3]
 
 
 def test_a_view_that_lags_answers_with_what_it_has(library: Library) -> None:
     first = library.add("first", two_coloured("red", "red"))
     library.add("second", two_coloured("red", "blue"), view=False)
-    assert found(library.text("red")) == [first]
+    assert found_ids(library.text("red")) == [first]
     state = library.models.default.state(library.catalog)
     assert (state.state, state.pictures, state.missing_pictures) == ("building", 1, 1)
     library.catch_up()
-    assert len(found(library.text("red"))) == 2
+    assert len(found_ids(library.text("red"))) == 2
     assert library.models.default.state(library.catalog).state == "ready"
 
 

@@ -71,7 +71,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     library.close()
 
 
-def found(outcome: TextSearchResult) -> list[str]:
+def found_ids(outcome: TextSearchResult) -> list[str]:
     return [hit.image_id for hit in outcome.results]
 
 
@@ -134,16 +134,16 @@ def test_scores_are_those_of_the_pictures_alone(
 
 
 def test_an_answer_begins_with_every_shorter_answer(full: Library) -> None:
-    longest = found(full.text("a picture of green", k=64, match="both"))
+    longest = found_ids(full.text("a picture of green", k=64, match="both"))
     for k in (1, 5, 20):
-        assert found(full.text("a picture of green", k=k, match="both")) == longest[:k]
+        assert found_ids(full.text("a picture of green", k=k, match="both")) == longest[:k]
 
 
 def test_what_the_text_alone_found_has_no_score_and_says_why_it_is_there(full: Library) -> None:
     outcome = full.text("cyan and yellow", match="text", explain=True)
     assert outcome.matched is True
     assert full.text("unwritten", match="text").matched is None
-    assert set(found(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
+    assert set(found_ids(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
     for hit in outcome.results:
         assert (hit.score, hit.probability, hit.shortlist_rank, hit.found_by) == (None, None, None, ("text",))
         assert hit.explanation is not None
@@ -171,12 +171,12 @@ def test_a_hit_of_both_kinds_is_explained_by_its_regions(full: Library) -> None:
 def test_pictures_are_found_by_text_before_a_view_holds_them(tmp_path: Path) -> None:
     library = Library(tmp_path, others=[FakeMatcher("other", "other-digest")])
     name = library.add("zeppelin", two_coloured("red", "red"), view=False)
-    assert found(library.text("zeppelin", match="both")) == [name]
-    assert found(library.text("zeppelin", match="pictures")) == []
+    assert found_ids(library.text("zeppelin", match="both")) == [name]
+    assert found_ids(library.text("zeppelin", match="pictures")) == []
     library.catch_up()
     assert [hit.found_by for hit in library.text("zeppelin", match="both").results] == [("pictures", "text")]
     library.catalog.delete(name, now=1.0)
-    assert found(library.text("zeppelin", match="both")) == []
+    assert found_ids(library.text("zeppelin", match="both")) == []
     library.close()
 
 

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def pictures(catalog: Catalog) -> dict[str, Image]:
-    return {image.image_id: image for _, image in catalog.erasures.kept(0, 1000)}
+    return {image.image_id: image for _, image in catalog.erasures.not_erased(0, 1000)}
 
 
 def compare(copy: Store, original: Store) -> None:

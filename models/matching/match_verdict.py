@@ -66,7 +66,7 @@ class MatchTest:
         return cls(LogOddsModel(**stored["log_odds"]), stored["absent_below"], stored["present_from"])
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The test by the names of its fields, to be written as JSON."""
         return asdict(self)
 
 

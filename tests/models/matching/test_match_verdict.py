@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.matching.log_odds import LogOddsModel, ScoredAnswers, prior_log_odds
-from models.matching.match_test import TOLD_WRONGLY, MatchTest, area_under_roc, fit_match_test
+from models.matching.match_verdict import TOLD_WRONGLY, MatchTest, area_under_roc, fit_match_test
 
 
 def first_answers(apart: float, count: int = 4000, seed: int = 0) -> ScoredAnswers:
