@@ -2,18 +2,19 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import PIL.Image
 import pytest
 
 from index.schema import Database
-from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.settings import Settings
 from service.worker import process
 
 
@@ -59,14 +60,36 @@ class KillPoints:
             raise Killed
 
 
-class DecodeHere:
+class DecodedWhenAsked(Future[DecodedPicture]):
+    """A picture that is decoded when its result is asked for."""
+
+    def __init__(self, decode: Callable[[], DecodedPicture]) -> None:
+        super().__init__()
+        self._decode = decode
+
+    def result(self, timeout: float | None = None) -> DecodedPicture:
+        return self._decode()
+
+    def cancel(self) -> bool:
+        """Nothing runs."""
+        return True
+
+
+class DecodeHere(DecodePool):
     """Decodes in the worker's own process, which starts at once."""
 
+    def __init__(self) -> None:
+        """Starts no process, and no thread either."""
+
     @classmethod
-    def from_settings(cls, settings: object, **options: object) -> Self:
+    def from_settings(
+        cls, settings: Settings, workers: int | None = None, readable: Sequence[Path] = ()
+    ) -> "DecodeHere":
         return cls()
 
-    def decode(self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None) -> DecodedPicture:
+    def decode(
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+    ) -> DecodedPicture:
         try:
             with PIL.Image.open(path) as picture:
                 return DecodedPicture(picture.convert("RGB"), picture.width, picture.height, None)
@@ -79,24 +102,10 @@ class DecodeHere:
 
     def submit(
         self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
-    ) -> Any:
-        decoded = self.decode
+    ) -> Future[DecodedPicture]:
+        return DecodedWhenAsked(lambda: self.decode(path, thumbnail, stripped, with_position))
 
-        class Later:
-            def result(self) -> DecodedPicture:
-                return decoded(path, thumbnail)
-
-            def cancel(self) -> None:
-                """Nothing runs."""
-
-        return Later()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """Nothing was started."""
 
 

@@ -13,8 +13,10 @@ from service.search.local_gallery import LocalGalleries
 from tests.support.library import Library
 
 
-class LocalReplica:
+class LocalReplica(Replica):
     """A replica in this process; `fault`, where there is one, is what every call fails with."""
+
+    name = ""
 
     def __init__(self, name: str, search: ShardSearch) -> None:
         self.name = name

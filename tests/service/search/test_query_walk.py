@@ -1,0 +1,72 @@
+"""The walk of a question: it enters index/ for a shortlist, for records and for rows, once each."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pytest
+
+from service.search.requests import ImageSearchRequest, TextSearchRequest
+from tests.support.library import NAMES, Library, image_id_of, sixty_four
+from tests.support.project_files import ROOT
+
+INDEX = str(ROOT / "index")
+# The state of the store that a query begins with, and which pictures (or captions) may be found: no reading of any.
+STATE = {"Catalog.version", "Catalog.visible", "Catalog.visible_captions", "Catalog.blank_slots", "View.snapshot"}
+NUMBERS = {"Snapshot.counts", "Snapshot.images_in_place", "Shortlist.__len__", "Catalog.image"}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    library = sixty_four(tmp_path_factory.mktemp("full"))
+    yield library
+    library.close()
+
+
+def entries(work: Callable[[], object]) -> Counter[str]:
+    """The number of calls of each function of index/ from outside of it, by its qualified name."""
+    calls: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        caller = frame.f_back
+        if event != "call" or caller is None or not frame.f_code.co_filename.startswith(INDEX):
+            return
+        # contextlib resumes generators of index/ that index/ itself opened
+        if not caller.f_code.co_filename.startswith(INDEX) and "contextlib" not in caller.f_code.co_filename:
+            calls[frame.f_code.co_qualname] += 1
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_sentence_takes_a_shortlist_records_and_rows_once_each(full: Library) -> None:
+    request = TextSearchRequest(query="red and blue", match="pictures")
+    calls = entries(lambda: full.search.text(full.search.begin(request)))
+    assert {name: calls.pop(name) for name in [*calls] if name not in STATE | NUMBERS} == {
+        "Shortlist.search": 1,
+        "Snapshot.read_images": 1,
+        "Catalog.images_at": 1,
+    }
+    assert {name: number for name, number in calls.items() if name in STATE and number > 1} == {}
+
+
+def test_a_stored_picture_takes_a_shortlist_records_and_rows_once_each(full: Library) -> None:
+    image_id = image_id_of(NAMES[0])
+    request = ImageSearchRequest(image_id=image_id, target="images")
+    calls = entries(lambda: full.search.like_stored(full.search.begin(request), image_id))
+    assert {name: calls.pop(name) for name in [*calls] if name not in STATE | NUMBERS} == {
+        "Shortlist.search": 1,
+        "Slab.read": 1,  # its regions
+        "Catalog.images_at": 1,
+    }
+
+
+def test_a_second_entry_is_counted(full: Library) -> None:
+    request = TextSearchRequest(query="red and blue", match="pictures")
+    calls = entries(lambda: [full.search.text(full.search.begin(request)) for _ in range(2)])
+    assert calls["Shortlist.search"] == calls["Snapshot.read_images"] == calls["Catalog.images_at"] == 2
