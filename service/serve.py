@@ -22,7 +22,7 @@ from service.errors import UserError, user_input
 from service.model_names import model_name
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.writing import wait_for_lock
+from service.storage.data_dir_lock import wait_for_lock
 
 if TYPE_CHECKING:
     from service.model_loading import LoadedModels
@@ -81,7 +81,7 @@ def run_api(
 @contextlib.contextmanager
 def _loading(listening: socket.socket, settings: Settings, url: str) -> Iterator[None]:
     """Says what is loaded, and answers requests with that until the block ends."""
-    from service.loading import answered_while_loading  # noqa: PLC0415 - the web server comes with it
+    from service.startup_answers import answered_while_loading  # noqa: PLC0415 - the web server comes with it
 
     models = ", ".join(model_name(entry) for entry in settings.models)
     log.info("loading the detector and the models %s; %s answers 503 until they are there", models, url)

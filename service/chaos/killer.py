@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from index.fault_points import VARIABLE
+from service.chaos.fault_injection import LONGEST_RIVALRY_S, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
 from service.chaos.findings import Findings
-from service.chaos.mishaps import LONGEST_RIVALRY_S, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
 from service.chaos.processes import Processes
 from service.storage.data_dir import DataDir
 

@@ -14,9 +14,9 @@ from index.slab import HEADER, Slab, stored_layout
 from index.view import opened_stores, remove_shortlists
 from index.view_manifest import NAME as VIEW_MANIFEST
 from service.storage.data_dir import DataDir
+from service.storage.data_dir_lock import lock_data_dir
 from service.storage.originals import Originals
 from service.storage.region_stores import ANSWERING, FIRST_FOLDER
-from service.storage.writing import lock_data_dir
 from service.worker.erasure import Erasure
 
 

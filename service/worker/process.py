@@ -15,16 +15,16 @@ from models.matching.matcher import Matcher
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.data_dir import DataDir
+from service.storage.data_dir_lock import wait_for_lock
 from service.storage.extractor_identity import check_extractor
 from service.storage.free_space import FreeSpace
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_stores import describe_store, open_slab
-from service.storage.writing import wait_for_lock
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration, put_in_service
-from service.worker.places import Places
 from service.worker.repair import RecordRepair
+from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups

@@ -29,8 +29,8 @@ from service.worker.erasure import Erasure
 from service.worker.migration import Migration
 from service.worker.orphans import Orphans
 from service.worker.picture_hashes import MissingHashes
-from service.worker.places import Places
 from service.worker.repair import RecordRepair
+from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
 from service.worker.stripped_files import StrippedFiles
 from service.worker.view_builder import ViewBuilders

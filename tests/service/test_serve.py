@@ -11,7 +11,7 @@ import pytest
 
 from index.lock import WriterLock
 from service.serve import listening_socket
-from service.storage import writing
+from service.storage import data_dir_lock
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
 
@@ -54,7 +54,7 @@ def test_idle_threads_sleep_in_whatever_imports_the_service() -> None:
 def test_a_second_one_on_the_same_data_says_who_has_it_and_what_to_do(
     regard: Regard, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(data_dir_lock, "PATIENCE_S", 0.0)
     with WriterLock(tmp_path):
         status, said, noted = regard("serve", "--data-dir", tmp_path, "--port", free_port)
     assert (status, said) == (1, "")

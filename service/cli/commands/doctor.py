@@ -135,7 +135,7 @@ def _raw(settings: Settings) -> str:
 
 def _data_dir(settings: Settings) -> str:
     from index.lock import Locked  # noqa: PLC0415
-    from service.storage.writing import lock_data_dir  # noqa: PLC0415
+    from service.storage.data_dir_lock import lock_data_dir  # noqa: PLC0415
 
     folder = settings.data_dir
     try:

@@ -17,7 +17,7 @@ from service.errors import UserError
 from service.model_names import check_detector, check_models
 from service.serve import run_api, run_worker
 from service.settings import Settings
-from service.worker.place_table import check_places
+from service.worker.geocoding_table import check_places
 
 Photos = Annotated[
     Path | None, typer.Option("--photos", exists=True, file_okay=False, help="Take in the pictures below this folder.")

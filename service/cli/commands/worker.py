@@ -9,7 +9,7 @@ from service.cli.settings_options import with_settings
 from service.model_names import check_detector, check_models
 from service.serve import run_worker
 from service.settings import Settings
-from service.worker.place_table import check_places
+from service.worker.geocoding_table import check_places
 
 WithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]
 

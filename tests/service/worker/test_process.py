@@ -16,7 +16,7 @@ import pytest
 
 from index.lock import Locked
 from models.extractors.base import Detections
-from service.storage import writing
+from service.storage import data_dir_lock
 from service.worker.process import open_worker
 from service.worker.wakeups import RedisNotifier
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -60,7 +60,7 @@ def test_features_of_two_extractors_are_not_mixed(store: Store) -> None:
 
 
 def test_there_is_one_worker_a_data_directory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(data_dir_lock, "PATIENCE_S", 0.0)
     with store.worker(), pytest.raises(Locked), store.worker():
         pass
     with store.worker():

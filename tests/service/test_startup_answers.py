@@ -6,9 +6,9 @@ import threading
 import httpx
 import pytest
 
-from service.loading import answered_while_loading
 from service.serve import base_url, listening_socket
 from service.settings import Settings
+from service.startup_answers import answered_while_loading
 
 
 def test_whoever_asks_is_told_that_models_are_loaded() -> None:

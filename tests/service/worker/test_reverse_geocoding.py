@@ -14,8 +14,8 @@ from index.records import PictureChange
 from service.errors import Misconfigured
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
-from service.worker.place_table import check_places
-from service.worker.places import EARTH_RADIUS_KM, FARTHEST_KM, Places
+from service.worker.geocoding_table import check_places
+from service.worker.reverse_geocoding import EARTH_RADIUS_KM, FARTHEST_KM, Places
 from tests.support.cli_runner import Regard
 from tests.support.pictures import encoded
 from tests.support.worker_store import Store, noise

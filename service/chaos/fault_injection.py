@@ -1,4 +1,4 @@
-"""Mishaps besides kills: fault points, a disk that is full for a while, damaged tails of files, a second writer."""
+"""Faults injected besides kills: fault points, a full disk for a while, damaged tails of files, a second writer."""
 
 import random
 import time

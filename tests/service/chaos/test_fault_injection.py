@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from index.fault_points import VARIABLE, FaultPoint, arm
+from service.chaos.fault_injection import MOST_PASSES, PLACES, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
 from service.chaos.findings import Findings
 from service.chaos.killer import DAMAGE, FAULT, FULL, RIVAL, TURNS_WITHOUT_ROOM, Killer
-from service.chaos.mishaps import MOST_PASSES, PLACES, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
 from service.chaos.stored import stored_findings
 from service.settings import PREFIX, Settings
 from service.storage.data_dir import DataDir

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.worker.place_table import table_folder
+from service.worker.geocoding_table import table_folder
 
 EARTH_RADIUS_KM = 6371.0
 FARTHEST_KM = 50.0  # of the nearest town; beyond it a name would mislead
