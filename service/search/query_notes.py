@@ -1,4 +1,4 @@
-"""What is said beside an answer about a question that models cannot read as it was meant."""
+"""Notes beside an answer, on a question that models cannot read as it was meant."""
 
 import re
 import unicodedata
@@ -20,7 +20,7 @@ LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English senten
 
 
 def note_on(query: str) -> str | None:
-    """What is not understood of a question, in a sentence or two for people; None where nothing stands out."""
+    """The parts of a question not understood, in a sentence or two for people; None where nothing stands out."""
     language = language_of(query)
     if language is not None:
         return f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
