@@ -13,7 +13,7 @@ TOGETHER = 16  # from 20 queries on FAISS multiplies matrices, which rounds othe
 
 
 class Found(NamedTuple):
-    """What Shortlist.search gives."""
+    """The result of Shortlist.search."""
 
     scores: Floats
     rows: Ints

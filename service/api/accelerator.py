@@ -204,7 +204,7 @@ class AcceleratorQueue:
                 self._changed.wait()
 
     def _companions(self, work: Callable[[], Any]) -> list[Entry]:
-        """What waits and can be done with the work, taken out of the queue; the others keep their order."""
+        """Waiting entries that can be done with the work, taken out of the queue; the others keep their order."""
         if not isinstance(work, JointWork):
             return []
         taken, left = list[Entry](), deque[Entry]()

@@ -48,7 +48,7 @@ def test_a_sentence_takes_a_shortlist_records_and_rows_once_each(full: Library) 
     request = TextSearchRequest(query="red and blue", match="pictures")
     calls = entries(lambda: full.search.text(full.search.begin(request)))
     assert {name: calls.pop(name) for name in [*calls] if name not in STATE | NUMBERS} == {
-        "Shortlist.search": 1,
+        "SharedSearches.search": 1,
         "Snapshot.read_images": 1,
         "Catalog.images_at": 1,
     }
@@ -60,7 +60,7 @@ def test_a_stored_picture_takes_a_shortlist_records_and_rows_once_each(full: Lib
     request = ImageSearchRequest(image_id=image_id, target="images")
     calls = entries(lambda: full.search.like_stored(full.search.begin(request), image_id))
     assert {name: calls.pop(name) for name in [*calls] if name not in STATE | NUMBERS} == {
-        "Shortlist.search": 1,
+        "SharedSearches.search": 1,
         "Slab.read": 1,  # its regions
         "Catalog.images_at": 1,
     }
@@ -69,4 +69,4 @@ def test_a_stored_picture_takes_a_shortlist_records_and_rows_once_each(full: Lib
 def test_a_second_entry_is_counted(full: Library) -> None:
     request = TextSearchRequest(query="red and blue", match="pictures")
     calls = entries(lambda: [full.search.text(full.search.begin(request)) for _ in range(2)])
-    assert calls["Shortlist.search"] == calls["Snapshot.read_images"] == calls["Catalog.images_at"] == 2
+    assert calls["SharedSearches.search"] == calls["Snapshot.read_images"] == calls["Catalog.images_at"] == 2
