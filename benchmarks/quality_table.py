@@ -8,6 +8,8 @@ python -m benchmarks.quality_table show
 python -m benchmarks.quality_table collect REPORT.json ...
     puts reports of `regard evaluate --json` (also with --grounding or --short-questions) and `regard calibrate --json`
     into docs/quality.json
+python -m benchmarks.quality_table collect --seed N REPORT.json ...
+    puts reports of `regard evaluate --json` and `--short-questions` of another training of the default model there
 python -m benchmarks.quality_table line REPORT.json ...
     prints the exhaustive search of each report in one line
 """
@@ -19,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.boxed_tables import pointing, short_questions, table
@@ -162,6 +165,26 @@ def lengths(report: Report) -> list[str]:
     return sorted(report["top10_kept"], key=int)
 
 
+def seeds_table(quality: Report) -> str:
+    """The default model and the same training from other seeds, by every pair; how far apart they lie."""
+    shipped = {**quality["models"]["reports"][DEFAULT], "short_questions": quality["boxes"]["short_questions"]}
+    trainings = {"0, shipped": shipped, **quality["seeds"]["reports"]}
+    rows = [
+        [seed, *(recalls(report["exhaustive"], way) for way in DIRECTIONS), rsum(report["exhaustive"]), *words(report)]
+        for seed, report in trainings.items()
+    ]
+    sums = [report["exhaustive"]["rsum"] for report in trainings.values()]
+    heads = ["seed", *recall_heads(quality), '"a X": hits of the possible', "first right", "classes without a hit"]
+    about = f"rsum: mean {mean(sums):.1f}, standard deviation {stdev(sums):.1f}."
+    return f"{table(*heads, rows=rows)}\n\n{about}"
+
+
+def words(report: Report) -> list[str]:
+    """What a model finds by "a X": hits as a share of the possible, first right, classes without a hit."""
+    found = report["short_questions"]["templates"]["a X"]["exhaustive"]
+    return [f"{found['hits_of_possible']:.2f}", f"{found['first_right']:.2f}", str(found["without_hit"])]
+
+
 def first_200(quality: Report) -> str:
     """The line that a test reproduces with the shipped weights."""
     return f"{summary_line(quality['first_200']['report'])} {REPRODUCED}"
@@ -240,6 +263,7 @@ PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
     "README.md": {"recall": readme_figures},
     "docs/quality.md": {
         "models": models_table,
+        "seeds": seeds_table,
         "first-200": first_200,
         "shortlists": shortlist_table,
         "over-http": over_http,
@@ -311,6 +335,18 @@ def collect(quality: Report, report: Report) -> None:
         quality["first_200"]["report"] = rounded(report)
 
 
+def collect_seed(quality: Report, seed: int, report: Report) -> None:
+    """Put a report of another training of the default model beside those of its seed. ValueError for another model."""
+    if report["model"] != DEFAULT:
+        raise ValueError(f"trainings from other seeds are kept of {DEFAULT}, and this is {report['model']}")
+    own = quality["seeds"]["reports"].setdefault(str(seed), {})
+    own["digest"] = report["digest"]
+    if "short_questions" in report:
+        own["short_questions"] = {"templates": {"a X": report["short_questions"]["templates"]["a X"]}}
+    else:
+        own["exhaustive"], own["stage_one"] = rounded(report["exhaustive"]), rounded(report["stage_one"])
+
+
 def rounded(value: Any) -> Any:
     """A report with every fraction to one digit and without what stands in `about`."""
     return rounded_to(value, 1)
@@ -344,6 +380,7 @@ def main() -> None:
     """Write, show, collect or print a line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["write", "show", "collect", "line"])
+    parser.add_argument("--seed", type=int, help="of another training of the default model")
     parser.add_argument("reports", nargs="*", type=Path, metavar="REPORT.json")
     given = parser.parse_args()
     reports = [read(path) for path in given.reports]
@@ -355,7 +392,7 @@ def main() -> None:
         print("\n\n".join(full_tables(quality)))
     elif given.what == "collect":
         for report in reports:
-            collect(quality, report)
+            collect(quality, report) if given.seed is None else collect_seed(quality, given.seed, report)
         FIGURES.write_text(as_json(quality) + "\n", encoding="utf-8")
     else:
         for page in PAGES:

@@ -7,6 +7,7 @@ files are damaged; a second worker tries to write beside the first.
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 
@@ -36,9 +37,12 @@ class Killer:
         rng: random.Random,
         chance: float,
         findings: Findings,
+        copying: threading.Lock,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`copying` is held by whoever copies the data directory: a copy of damaged files would be damaged too."""
+        self._copying = copying
         self._processes, self._rng, self._chance, self._findings = processes, rng, chance, findings
         self._sleep, self._clock = sleep, clock
         roles = processes.roles
@@ -126,11 +130,12 @@ class Killer:
         """Damage files while nobody has them open; a worker makes them whole again, then searches begin."""
         before = self._clock()
         data = DataDir(self._processes.settings.data_dir)
-        for path in damage_tails(data, self._rng):
-            self._note(f"damaged {path.relative_to(data.root).parts[0]}")
-        for role in reversed([role for role in self._processes.roles if role != "api"]):
-            self._start(role, may_harm=False)
-        wait_for_worker(self._processes, before, self._sleep)
+        with self._copying:
+            for path in damage_tails(data, self._rng):
+                self._note(f"damaged {path.relative_to(data.root).parts[0]}")
+            for role in reversed([role for role in self._processes.roles if role != "api"]):
+                self._start(role, may_harm=False)
+            wait_for_worker(self._processes, before, self._sleep)
         self._start("api")
 
     def _kill(self, *roles: str, with_children: bool) -> None:

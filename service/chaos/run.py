@@ -77,7 +77,8 @@ class ChaosRun:
         self._data_dir = self._processes.settings.data_dir
         pictures = [(number, draw(plan.seed, number)) for number in range(plan.num_pictures)]
         self._ledgers = [Ledger(pictures[part::NUM_CLIENTS]) for part in range(NUM_CLIENTS)]
-        self._killer = Killer(self._processes, self._rng("kills"), plan.chance, self._findings)
+        self._copying = threading.Lock()
+        self._killer = Killer(self._processes, self._rng("kills"), plan.chance, self._findings, self._copying)
         self._look = Look(self._processes.url, self._findings)
         self._looks = self._interrupted = self._copies = self._looked_at = 0
 
@@ -140,7 +141,8 @@ class ChaosRun:
         out = self._folder / "copies" / str(self._copies)
         out.mkdir(parents=True)
         try:
-            copy_and_look(self._data_dir, out, self._findings)
+            with self._copying:
+                copy_and_look(self._data_dir, out, self._findings)
         except UserError as fault:
             self._findings.add("fault", "snapshot", str(fault))
         finally:

@@ -83,6 +83,18 @@ def test_a_report_is_put_where_it_belongs(quality: Any) -> None:
     }
 
 
+def test_another_seed_stands_beside_the_shipped_training(quality: Any) -> None:
+    shipped = quality["models"]["reports"][DEFAULT]
+    other = {**shipped, "digest": "d", "exhaustive": {**shipped["exhaustive"], "rsum": 300.04}}
+    quality_table.collect_seed(quality, 7, other)
+    quality_table.collect_seed(quality, 7, {**other, "short_questions": quality["boxes"]["short_questions"]})
+    assert quality["seeds"]["reports"]["7"]["exhaustive"]["rsum"] == 300.0
+    (row,) = (row for row in quality_table.seeds_table(quality).splitlines() if row.startswith("| 7 |"))
+    assert "| 300.0 (" in row
+    with pytest.raises(ValueError, match="of bfan-equal"):
+        quality_table.collect_seed(quality, 7, {**other, "model": "caan"})
+
+
 def test_what_no_report_has_is_no_column_and_what_one_has_is_one(quality: Any) -> None:
     for report in quality["models"]["reports"].values():
         for name in ("difference", "halves"):

@@ -2,6 +2,7 @@
 
 import random
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from service.chaos.stored import stored_findings
 from service.settings import PREFIX, Settings
 from service.storage.data_dir import DataDir
 from tests.support.pictures import encoded
+from tests.support.processes import wait_until
 from tests.support.worker_store import COLOURS, Store, noise
 
 
@@ -104,10 +106,11 @@ class Scene:
     """A killer among fake processes, who draws what it is told."""
 
     def __init__(self, folder: Path) -> None:
-        self.processes, self.findings = FakeProcesses(folder), Findings()
+        self.processes, self.findings, self.copying = FakeProcesses(folder), Findings(), threading.Lock()
 
     def killer(self, *numbers: float) -> Killer:
-        return Killer(self.processes, Draws(*numbers), 1.0, self.findings, sleep=lambda s: None)  # type: ignore[arg-type]
+        draws = Draws(*numbers)
+        return Killer(self.processes, draws, 1.0, self.findings, self.copying, sleep=lambda s: None)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -182,6 +185,26 @@ def test_tails_are_damaged_while_nobody_runs_and_a_worker_is_the_first_to_come_a
     assert [role for role, _ in scene.processes.started] == ["worker", "api"]
     assert list(stored_findings(store.folder)) != []
     assert set(killer.mishaps) <= {"damaged regions", "damaged views"}
+    store.catalog.close()
+
+
+def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene) -> None:
+    store = Store(scene.processes.settings.data_dir)
+    store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    store.catalog.heartbeat("worker", 1e12)
+    killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
+    scene.copying.acquire()
+    striking = threading.Thread(target=killer._strike, args=(("api", "worker"),))
+    striking.start()
+    wait_until(lambda: not scene.processes.running)
+    striking.join(0.2)
+    assert striking.is_alive()
+    assert list(stored_findings(store.folder)) == []
+    scene.copying.release()
+    striking.join()
+    assert list(stored_findings(store.folder)) != []
+    assert not scene.copying.locked()
     store.catalog.close()
 
 
