@@ -31,7 +31,8 @@ def note_on(query: str) -> str | None:
 
 def negation_in(query: str) -> str | None:
     """The first word that rules something out, as it was written."""
-    for word in re.findall(r"[\w'’]+", query):
+    for found in re.finditer(r"[\w'’]+", query):
+        word = found.group()
         if word.lower() in NEGATIONS or word.lower().replace("’", "'").endswith("n't"):
             return word
     return None
