@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from service.cli.connection import connect
 from service.cli.ingest_summary import IngestSummary, captions_by_name
 from service.cli.output import show_progress
-from service.cli.picture_files import find_files
+from service.cli.picture_files import FoundFiles, find_files
 from service.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,11 +29,8 @@ def send_files(
 
     With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
     """
-    found = find_files(paths)
+    found = found_pictures(paths)
     files = found.pictures
-    if not files:
-        skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
-        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
     texts, tagged = captions_by_name(captions), found.albums if albums else {}
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), []
     with connect(url, api_key) as client, show_progress() as progress:
@@ -51,6 +48,15 @@ def send_files(
             summary.count_failures(job["failures"])
         detecting.finish()
     return summary
+
+
+def found_pictures(paths: Sequence[Path]) -> FoundFiles:
+    """The pictures that `find_files` finds. UserError where there are none."""
+    found = find_files(paths)
+    if not found.pictures:
+        skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
+        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
+    return found
 
 
 def described(

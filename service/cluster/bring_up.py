@@ -36,7 +36,12 @@ class DirectorActor:
     """The actor around a Director."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
         self._director = Director(Path(settings["data_dir"]), RayNodes(settings))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that replicas run with."""
+        return self._settings
 
     def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> ClusterPlan:
         """Plan and start a cluster, unless it is."""

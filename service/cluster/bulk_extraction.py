@@ -18,7 +18,7 @@ from models.datasets.feature_store import BATCH, begin_folder, feature_layout, r
 from models.extractors.base import Extractor
 from service.errors import UserError
 
-AHEAD = 2  # batches that a detector has waiting besides the one it looks at
+AHEAD = 2  # rows that a process has waiting besides the one that it works on
 
 
 class NodeDetector:
@@ -57,7 +57,7 @@ def extract_on_nodes(
         return
     if detectors is None:
         detectors = max(1, min(len(rows), int(ray.cluster_resources().get("CPU", 1) / cpus)))
-    for found in _streamed(load, rows, detectors, cpus):
+    for found in streamed(NodeDetector, (load,), rows, detectors, cpus):
         arrays = {
             name: np.frombuffer(found[name], dtype).reshape(-1, *shape)
             for name, (shape, dtype) in feature_layout(extractor).items()
@@ -65,20 +65,26 @@ def extract_on_nodes(
         yield write_regions(extractor, int(found["start"]), arrays, out)
 
 
-def _streamed(
-    load: Callable[[], Extractor], rows: list[dict[str, Any]], detectors: int, cpus: float
+def streamed(
+    worker: Any,  # Ray's types know functions of rows alone
+    arguments: tuple[Any, ...],
+    rows: list[dict[str, Any]],
+    processes: int,
+    cpus: float,
 ) -> Iterator[dict[str, Any]]:
-    """The detectors' answers in the order of the rows; no more of them wait than a few for each detector."""
+    """What so many processes make of the rows, in their order; each calls a `worker` made with the arguments.
+
+    No more rows wait than a few for each process.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Ray sets, and warns of, fields that it gives up itself
         context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    detector: Any = NodeDetector  # Ray's types know functions of rows alone
     found = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        detector,
-        fn_constructor_args=(load,),
-        compute=ray.data.ActorPoolStrategy(size=detectors, max_tasks_in_flight_per_actor=AHEAD),
+        worker,
+        fn_constructor_args=arguments,
+        compute=ray.data.ActorPoolStrategy(size=processes, max_tasks_in_flight_per_actor=AHEAD),
         num_cpus=cpus,
     )
     yield from found.iter_rows()

@@ -24,7 +24,7 @@ from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
 from service.cluster.placement import Placement
-from service.cluster.shard_replica import Files
+from service.cluster.shard_replica import REGIONS, Files
 from service.cluster.shard_writer import RETRY
 from service.cluster.sharded_gallery import all_answers
 from service.errors import NotReady
@@ -149,12 +149,19 @@ class ClusterPictureStore:
     def __init__(self, writers: ShardWriters, placement: Callable[[], Placement]) -> None:
         self._writers, self._placement = writers, placement
 
-    def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float) -> TakenIn:
-        """A job of the pictures.
+    def take_in(
+        self,
+        pictures: Sequence[ReceivedPicture],
+        now: float,
+        kept_since: float,
+        job_id: str = "",
+        regions: Mapping[str, bytes] | None = None,
+    ) -> TakenIn:
+        """A job of the pictures, of the id given or a new one; `regions` are those found already, by id.
 
         NotReady where a shard does not take its part: the others may have theirs, and the same request may come again.
         """
-        job_id, placement = uuid.uuid4().hex, self._placement()
+        job_id, placement, parcels = job_id or uuid.uuid4().hex, self._placement(), regions or {}
         duplicates: dict[int, bool] = {}
         by_shard: dict[int, list[tuple[int, ReceivedPicture]]] = defaultdict(list)
         for number, one in enumerate(pictures):
@@ -165,6 +172,7 @@ class ClusterPictureStore:
         for shard, placed in by_shard.items():
             for step in steps(placed):
                 files = {one.picture.image_id: one.path.read_bytes() for _, one in step}
+                files |= {f"{name}{REGIONS}": parcels[name] for name in files.keys() & parcels.keys()}
                 new = [one.picture for _, one in step]
                 operation = TakeIn(job_id=job_id, pictures=new, now=now, kept_since=kept_since)
                 if self._placement().num_shards != placement.num_shards:

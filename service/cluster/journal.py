@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 BUSY_S = 30.0
+CHECKED_AT_A_TIME = 256
 
 
 class Position(NamedTuple):
@@ -39,6 +40,13 @@ class JournalEntry:
         return Position(self.sequence, sha256(self.before.encode() + self.content).hexdigest())
 
 
+class Intent(NamedTuple):
+    """A change that was begun: its entry's content, and what it is made upon."""
+
+    content: bytes
+    state: bytes
+
+
 class Diverged(Exception):
     """A replica made changes that its siblings did not: it is made anew from them (`regard cluster repair`)."""
 
@@ -59,6 +67,10 @@ class Journal:
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS entries"
             " (sequence INTEGER PRIMARY KEY, before TEXT NOT NULL, checksum TEXT NOT NULL, content BLOB NOT NULL)"
+        )
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS intents"
+            " (only INTEGER PRIMARY KEY CHECK (only = 1), content BLOB NOT NULL, state BLOB NOT NULL)"
         )
 
     def position(self) -> Position:
@@ -86,17 +98,45 @@ class Journal:
             raise Diverged(f"entry {entry.sequence} follows other changes than those made here")
         return True
 
-    def append(self, entry: JournalEntry) -> None:
-        """Write down the next entry."""
+    def intend(self, entry: JournalEntry, state: bytes) -> None:
+        """Write down that an entry's change is about to be made, and the state that it is made upon."""
         with self._reading() as db:
+            db.execute("INSERT OR REPLACE INTO intents VALUES (1, ?, ?)", [entry.content, state])
+
+    def intent(self) -> Intent | None:
+        """The change that was begun, and neither written down nor given up."""
+        with self._reading() as db:
+            found = db.execute("SELECT content, state FROM intents").fetchone()
+        return None if found is None else Intent(*found)
+
+    def give_up(self) -> None:
+        """Forget the change that was begun: it is not made, or taken back."""
+        with self._reading() as db:
+            db.execute("DELETE FROM intents")
+
+    def append(self, entry: JournalEntry) -> None:
+        """Write down the next entry, whose change was made."""
+        with self._reading() as db, _transaction(db):
             row = [entry.sequence, entry.before, entry.position.checksum, entry.content]
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+            db.execute("DELETE FROM intents")
 
     def after(self, sequence: int, limit: int) -> list[JournalEntry]:
         """The entries that follow one, at most so many."""
         sql = "SELECT sequence, before, content FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
         with self._reading() as db:
             return [JournalEntry(*row) for row in db.execute(sql, [sequence, limit])]
+
+    def check(self) -> None:
+        """Look at every entry. Diverged where one does not follow the one before it."""
+        at, entries = ORIGIN, self.after(0, CHECKED_AT_A_TIME)
+        while entries:
+            for entry in entries:
+                stored = self.position_at(entry.sequence)
+                if (entry.sequence, entry.before, stored) != (at.sequence + 1, at.checksum, entry.position):
+                    raise Diverged(f"entry {entry.sequence} is damaged, or does not follow {at.sequence}")
+                at = stored
+            entries = self.after(at.sequence, CHECKED_AT_A_TIME)
 
     def close(self) -> None:
         """Close the file."""
@@ -106,3 +146,15 @@ class Journal:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             yield self._db
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All of the block, or nothing of it."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")

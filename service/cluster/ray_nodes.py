@@ -9,7 +9,7 @@ import ray
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
 from service.cluster.director import split_place
-from service.cluster.remote import NAMESPACE, THREADS, RemoteReplica, ReplicaActor, replica_name
+from service.cluster.remote import GROUPS, NAMESPACE, RemoteReplica, ReplicaActor, replica_name
 from service.errors import UserError
 
 LABEL = "regard-node"
@@ -28,7 +28,8 @@ class RayNodes:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """`settings` of the replicas."""
         self._settings = dict(settings)
-        self._replica_actor = ray.remote(ReplicaActor)
+        remote: Any = ray.remote  # whose types do not know of groups
+        self._replica_actor = remote(concurrency_groups=GROUPS)(ReplicaActor)
 
     def choose(self, shard: int, count: int) -> Sequence[str]:
         """Names of so many different nodes for the replicas of a shard. UserError where there are too few."""
@@ -64,7 +65,6 @@ class RayNodes:
             get_if_exists=True,
             max_restarts=-1,
             max_task_retries=0,
-            max_concurrency=THREADS,
             num_cpus=0,
             **pinned(name),
         ).remote(shard, number, self._settings, generation)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from index.records import Image, NewPicture
 from service.cluster.operations import LONG_AGO, Delete, Edit, Operation, Release, TakeIn
-from service.cluster.shard_replica import Files
+from service.cluster.shard_replica import REGIONS, Files
 
 AT_A_TIME = 32
 COPY_LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
@@ -104,7 +104,10 @@ class Rebalancing:
                 operation = TakeIn(
                     job_id=job_id, pictures=[as_new(image)], now=image.added_at, kept_since=image.added_at
                 )
-                _, duplicates = self._shards.write(target, operation, {image_id: content})
+                files = {image_id: content}
+                if (parcel := self._shards.ask(source, "regions_parcel", image_id)) is not None:
+                    files[image_id + REGIONS] = parcel
+                _, duplicates = self._shards.write(target, operation, files)
                 if any(duplicates):  # copied before, and perhaps changed since
                     self._describe(target, image)
                 self._copied.append(Moving(source, target, image_id, job_id, since))

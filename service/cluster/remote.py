@@ -11,6 +11,8 @@ from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError
 
 from service.cluster.journal import JournalEntry, Position
+from service.cluster.replica_copy import CopyListing, CopyPart, PartContent
+from service.cluster.replica_host import BEING_MADE, ReplicaHost
 from service.cluster.shard_node import ReplicaStatus, ShardNode, replica_folder
 from service.cluster.shard_replica import Files
 from service.errors import Problem
@@ -19,7 +21,11 @@ from service.settings import Settings
 NAMESPACE = "regard"
 DIRECTOR = "director"
 CALL_S = 300.0
-THREADS = 32  # calls that a replica answers side by side; scoring takes turns behind them
+COPY_S = 6 * 3600.0
+SEARCHES, CHANGES, CATCHING_UP, SIBLINGS, HEALTH = "searches", "changes", "catching_up", "siblings", "health"
+GROUPS = {SEARCHES: 32, CHANGES: 2, CATCHING_UP: 2, SIBLINGS: 4, HEALTH: 4}
+"""Threads of a replica by what they are for, so that searches never wait for changes, nor a look at how it is for
+either. Scoring takes turns behind those of searches, changes behind each other."""
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +52,14 @@ class ReplicaActor:
         own = Settings(**settings)
         self._shard = shard
         folder = replica_folder(own.data_dir, shard, number, generation)
-        self._node = ShardNode(own.model_copy(update={"data_dir": folder}))
+        own = own.model_copy(update={"data_dir": folder})
+        self._host = ReplicaHost(folder, lambda: ShardNode(own), is_anew=generation > 0)
 
+    @property
+    def _node(self) -> ShardNode:
+        return self._host.node
+
+    @ray.method(concurrency_group=SEARCHES)
     def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Outcome:
         """A call of ShardSearch or ShardLists, or of the web side."""
         try:
@@ -57,6 +69,7 @@ class ReplicaActor:
         except Problem as problem:
             return Outcome(problem=problem)
 
+    @ray.method(concurrency_group=CHANGES)
     def apply(self, entry: JournalEntry, files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Outcome:
         """Make a change; bytes that are not with it are fetched from whoever put them."""
         try:
@@ -64,37 +77,60 @@ class ReplicaActor:
         except (Problem, ValueError) as problem:
             return Outcome(problem=problem)
 
+    @ray.method(concurrency_group=CATCHING_UP)
     def follow(self, number: int) -> Position:
-        """Catch up from the sibling of that number."""
-        return self._node.follow(RemoteSibling(ray.get_actor(replica_name(self._shard, number), NAMESPACE)))
+        """Catch up from the sibling of that number; one that is made anew copies it first."""
+        return self._host.follow(RemoteSibling(ray.get_actor(replica_name(self._shard, number), NAMESPACE)))
 
+    @ray.method(concurrency_group=HEALTH)
     def join(self, sequence: int, settles: bool) -> None:
         """Answer searches from now on, or as soon as its pictures can be found."""
         self._node.join(sequence, settles)
 
+    @ray.method(concurrency_group=HEALTH)
     def has_joined(self) -> bool:
         """Whether it answers searches."""
-        return self._node.has_joined()
+        return self._host.is_open and self._node.has_joined()
 
+    @ray.method(concurrency_group=HEALTH)
     def position(self) -> Position:
         """The replica's place in the journal."""
         return self._node.replica.position()
 
+    @ray.method(concurrency_group=SIBLINGS)
     def position_at(self, sequence: int) -> Position:
         """The position after an entry."""
         return self._node.replica.position_at(sequence)
 
+    @ray.method(concurrency_group=SIBLINGS)
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
         """The entries of the journal after a number."""
         return self._node.replica.entries_after(sequence, limit)
 
+    @ray.method(concurrency_group=SIBLINGS)
     def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in."""
         return self._node.replica.originals_of(entry)
 
+    @ray.method(concurrency_group=SIBLINGS)
+    def begin_copy(self) -> CopyListing:
+        """A copy of its directory, for a sibling to read."""
+        return self._node.copies.begin_copy()
+
+    @ray.method(concurrency_group=SIBLINGS)
+    def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
+        """Parts of a copy."""
+        return self._node.copies.read_copy(name, parts)
+
+    @ray.method(concurrency_group=SIBLINGS)
+    def end_copy(self, name: str) -> None:
+        """Forget a copy."""
+        self._node.copies.end_copy(name)
+
+    @ray.method(concurrency_group=HEALTH)
     def status(self) -> ReplicaStatus:
-        """The state of the replica, for operators."""
-        return self._node.status()
+        """The state of the replica, for operators; one that is being made anew has nothing yet."""
+        return self._node.status() if self._host.is_open else BEING_MADE
 
 
 def fetched(files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Files:
@@ -127,6 +163,20 @@ class RemoteSibling:
         """The position after an entry."""
         position: Position = answer_of(self._handle.position_at.remote(sequence))
         return position
+
+    def begin_copy(self) -> CopyListing:
+        """Have it copy its directory, which takes a while where there are millions of pictures."""
+        listing: CopyListing = answer_of(self._handle.begin_copy.remote(), COPY_S)
+        return listing
+
+    def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
+        """Parts of the copy."""
+        contents: Sequence[PartContent] = answer_of(self._handle.read_copy.remote(name, parts))
+        return contents
+
+    def end_copy(self, name: str) -> None:
+        """Have it forget the copy."""
+        answer_of(self._handle.end_copy.remote(name))
 
 
 class RemoteReplica:

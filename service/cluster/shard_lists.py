@@ -1,6 +1,6 @@
 """A shard's part in lists and in looks at single pictures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from index.catalog import Catalog
 from index.filters import EVERY, Filter
@@ -12,14 +12,24 @@ from service.cluster.placement import shard_of
 from service.search.model_views import ViewState
 from service.storage.originals import Originals
 
+KNOWN_STATES = ("queued", "ready")
 LOOKED_AT = 1000  # pictures looked at at a time
 
 
 class ShardLists:
     """One shard's part of the lists of a collection. Safe from many threads."""
 
-    def __init__(self, catalog: Catalog, originals: Originals, pictures: StoredPictures, progress: JobStates) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        originals: Originals,
+        pictures: StoredPictures,
+        progress: JobStates,
+        regions_of: Callable[[str], bytes | None] = lambda image_id: None,
+    ) -> None:
+        """`regions_of` packs the stored regions of a picture."""
         self._catalog, self._originals, self._pictures, self._progress = catalog, originals, pictures, progress
+        self._regions_of = regions_of
 
     def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures not deleted that pass the filter, after a place in the list."""
@@ -42,6 +52,15 @@ class ShardLists:
         """The bytes of a picture; None where they are missing."""
         path = self._originals.path(image.image_id, image.extension)
         return path.read_bytes() if path.is_file() else None
+
+    def regions_parcel(self, image_id: str) -> bytes | None:
+        """The regions of a picture, to travel with it; None where they are not found yet."""
+        return self._regions_of(image_id)
+
+    def known(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those that are there or on their way, and were not set aside."""
+        found = {image_id: self._pictures.image(image_id) for image_id in image_ids}
+        return {name: image for name, image in found.items() if image is not None and image.state in KNOWN_STATES}
 
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""

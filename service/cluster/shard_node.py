@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from index.catalog import Catalog
+from index.slab import Corrupt
+from models.extractors.base import Extractor
 from service.api.app import create_app
 from service.api.services import Services, build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse, AppThread
 from service.cluster.journal import JournalEntry, Position
 from service.cluster.messages import Behind
+from service.cluster.replica_copy import DirectoryCopies
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import Files, Sibling, opened_replica
 from service.cluster.shard_search import ShardSearch
@@ -19,6 +23,8 @@ from service.model_loading import LoadedModels
 from service.search.local_gallery import LocalGalleries
 from service.settings import Settings
 from service.storage.data_dir import DataDir
+from service.storage.found_regions import regions_parcel
+from service.storage.region_stores import RegionStores
 from service.worker.supervisor import supervised_worker
 from service.worker.wakeups import open_notifier
 
@@ -35,6 +41,27 @@ class ReplicaStatus:
     counts: Mapping[str, int]
     settled: bool
     free_bytes: int
+
+
+class StoredParcels:
+    """Regions of stored pictures, to travel with them to where they need not be found again."""
+
+    def __init__(self, catalog: Catalog, regions: RegionStores, extractor: Extractor) -> None:
+        self._catalog, self._regions, self._extractor = catalog, regions, extractor
+
+    def parcel(self, image_id: str) -> bytes | None:
+        """The regions of a picture; None where the detector in service has not found any, or they are damaged."""
+        image, store = self._catalog.image(image_id), self._regions.of(self._extractor.digest)
+        if image is None or image.slot is None or image.extractor != self._extractor.digest or store is None:
+            return None
+        try:
+            slab = store.open()
+            slab.check(image.slot)
+            record = {name: rows[0] for name, rows in slab.read([image.slot]).items()}
+        except (Corrupt, OSError) as fault:
+            log.warning("the regions of picture %s do not travel: %s", image_id, fault)
+            return None
+        return regions_parcel(self._extractor, record) if record["mask"].any() else None
 
 
 class Unfound:
@@ -67,10 +94,16 @@ class ShardNode:
             services = self.services
             app = create_app(services)
             self._app = stack.enter_context(closing(AppThread(app, app.router.lifespan_context(app))))
-            self.replica = opened_replica(settings.data_dir, services.catalog, services.originals, notifier.wake)
+            parcels = StoredParcels(services.catalog, services.regions, loaded.extractor)
+            self.replica = opened_replica(
+                settings.data_dir, services.catalog, services.originals, notifier.wake, parcels.parcel
+            )
+            self.copies = DirectoryCopies(settings.data_dir, self.replica)
             galleries = LocalGalleries(services.catalog, services.regions, services.models, loaded.extractor)
             self.search = ShardSearch(services.catalog, galleries, self._accelerate)
-            self.lists = ShardLists(services.catalog, services.originals, services.pictures, services.progress)
+            self.lists = ShardLists(
+                services.catalog, services.originals, services.pictures, services.progress, parcels.parcel
+            )
             if with_worker:
                 stack.enter_context(supervised_worker(settings))
             self._joined = False

@@ -1,12 +1,13 @@
 """One copy of a shard: a data directory, its journal, and the changes that are made to both.
 
-A change is made first and written down after: a kill in between leaves a change that is made once more, which does no
-harm, and never an entry without its change.
+A change is announced in the journal, made, and then written down. A kill in between leaves an announcement, by which
+the change is taken back when the directory is opened again: nobody acknowledged it, and siblings may not know of it.
 """
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,14 +28,18 @@ from service.cluster.operations import (
     concerns,
     read_operation,
 )
+from service.cluster.taking_back import state_before, take_back
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from service.storage.found_regions import FoundRegions, parcel_is_whole
 from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
 
 ENTRIES_AT_A_TIME = 32
+JOURNAL = "journal.sqlite"
+REGIONS = ".regions"
 
 Files = Mapping[str, bytes]
-"""Id -> the bytes of a picture."""
+"""Id -> the bytes of a picture; and id + REGIONS -> its regions (`found_regions.py`), where somebody found them."""
 
 
 class Sibling(Protocol):
@@ -53,14 +58,31 @@ class Sibling(Protocol):
 class ShardReplica:
     """Makes changes in their order. Safe from many threads."""
 
-    def __init__(self, catalog: Catalog, originals: Originals, journal: Journal, wake: Callable[[str], None]) -> None:
-        """`wake` tells a worker that there is something to do."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        originals: Originals,
+        journal: Journal,
+        found: FoundRegions,
+        wake: Callable[[str], None],
+        regions_of: Callable[[str], bytes | None] = lambda image_id: None,
+    ) -> None:
+        """`wake` tells a worker that there is something to do. `regions_of` packs the stored regions of a picture.
+
+        A change that was begun and not written down is taken back.
+        """
         self._catalog, self._originals, self._journal, self._wake = catalog, originals, journal, wake
+        self._found, self._regions_of = found, regions_of
         self._store = LocalPictureStore(catalog, originals)
         self._changing = threading.Lock()
+        self._is_unclear = True  # whether a change may be begun, and not written down, that nobody makes any more
+        self.position()
 
     def position(self) -> Position:
         """The place that this replica has reached in the journal."""
+        if self._is_unclear:
+            with self._changing:
+                self._take_back()
         return self._journal.position()
 
     def position_at(self, sequence: int) -> Position:
@@ -72,24 +94,49 @@ class ShardReplica:
         return self._journal.after(sequence, limit)
 
     def originals_of(self, entry: JournalEntry) -> Files:
-        """The bytes of the pictures that an entry takes in, as far as they are still there."""
+        """The bytes of the pictures that an entry takes in, and their regions, as far as they are there."""
         operation = read_operation(entry.content)
         if not isinstance(operation, TakeIn):
             return {}
         paths = {one.image_id: self._originals.path(one.image_id, one.extension) for one in operation.pictures}
-        return {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
+        there = {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
+        parcels = {image_id + REGIONS: self._regions_of(image_id) for image_id in there}
+        return there | {name: parcel for name, parcel in parcels.items() if parcel is not None}
 
     def apply(self, entry: JournalEntry, files: Files) -> Any:
         """Make the change of an entry and write it down; what the operation returns, None where it was made before.
 
-        Gap, Diverged; whatever the change itself raises, which then is not written down.
+        Gap, Diverged; whatever the change itself raises, which then is taken back and not written down.
         """
         with self._changing:
+            self._take_back()
             if not self._journal.follows(entry):
                 return None
-            outcome = self._make(read_operation(entry.content), files)
-            self._journal.append(entry)
+            operation = read_operation(entry.content)
+            self._journal.intend(entry, state_before(self._catalog, operation))
+            try:
+                outcome = self._make(operation, files)
+                self._journal.append(entry)
+            except Exception:
+                self._is_unclear = True
+                self._take_back()
+                raise
         return outcome
+
+    def _take_back(self) -> None:
+        """Take back what was begun and not written down, if anything was; whoever calls holds the lock."""
+        if self._is_unclear:
+            if (intent := self._journal.intent()) is not None:
+                take_back(self._catalog, read_operation(intent.content), intent.state)
+                self._journal.give_up()
+            self._is_unclear = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within the block nothing is changed: catalog and journal are of one moment."""
+        with self._changing:
+            self._take_back()
+            yield
 
     def catch_up(self, sibling: Sibling) -> Position:
         """Make the changes that a sibling made and this one did not. Diverged where neither follows the other."""
@@ -132,10 +179,14 @@ class ShardReplica:
 
     def _take_in(self, operation: TakeIn, files: Files) -> list[bool]:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""
-        for image_id, content in files.items():
-            if image_id_of(sha256(content).hexdigest()) != image_id:
-                raise ValueError(f"the bytes of picture {image_id} were damaged on their way")
-        with upload_folder(self._originals.incoming) as folder:
+        for name, content in files.items():
+            whole = (
+                parcel_is_whole(content) if name.endswith(REGIONS) else image_id_of(sha256(content).hexdigest()) == name
+            )
+            if not whole:
+                raise ValueError(f"the bytes of picture {name} were damaged on their way")
+        with upload_folder(self._originals.incoming) as folder, self._originals.adding():
+            self._keep_regions(operation, files)
             received = []
             for picture in operation.pictures:
                 if picture.image_id in files:
@@ -147,7 +198,21 @@ class ShardReplica:
             taken = self._store.take_in(received, operation.now, operation.kept_since, operation.job_id)
         return list(taken.duplicates)
 
+    def _keep_regions(self, operation: TakeIn, files: Files) -> None:
+        """Keep regions that came with pictures for the worker, who looks as soon as a picture is committed."""
+        known = self._catalog.known_ids([picture.image_id for picture in operation.pictures])
+        for picture in operation.pictures:
+            parcel = files.get(picture.image_id + REGIONS)
+            if parcel is not None and picture.image_id in files and picture.image_id not in known:
+                self._found.put(picture.image_id, parcel)
 
-def opened_replica(root: Path, catalog: Catalog, originals: Originals, wake: Callable[[str], None]) -> ShardReplica:
+
+def opened_replica(
+    root: Path,
+    catalog: Catalog,
+    originals: Originals,
+    wake: Callable[[str], None],
+    regions_of: Callable[[str], bytes | None],
+) -> ShardReplica:
     """The replica in a data directory."""
-    return ShardReplica(catalog, originals, Journal(root / "journal.sqlite"), wake)
+    return ShardReplica(catalog, originals, Journal(root / JOURNAL), FoundRegions(root), wake, regions_of)

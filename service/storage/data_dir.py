@@ -46,6 +46,11 @@ class DataDir:
         return self.root / "regions"
 
     @property
+    def found(self) -> Path:
+        """Regions that were found elsewhere, by image id, until the worker takes them."""
+        return self.root / "found"
+
+    @property
     def extractor(self) -> Path:
         """The description of what made the regions, where features came without pictures."""
         return self.root / "extractor"

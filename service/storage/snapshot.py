@@ -55,7 +55,7 @@ def take_snapshot(
         raise UserError(f"{out} lies in the data directory: name another place")
     sink: SnapshotSink = TarSink(out) if out.suffix == ".tar" else FolderSink(out)
     try:
-        content = _copy(data, sink, clock(), each)
+        content = copy_into(data, sink, clock(), each)
         sink.close()
     except FileNotFoundError as fault:
         sink.discard()
@@ -66,11 +66,21 @@ def take_snapshot(
     return content
 
 
-def _copy(data: DataDir, sink: SnapshotSink, now: float, each: Callable[[], None]) -> SnapshotContent:
+def copy_into(
+    data: DataDir,
+    sink: SnapshotSink,
+    now: float,
+    each: Callable[[], None] = lambda: None,
+    copied_catalog: Callable[[Path, Path], None] = copy_catalog,
+) -> SnapshotContent:
+    """Copy the data directory as it is when `copied_catalog` copies its catalog; `each` is called for each picture.
+
+    FileNotFoundError where something went away meanwhile.
+    """
     originals = Originals(data.root, write=False)
     with TemporaryDirectory(prefix="regard-") as folder, originals.adding():
         copied = Path(folder) / CATALOG
-        copy_catalog(data.catalog, copied)
+        copied_catalog(data.catalog, copied)
         sink.add_part(CATALOG, copied, copied.stat().st_size)
         with closing(Catalog(copied)) as catalog:
             records = _copy_regions(data, catalog, sink)

@@ -78,6 +78,27 @@ class FolderSink:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+class LinkSink(FolderSink):
+    """A new folder to be read soon: also files that grow are linked, of which the first `sizes[name]` bytes count."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.sizes: dict[str, int] = {}
+
+    def add_part(self, name: str, path: Path, size: int) -> None:
+        """Link the file, or copy its beginning."""
+        self.sizes[name] = size
+        try:
+            os.link(path, self._place(name))
+        except FileNotFoundError:
+            raise
+        except OSError:
+            super().add_part(name, path, size)
+
+    def close(self) -> None:
+        """Nothing of it has to outlive a power cut."""
+
+
 class TarSink:
     """A tar archive, uncompressed: pictures are. It has its name once it is complete."""
 

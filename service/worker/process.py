@@ -17,6 +17,7 @@ from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
 from service.storage.extractor_identity import check_extractor
+from service.storage.found_regions import FoundRegions
 from service.storage.free_space import FreeSpace
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
@@ -54,6 +55,10 @@ def open_worker(
         describe_store(folder, extractor)
         originals = Originals(data.root)
         remove_abandoned_uploads(originals.incoming)
+        found = FoundRegions(data.root)
+        with originals.removing() as may_remove:  # not while pictures come in, whose regions are there before them
+            if may_remove:
+                found.remove_stale(lambda one: (image := catalog.image(one)) is not None and image.state == "queued")
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
         repair = RecordRepair(slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor)
         repair.mend_tail(settings.detect_batch)
@@ -79,6 +84,7 @@ def open_worker(
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s),
             batch=settings.detect_batch,
+            found=found,
             places=Places.installed() if settings.with_places else None,
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
+import numpy as np
 import torch
 
 from index.catalog import Catalog
@@ -21,6 +22,7 @@ from index.slab import DamagedRow, Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.media.perceptual_hash import perceptual_hash
+from service.storage.found_regions import FoundRegions
 from service.storage.free_space import FreeSpace, is_disk_full
 from service.storage.originals import Originals
 from service.storage.region_records import Records
@@ -64,15 +66,18 @@ class Worker:
         repair: RecordRepair,
         scrub: Scrub,
         batch: int,
+        found: FoundRegions,
         places: Places | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`places` names where pictures were taken, which is not looked at without them.
+        """`found` has regions of pictures that another process looked at; these go to no detector here.
+
+        `places` names where pictures were taken, which is not looked at without them.
 
         `clock` tells the time of day, which may be set, `timer` how much of it has passed.
         """
-        self._places = places
+        self._places, self._found = places, found
         self._catalog, self._originals, self._slab = catalog, originals, slab
         self._extractor, self._views, self._migration, self._pool = extractor, views, migration, pool
         self._space, self._paused = space, False
@@ -184,15 +189,30 @@ class Worker:
                 self._commit(decoded, None)
             return
         with counted_start(self._catalog.starts, [picture.image_id for picture, _ in decoded]):
-            for part, records in self._detected(decoded):
+            for part, records in self._regions_of(decoded):
                 self._slab.append(self._catalog.num_slots(), records)
                 reach(FaultPoint.SLAB_CATALOG)
                 self._commit(part, self._extractor.digest)
                 reach(FaultPoint.CATALOG_VIEWS)
+                for picture, _ in part:
+                    self._found.remove(picture.image_id)
 
     def _set_aside_killer(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
         self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clock())
+
+    def _regions_of(
+        self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]
+    ) -> Iterator[tuple[Sequence[tuple[QueuedPicture, DecodedPicture]], Records]]:
+        """The region records of the pictures: those that came with them, then those that are found here."""
+        brought = [(one, self._found.get(one[0].image_id, self._extractor)) for one in decoded]
+        ready = [(one, record) for one, record in brought if record is not None]
+        if ready:
+            yield (
+                [one for one, _ in ready],
+                {name: np.stack([record[name] for _, record in ready]) for name in ready[0][1]},
+            )
+        yield from self._detected([one for one, record in brought if record is None])
 
     def _detected(
         self, decoded: Sequence[tuple[QueuedPicture, DecodedPicture]]

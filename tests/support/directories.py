@@ -14,6 +14,7 @@ from service.cluster.operations import TakeIn
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import ShardReplica
 from service.storage.data_dir import DataDir
+from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals, image_id_of
 from tests.support.catalogs import make_ready
 
@@ -51,7 +52,8 @@ class Directory:
         self.catalog = Catalog(folders.catalog)
         self.originals = Originals(self.folder)
         self.journal = Journal(self.folder / "journal.sqlite")
-        self.replica = ShardReplica(self.catalog, self.originals, self.journal, lambda _: None)
+        self.found = FoundRegions(self.folder)
+        self.replica = ShardReplica(self.catalog, self.originals, self.journal, self.found, lambda _: None)
         self.joined = False
         pictures = LocalPictures(self.catalog, None)  # type: ignore[arg-type]
         self.lists = ShardLists(self.catalog, self.originals, pictures, CatalogJobs(self.catalog))

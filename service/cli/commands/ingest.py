@@ -30,6 +30,12 @@ def ingest(
         float,
         typer.Option(min=0, help="With --watch: send a file when it has stayed the same for so many seconds."),
     ] = STILL_FOR_S,
+    on_cluster: Annotated[
+        bool,
+        typer.Option(
+            "--ray", help="By all nodes of the cluster that this machine belongs to, which see the same files."
+        ),
+    ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +43,13 @@ def ingest(
 
     Features without pictures are taken in by `regard ingest-features`.
     """
-    if watch:
+    if on_cluster:
+        if watch or url is not None:
+            raise UserError("--ray takes in what is there, without a server: leave --watch and --url out")
+        from service.cli.bulk_ingest import take_in_on_cluster  # noqa: PLC0415 - Ray comes with it
+
+        summary = take_in_on_cluster(paths, captions, albums)
+    elif watch:
         summary = watch_folders(url, paths, captions, albums, settle)
     else:
         summary = send_files(url, paths, captions, albums=albums)

@@ -1,0 +1,60 @@
+"""Picture files taken in by all nodes of a cluster, and what becomes of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from regard_client import Receipt
+from service.cli.commands.cluster import cluster_settings
+from service.cli.ingest_summary import IngestSummary, captions_by_name
+from service.cli.output import show_progress
+from service.cli.sending import found_pictures
+from service.errors import UserError
+from service.ingest.manifest import ManifestEntry
+
+if TYPE_CHECKING:
+    from service.cluster.bulk_files import OfferedFile
+
+
+def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: bool) -> IngestSummary:
+    """Have all nodes take pictures in, with progress bars, and wait until they can be found. UserError."""
+    cluster = cluster_settings(None)
+    from service.cluster.bulk_ingestion import BulkRun  # noqa: PLC0415 - Ray comes with it
+
+    found = found_pictures(paths)
+    texts, tagged = captions_by_name(captions), found.albums if albums else {}
+    files = list(offered_files(found.pictures, texts, tagged))
+    summary = IngestSummary(skipped=dict(found.skipped))
+    with closing(BulkRun(cluster)) as run, show_progress() as progress:
+        taking = progress.add_task("taking in", len(files))
+        jobs = []
+        for receipt in run.receipts(files):
+            given: Any = asdict(receipt)
+            summary.count_receipt(Receipt(**given))
+            jobs += [receipt.job_id] if receipt.job_id else []
+            taking.advance(len(receipt.accepted) + len(receipt.rejected))
+        waiting = progress.add_task("until they can be found", len(jobs))
+        for job in run.finished(jobs):
+            summary.count_failures(cast("Any", [asdict(one) for one in job.failures]))
+            waiting.advance(1)
+        waiting.finish()
+    return summary
+
+
+def offered_files(
+    files: Sequence[tuple[str, Path]], captions: Mapping[str, list[str]], albums: Mapping[Path, str]
+) -> "Iterator[OfferedFile]":
+    """(name, file) pairs with what is said of each. UserError where that is nothing that a picture may have."""
+    from service.cluster.bulk_files import OfferedFile  # noqa: PLC0415 - PyTorch comes with it
+
+    for number, (name, path) in enumerate(files):
+        tags: dict[str, Any] = {"album": albums[path]} if path in albums else {}
+        try:
+            entry = ManifestEntry(captions=captions.get(name, []), tags=tags)
+        except ValidationError as invalid:
+            raise UserError(f"{name}: {invalid.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+        yield OfferedFile(number, name, str(path.resolve()), entry.captions, entry.tags)

@@ -1,0 +1,96 @@
+"""Picture files of a bulk ingestion, copied by the process that looks at them."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from index.records import Image, NewPicture, TagValue
+from service.cluster.cluster_pictures import ARRIVAL_STEP_S
+from service.errors import UnreadablePicture
+from service.ingest.filenames import display_name
+from service.ingest.picture_store import ReceivedPicture
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.settings import MB
+from service.storage.originals import image_id_of
+
+COPIED_AT_A_TIME = 1 << 20
+
+
+@dataclass(frozen=True)
+class OfferedFile:
+    """A picture file by a path that every node sees; `number` is its place among all files of a run."""
+
+    number: int
+    name: str
+    path: str
+    captions: Sequence[str] = ()
+    tags: Mapping[str, TagValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkLimits:
+    """What a run takes, and when it began: files arrive in their order, whichever process is faster."""
+
+    max_file_bytes: int
+    delete_grace_s: float
+    began_at: float
+
+
+class NotTaken(Exception):
+    """A file is not taken in; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class SpooledFile:
+    """A copy of a file, complete, and the id that its bytes have."""
+
+    offered: OfferedFile
+    path: Path
+    image_id: str
+
+
+def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledFile:
+    """A copy below `folder`, so that the bytes that are looked at are those that are taken in. NotTaken."""
+    source, path, digest = Path(offered.path), folder / str(offered.number), sha256()
+    try:
+        size = source.stat().st_size
+        if size > max_bytes:
+            limit = f"over the limit of {max_bytes / MB:g} MB"
+            raise NotTaken(f"The file has {size / MB:.1f} MB, {limit}; use a smaller one.")
+        shutil.copyfile(source, path)
+        with path.open("rb") as copy:
+            while chunk := copy.read(COPIED_AT_A_TIME):
+                digest.update(chunk)
+    except OSError as fault:
+        problem = f"A node cannot read {offered.path}: {fault.strerror}. Every node has to see the same files."
+        raise NotTaken(problem) from fault
+    return SpooledFile(offered, path, image_id_of(digest.hexdigest()))
+
+
+def picture_in(one: SpooledFile, pool: DecodePool, known: Image | None, limits: BulkLimits) -> ReceivedPicture:
+    """The picture in a file, which `known` is where it is there already. NotTaken where there is none."""
+    try:
+        extension = pool.inspect(one.path) if known is None else known.extension
+    except UnreadablePicture as problem:
+        raise NotTaken(problem.detail) from problem
+    except DecodeFailed as failed:
+        raise NotTaken(f"{failed.reason} Save the picture anew with another program.") from failed
+    picture = NewPicture(
+        image_id=one.image_id,
+        filename=display_name(one.offered.name),
+        extension=extension,
+        num_bytes=one.path.stat().st_size,
+        captions=list(one.offered.captions),
+        tags=dict(one.offered.tags),
+        added_at=limits.began_at + one.offered.number * ARRIVAL_STEP_S,
+    )
+    return ReceivedPicture(one.path, picture)
+
+
+def is_said_already(offered: OfferedFile, known: Image | None) -> bool:
+    """Whether the picture is there with all that is said of it here."""
+    if known is None or not set(offered.captions) <= set(known.captions):
+        return False
+    return all(known.tags.get(name) == value for name, value in offered.tags.items())

@@ -1,0 +1,187 @@
+"""Batches of picture files taken into the shards by the process that decodes them and finds their regions.
+
+A picture that the shards know is not looked at again, so that a run that was ended goes on where it was. Regions travel
+with the pictures (`found_regions.py`): no replica looks for them.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from index.records import Image
+from models.extractors.base import Extractor
+from service.cluster.bulk_files import (
+    BulkLimits,
+    NotTaken,
+    OfferedFile,
+    SpooledFile,
+    is_said_already,
+    picture_in,
+    spooled_file,
+)
+from service.cluster.cluster_pictures import ClusterPictureStore, ShardWriters
+from service.cluster.fan_out import FanOut
+from service.cluster.messages import ShardLost
+from service.cluster.placement import Placement
+from service.cluster.sharded_gallery import all_answers
+from service.errors import NotReady
+from service.ingest.filenames import display_name
+from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
+from service.ingest.picture_store import ReceivedPicture, TakenIn
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.storage.found_regions import regions_parcel
+from service.storage.incoming import upload_folder
+from service.worker.detection import records_of_readable
+
+WAIT_S = 2.0
+SHARD_PATIENCE_S = 300.0  # with a shard that does not answer; one whose process was killed is back before
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class BulkStore(Protocol):
+    """The shards."""
+
+    def known(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
+        """Id -> picture, of those that are there or on their way. ShardLost."""
+
+    def take_in(
+        self,
+        pictures: Sequence[ReceivedPicture],
+        now: float,
+        kept_since: float,
+        job_id: str = "",
+        regions: Mapping[str, bytes] | None = None,
+    ) -> TakenIn:
+        """A job of the pictures, with the regions of some of them by id. NotReady."""
+
+
+class ShardsOfBulk(ClusterPictureStore):
+    """The shards of a cluster."""
+
+    def __init__(self, fan_out: FanOut, writers: ShardWriters, placement: Callable[[], Placement]) -> None:
+        super().__init__(writers, placement)
+        self._fan_out = fan_out
+
+    def known(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those that are there or on their way, and were not set aside. ShardLost."""
+        placed = defaultdict[int, list[str]](list)
+        for image_id in dict.fromkeys(image_ids):
+            for shard in self._placement().places(image_id):
+                placed[shard].append(image_id)
+        answers = all_answers(self._fan_out, "known", {shard: (names,) for shard, names in placed.items()})
+        return {name: image for part in answers.values() for name, image in part.items()}
+
+
+class BulkTaker:
+    """Takes files in, batch by batch. For one thread."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        pool: DecodePool,
+        folder: Path,
+        store: BulkStore,
+        limits: BulkLimits,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Files are copied below `folder`, which is there and which the processes of `pool` may read."""
+        self._extractor, self._pool, self._folder = extractor, pool, folder
+        self._store, self._limits = store, limits
+        self._sleep, self._clock = sleep, clock
+
+    def take(self, files: Sequence[OfferedFile], job_id: str) -> IngestReceipt:
+        """Take files in; those that are new, or of which something new is said, as a job of this id.
+
+        On return each is on disk in its shard, or rejected with the reason. The job's id is empty where there is none.
+        """
+        accepted: list[AcceptedFile] = []
+        rejected: list[RejectedFile] = []
+        spooled: list[SpooledFile] = []
+        pictures: list[ReceivedPicture] = []
+        with upload_folder(self._folder) as folder:
+            for offered in files:
+                with _noted(offered, rejected):
+                    spooled.append(spooled_file(offered, folder, self._limits.max_file_bytes))
+            try:
+                known = self._patiently(lambda: self._store.known([one.image_id for one in spooled]))
+                for one in spooled:
+                    if is_said_already(one.offered, known.get(one.image_id)):
+                        accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
+                        continue
+                    with _noted(one.offered, rejected):
+                        pictures.append(picture_in(one, self._pool, known.get(one.image_id), self._limits))
+                if not pictures:
+                    return IngestReceipt("", accepted, rejected)
+                accepted += self._taken_in(pictures, known, job_id)
+            except (NotReady, ShardLost) as fault:
+                advice = f"{fault.detail} Run the same command again: what is there stays."
+                left = [one.picture.filename for one in pictures] or [display_name(one.offered.name) for one in spooled]
+                return IngestReceipt("", accepted, rejected + [RejectedFile(name, advice) for name in left])
+        return IngestReceipt(job_id, accepted, rejected)
+
+    def _taken_in(
+        self, pictures: Sequence[ReceivedPicture], known: Mapping[str, Image], job_id: str
+    ) -> list[AcceptedFile]:
+        """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
+        parcels = self._regions_of({one.picture.image_id: one.path for one in pictures}, known)
+        now, attempts = time.time(), 0
+
+        def attempt() -> TakenIn:
+            nonlocal attempts
+            attempts += 1
+            return self._store.take_in(pictures, now, now - self._limits.delete_grace_s, job_id, parcels)
+
+        duplicates = self._patiently(attempt).duplicates
+        if attempts > 1:  # what an attempt that was not acknowledged took in is no duplicate
+            duplicates = [
+                one.picture.image_id in known or one.picture.image_id in {two.picture.image_id for two in pictures[:n]}
+                for n, one in enumerate(pictures)
+            ]
+        return [
+            AcceptedFile(one.picture.image_id, one.picture.filename, duplicate)
+            for one, duplicate in zip(pictures, duplicates, strict=True)
+        ]
+
+    def _regions_of(self, files: Mapping[str, Path], known: Mapping[str, Image]) -> dict[str, bytes]:
+        """The regions of pictures that are new. What cannot be decoded or looked at here is left to the replicas."""
+        waiting = {image_id: self._pool.submit(path) for image_id, path in files.items() if image_id not in known}
+        decoded: dict[str, DecodedPicture] = {}
+        for image_id, future in waiting.items():
+            with suppress(DecodeFailed, OSError):  # they say why, for people to see
+                decoded[image_id] = future.result()
+        if not decoded:
+            return {}
+        records, failed = records_of_readable(self._extractor, list(decoded.values()))
+        return {
+            image_id: regions_parcel(self._extractor, {name: rows[place] for name, rows in records.items()})
+            for place, image_id in enumerate(decoded)
+            if place not in failed
+        }
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """What a call of the shards returns; one that does not answer is asked again for a while."""
+        until = self._clock() + SHARD_PATIENCE_S
+        while True:
+            try:
+                return call()
+            except (NotReady, ShardLost) as fault:
+                if self._clock() >= until:
+                    raise
+                log.info("the shards are waited for: %s", fault)
+                self._sleep(WAIT_S)
+
+
+@contextmanager
+def _noted(offered: OfferedFile, rejected: list[RejectedFile]) -> Iterator[None]:
+    """A file that is not taken in the block is added to those rejected."""
+    try:
+        yield
+    except NotTaken as fault:
+        rejected.append(RejectedFile(display_name(offered.name), str(fault)))

@@ -1,0 +1,59 @@
+"""Searches and looks at how a replica is do not wait for changes, however many of them wait for each other."""
+
+import inspect
+import threading
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+
+from service.cluster.demo.local_nodes import RayCluster
+from service.cluster.journal import ORIGIN, JournalEntry
+from service.cluster.remote import GROUPS, ReplicaActor
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+BUSY = 2 * sum(GROUPS.values())
+
+
+class HeldNode:
+    """A shard whose changes and catching up take until a search ends them."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self.replica = SimpleNamespace(position=lambda: ORIGIN)
+
+    def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> str:
+        if method == "end":
+            self._ended.set()
+        return method
+
+    def apply(self, entry: JournalEntry, files: object) -> bool:
+        return self._ended.wait()
+
+    def follow(self, sibling: object) -> bool:
+        return self._ended.wait()
+
+
+class HeldReplica(ReplicaActor):
+    """A replica's actor around such a shard."""
+
+    def __init__(self) -> None:
+        self._host = SimpleNamespace(node=HeldNode(), is_open=True)  # type: ignore[assignment]
+
+
+def test_every_call_has_threads_of_its_kind() -> None:
+    calls = {name: call for name, call in inspect.getmembers(ReplicaActor, inspect.isfunction) if name[0] != "_"}
+    assert {getattr(call, "__ray_concurrency_group__", name) for name, call in calls.items()} == set(GROUPS)
+
+
+def test_searches_do_not_wait_for_changes(ray_cluster: RayCluster) -> None:
+    replica = ray.remote(concurrency_groups=GROUPS)(HeldReplica).options(num_cpus=0).remote()
+    changes = [replica.apply.remote(JournalEntry(1, "", b""), {}) for _ in range(BUSY)]
+    assert ray.get(replica.ask.remote(0, "state", ())).value == "state"
+    assert ray.get(replica.position.remote()) == ORIGIN
+    assert ray.wait(changes, timeout=0)[0] == []
+    assert ray.get(replica.ask.remote(0, "end", ())).value == "end"
+    assert [outcome.value for outcome in ray.get(changes)] == [True] * BUSY
+    ray.kill(replica)

@@ -1,0 +1,56 @@
+"""Pictures whose regions came with them go to no detector, and end up as any others."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from models.extractors.base import Detections
+from service.storage.found_regions import FoundRegions, regions_parcel
+from service.storage.region_records import pack
+from tests.support.fakes import FakeExtractor
+from tests.support.kill_points import decode_here
+from tests.support.pictures import encoded
+from tests.support.worker_store import Store, noise
+
+
+class CountingExtractor(FakeExtractor):
+    """Remembers how many pictures it looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = 0
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        self.looked_at += len(pictures)
+        return super().extract(pictures)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    decode_here(monkeypatch)
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+def parcel(picture: PIL.Image.Image, extractor: FakeExtractor | None = None) -> bytes:
+    found = pack(FakeExtractor().extract([picture]), [(1.0, 1.0)])
+    return regions_parcel(extractor or FakeExtractor(), {name: rows[0] for name, rows in found.items()})
+
+
+def test_regions_that_came_are_taken_and_others_are_found(store: Store) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
+    first, second, third, damaged, _ = pictures
+    found = FoundRegions(store.folder)
+    found.put(first, parcel(pictures[first]))
+    found.put(second, parcel(pictures[second]))
+    found.put(third, parcel(pictures[first], FakeExtractor("another")))
+    found.put(damaged, parcel(pictures[first])[:-1])
+    found.put("0" * 32, parcel(pictures[first]))
+    extractor = CountingExtractor()
+    store.drain(extractor)
+    store.check(pictures)
+    assert extractor.looked_at == 3
+    assert list((store.folder / "found").iterdir()) == []
