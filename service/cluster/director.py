@@ -149,6 +149,10 @@ class Director:
             free = [name for name in self._nodes.names() if name not in others]
             if not free:
                 raise UserError("no node is there that has no other replica of this shard: start one with `ray start`")
+            if not self._writers[shard].membership().members - {number}:
+                raise UserError(
+                    f"no other replica of shard {shard} answers, and a new one is a copy of such a one: start its node"
+                )
             # In a folder of its own: the one that is given up may hold changes that nobody else made.
             node = f"{next((name for name in free if name != was), was)}@{generation + 1}"
             self._nodes.stop(shard, number)
