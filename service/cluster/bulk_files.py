@@ -11,9 +11,9 @@ from service.cluster.cluster_pictures import ARRIVAL_STEP_S
 from service.errors import UnreadablePicture
 from service.ingest.filenames import display_name
 from service.ingest.picture_store import ReceivedPicture
-from service.media.decode_pool import DecodeFailed, DecodePool
 from service.settings import MB
 from service.storage.originals import image_id_of
+from service.worker.region_finder import RegionFinder
 
 COPIED_AT_A_TIME = 1 << 20
 
@@ -69,14 +69,12 @@ def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledF
     return SpooledFile(offered, path, image_id_of(digest.hexdigest()))
 
 
-def picture_in(one: SpooledFile, pool: DecodePool, known: Image | None, limits: BulkLimits) -> ReceivedPicture:
+def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limits: BulkLimits) -> ReceivedPicture:
     """The picture in a file, which `known` is where it is there already. NotTaken where there is none."""
     try:
-        extension = pool.inspect(one.path) if known is None else known.extension
+        extension = finder.extension(one.path) if known is None else known.extension
     except UnreadablePicture as problem:
         raise NotTaken(problem.detail) from problem
-    except DecodeFailed as failed:
-        raise NotTaken(f"{failed.reason} Save the picture anew with another program.") from failed
     picture = NewPicture(
         image_id=one.image_id,
         filename=display_name(one.offered.name),

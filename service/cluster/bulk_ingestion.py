@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import ray
@@ -31,10 +30,10 @@ from service.cluster.overview import director_of
 from service.cluster.remote import answer_of
 from service.errors import UserError
 from service.ingest.intake import IngestReceipt
-from service.media.decode_pool import DecodePool
 from service.model_loading import detector_of, device_of
 from service.settings import ClusterSettings, Settings
 from service.storage.incoming import remove_abandoned_uploads
+from service.worker.region_finder import RegionFinder
 
 FILES_AT_A_TIME = 16
 NICENESS = 10  # of processes that take pictures in: searches go first
@@ -99,9 +98,8 @@ def opened_bulk_taker(settings: Mapping[str, Any], deadline_s: float, began_at: 
         torch.set_num_threads(own.threads)
     connection = ClusterConnection(deadline_s, lambda keys: None)
     return BulkTaker(
-        extractor=detector_of(own.detector, device_of(own.device)),
-        pool=DecodePool.from_settings(own, readable=[folder]),
-        folder=Path(folder),
+        finder=RegionFinder.reading(folder, detector_of(own.detector, device_of(own.device)), own),
+        folder=folder,
         store=ShardsOfBulk(connection.fan_out, connection, connection.placement),
         limits=BulkLimits(max_file_bytes=own.max_file_bytes, delete_grace_s=own.delete_grace_s, began_at=began_at),
     )

@@ -8,12 +8,11 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from index.records import Image
-from models.extractors.base import Extractor
 from service.cluster.bulk_files import (
     BulkLimits,
     NotTaken,
@@ -32,10 +31,8 @@ from service.errors import NotReady
 from service.ingest.filenames import display_name
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
 from service.ingest.picture_store import ReceivedPicture, TakenIn
-from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
-from service.storage.found_regions import regions_parcel
 from service.storage.incoming import upload_folder
-from service.worker.detection import records_of_readable
+from service.worker.region_finder import RegionFinder
 
 WAIT_S = 2.0
 SHARD_PATIENCE_S = 300.0  # with a shard that does not answer; one whose process was killed is back before
@@ -83,16 +80,15 @@ class BulkTaker:
 
     def __init__(
         self,
-        extractor: Extractor,
-        pool: DecodePool,
+        finder: RegionFinder,
         folder: Path,
         store: BulkStore,
         limits: BulkLimits,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Files are copied below `folder`, which is there and which the processes of `pool` may read."""
-        self._extractor, self._pool, self._folder = extractor, pool, folder
+        """Files are copied below `folder`, which is there and which `finder` may read."""
+        self._finder, self._folder = finder, folder
         self._store, self._limits = store, limits
         self._sleep, self._clock = sleep, clock
 
@@ -116,7 +112,7 @@ class BulkTaker:
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
                         continue
                     with _noted(one.offered, rejected):
-                        pictures.append(picture_in(one, self._pool, known.get(one.image_id), self._limits))
+                        pictures.append(picture_in(one, self._finder, known.get(one.image_id), self._limits))
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)
                 accepted += self._taken_in(pictures, known, job_id)
@@ -130,7 +126,8 @@ class BulkTaker:
         self, pictures: Sequence[ReceivedPicture], known: Mapping[str, Image], job_id: str
     ) -> list[AcceptedFile]:
         """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
-        parcels = self._regions_of({one.picture.image_id: one.path for one in pictures}, known)
+        new = {one.picture.image_id: one.path for one in pictures if one.picture.image_id not in known}
+        parcels = self._finder.parcels(new)
         now, attempts = time.time(), 0
 
         def attempt() -> TakenIn:
@@ -148,22 +145,6 @@ class BulkTaker:
             AcceptedFile(one.picture.image_id, one.picture.filename, duplicate)
             for one, duplicate in zip(pictures, duplicates, strict=True)
         ]
-
-    def _regions_of(self, files: Mapping[str, Path], known: Mapping[str, Image]) -> dict[str, bytes]:
-        """The regions of pictures that are new. What cannot be decoded or looked at here is left to the replicas."""
-        waiting = {image_id: self._pool.submit(path) for image_id, path in files.items() if image_id not in known}
-        decoded: dict[str, DecodedPicture] = {}
-        for image_id, future in waiting.items():
-            with suppress(DecodeFailed, OSError):  # they say why, for people to see
-                decoded[image_id] = future.result()
-        if not decoded:
-            return {}
-        records, failed = records_of_readable(self._extractor, list(decoded.values()))
-        return {
-            image_id: regions_parcel(self._extractor, {name: rows[place] for name, rows in records.items()})
-            for place, image_id in enumerate(decoded)
-            if place not in failed
-        }
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """What a call of the shards returns; one that does not answer is asked again for a while."""

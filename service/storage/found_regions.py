@@ -7,7 +7,6 @@ the worker finds these regions anew.
 import json
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -84,8 +83,8 @@ class FoundRegions:
 
     def remove(self, image_id: str) -> None:
         """Remove what came of a picture, if anything did."""
-        with suppress(FileNotFoundError):
-            self._path(image_id).unlink()
+        if (path := self._path(image_id)).is_file():
+            path.unlink(missing_ok=True)
 
     def remove_stale(self, is_awaited: Callable[[str], bool]) -> None:
         """Remove what no picture waits for any more."""

@@ -25,6 +25,7 @@ from service.errors import UserError
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.region_records import pack
+from service.worker.region_finder import RegionFinder
 from tests.support.directories import NOW, Directory
 from tests.support.fakes import FakeExtractor
 from tests.support.worker_store import noise
@@ -123,7 +124,7 @@ def taker(
 ) -> BulkTaker:
     limits, clock = BulkLimits(max_file_bytes=2**20, delete_grace_s=1e9, began_at=NOW), clock or Clock()
     extractor = looks or FakeExtractor()
-    return BulkTaker(extractor, pool, folder, shards.store, limits, clock.sleep, lambda: clock.now)
+    return BulkTaker(RegionFinder(extractor, pool), folder, shards.store, limits, clock.sleep, lambda: clock.now)
 
 
 def test_pictures_arrive_with_their_regions_in_the_order_of_files(

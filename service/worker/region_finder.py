@@ -1,0 +1,47 @@
+"""Regions of picture files that lie in no data directory yet, packed to travel with them to where they will."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from models.extractors.base import Extractor
+from service.errors import UnreadablePicture
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.settings import Settings
+from service.storage.found_regions import regions_parcel
+from service.worker.detection import records_of_readable
+
+
+class RegionFinder:
+    """Looks at files with the detector that a worker would look at them with."""
+
+    def __init__(self, extractor: Extractor, pool: DecodePool) -> None:
+        self._extractor, self._pool = extractor, pool
+
+    @classmethod
+    def reading(cls, folder: Path, extractor: Extractor, settings: Settings) -> "RegionFinder":
+        """One that may read files below `folder`."""
+        return cls(extractor, DecodePool.from_settings(settings, readable=[folder]))
+
+    def extension(self, path: Path) -> str:
+        """The extension of the format of a picture file. UnreadablePicture where it is none that is taken."""
+        try:
+            return self._pool.inspect(path)
+        except DecodeFailed as failed:
+            raise UnreadablePicture(f"{failed.reason} Save the picture anew with another program.") from failed
+
+    def parcels(self, files: Mapping[str, Path]) -> dict[str, bytes]:
+        """Id -> regions. What cannot be decoded or looked at is left out: whoever stores it says why."""
+        waiting = {image_id: self._pool.submit(path) for image_id, path in files.items()}
+        decoded: dict[str, DecodedPicture] = {}
+        for image_id, future in waiting.items():
+            with suppress(DecodeFailed, OSError):
+                decoded[image_id] = future.result()
+        if not decoded:
+            return {}
+        records, failed = records_of_readable(self._extractor, list(decoded.values()))
+        return {
+            image_id: regions_parcel(self._extractor, {name: rows[place] for name, rows in records.items()})
+            for place, image_id in enumerate(decoded)
+            if place not in failed
+        }
