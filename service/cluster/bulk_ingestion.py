@@ -6,6 +6,7 @@ and one that a node was lost with is done again.
 
 import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from service.worker.region_finder import RegionFinder
 FILES_AT_A_TIME = 16
 NICENESS = 10  # of processes that take pictures in: searches go first
 NEXT_LOOK_S = 1.0
+CAUSE = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
 
 _RECEIPT: TypeAdapter[IngestReceipt] = TypeAdapter(IngestReceipt)
 
@@ -83,8 +85,15 @@ def ingest_on_nodes(
         for found in streamed(NodeTaker, (opened,), rows, takers, cpus):
             yield _RECEIPT.validate_json(found["receipt"])
     except RayError as fault:
-        last = f"{fault}".strip().splitlines()[-1]
-        raise UserError(f"a node failed: {last}: run the same command again, it goes on where it was") from fault
+        raise UserError(
+            f"a node failed: {innermost_cause(str(fault))}: run the same command again, it goes on where it was"
+        ) from fault
+
+
+def innermost_cause(text: str) -> str:
+    """The last line that names an exception, of what Ray tells of one: there are traces before and advice after it."""
+    named = CAUSE.findall(text)
+    return named[-1] if named else text.strip().splitlines()[-1]
 
 
 def opened_bulk_taker(settings: Mapping[str, Any], deadline_s: float, began_at: float) -> BulkTaker:

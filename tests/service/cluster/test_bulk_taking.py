@@ -13,7 +13,7 @@ from index.filters import EVERY
 from index.records import JobStatus
 from models.extractors.base import Detections
 from service.cluster.bulk_files import BulkLimits, OfferedFile
-from service.cluster.bulk_ingestion import finished_jobs
+from service.cluster.bulk_ingestion import finished_jobs, innermost_cause
 from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
 from service.cluster.cluster_pictures import ClusterJobs
 from service.cluster.fan_out import FanOut
@@ -238,3 +238,20 @@ def test_jobs_are_followed_until_their_pictures_can_be_found(
 
     with pytest.raises(UserError, match="are taken in, and stay"):
         list(finished_jobs(lost, ["job"], clock.sleep, lambda: clock.now))
+
+
+TOLD = """ray::MapWorker(Map(NodeTaker)).submit() (pid=31568, ip=127.0.0.1)
+  File "bulk_ingestion.py", line 60, in __call__
+    raise RuntimeError("no detector here")
+RuntimeError: no detector here
+
+The above exception was the direct cause of the following exception:
+To change retry attempts, configure `DataContext` if you believe this to be transient."""
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [(TOLD, "RuntimeError: no detector here"), ("a.b.Locked: by another", "a.b.Locked: by another"), ("\nx\ny\n", "y")],
+)
+def test_of_what_ray_tells_the_cause_is_said(told: str, cause: str) -> None:
+    assert innermost_cause(told) == cause
