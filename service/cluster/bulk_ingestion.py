@@ -39,7 +39,7 @@ from service.worker.region_finder import RegionFinder
 FILES_AT_A_TIME = 16
 NICENESS = 10  # of processes that take pictures in: searches go first
 NEXT_LOOK_S = 1.0
-CAUSE = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
+CAUSE = re.compile(r"^(?!ray\.)[A-Za-z_][\w.]*: .+$", re.MULTILINE)  # what Ray makes of it is no cause
 
 _RECEIPT: TypeAdapter[IngestReceipt] = TypeAdapter(IngestReceipt)
 

@@ -246,6 +246,7 @@ TOLD = """ray::MapWorker(Map(NodeTaker)).submit() (pid=31568, ip=127.0.0.1)
 RuntimeError: no detector here
 
 The above exception was the direct cause of the following exception:
+ray.exceptions.UserCodeException: UDF failed to process a data block.
 To change retry attempts, configure `DataContext` if you believe this to be transient."""
 
 
