@@ -30,7 +30,7 @@ export UV_HTTP_TIMEOUT ?= 300
 # Idle threads sleep instead of spinning; see service/__init__.py.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: help setup run test test-fast check format bench chaos cluster-demo docs page lock audit sbom clean
+.PHONY: help setup run test test-fast check format bench chaos cluster-demo image-test docs page lock audit sbom clean
 
 help:
 	@echo 'make run [PHOTOS=dir] [PORT=8000] [DATA=./data]   serve, after ingesting the photographs of a folder'
@@ -40,6 +40,7 @@ help:
 	@echo 'make bench BENCH=name [ARGS=..]                   measure'
 	@echo 'make chaos [MINUTES=5] [SEED=1] [ARGS=--redis]    kill a service of its own again and again, and check it'
 	@echo 'make cluster-demo [PHOTOS=dir]                    three nodes on this machine, one of which is killed'
+	@echo 'make image-test                                   build the image without a docker engine and try it (root, 40 GB)'
 	@echo 'make setup                                        everything into .venv, with .venv/bin/regard'
 	@echo 'make page                                         build the page at / from its TypeScript (needs node and npm)'
 	@echo 'make audit                                        known vulnerabilities of what is locked (needs the network)'
@@ -79,6 +80,10 @@ chaos: $(READY) $(KERNELS)
 # Nodes of Ray on this machine, with folders of their own; nothing of yours is touched.
 cluster-demo: $(VENV)/.dev $(KERNELS)
 	$(BIN)/regard cluster demo $${PHOTOS:+--photos "$$PHOTOS"} $(ARGS)
+
+# Once a release: CONTRIBUTING.md. Needs root, and Debian's packages buildah and debootstrap.
+image-test: $(VENV)/.dev
+	$(BIN)/python -m tests.e2e.image $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md

@@ -39,7 +39,7 @@ def print_picture_hits(
     each, where they are explained.
     """
     if not hits:
-        print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
+        print_nothing(left_out)
         return
     columns = ["rank", "score", "probability", "name", "date", "tags", "word", "found", "id"]
     rows = [
@@ -69,10 +69,10 @@ def print_picture_hits(
             print(line)
 
 
-def print_caption_hits(hits: "list[CaptionHit]") -> None:
-    """Print the captions found."""
+def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0) -> None:
+    """Print a table of the captions found; below it the words of each, where they are explained."""
     if not hits:
-        print("nothing found")
+        print_nothing(left_out)
         return
     rows = [
         [
@@ -85,6 +85,14 @@ def print_caption_hits(hits: "list[CaptionHit]") -> None:
         for hit in hits
     ]
     print_filled_columns(["rank", "score", "probability", "caption", "id"], rows)
+    for hit in hits:
+        if lines := explanation_lines(explanation_of(hit)):
+            print(f"\n{hit['rank']} {shortened(hit['text'], LONGEST_SHOWN)}", *lines, sep="\n")
+
+
+def print_nothing(left_out: int) -> None:
+    """Say that there is no result: because of a limit that left candidates out, or because there is none."""
+    print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
 
 
 def print_filled_columns(columns: list[str], rows: list[list[str]]) -> None:
@@ -98,7 +106,7 @@ def format_probability(hit: "PictureHit | CaptionHit") -> str:
     return "" if hit["probability"] is None else f"{hit['probability']:.0%}"
 
 
-def explanation_of(hit: "PictureHit") -> dict[str, Any]:
+def explanation_of(hit: "PictureHit | CaptionHit") -> dict[str, Any]:
     """The explanation of a result; empty where none was asked for."""
     return dict(hit.get("explanation") or {})
 

@@ -1,7 +1,7 @@
 """Options and arguments that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,6 +16,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
 NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
 ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
+Order = Annotated[
+    Literal["relevance", "date"],
+    typer.Option("--sort", help="relevance: the best first; date: the same results, the newest first."),
+]
+MinScore = Annotated[float | None, typer.Option("--min-score", help="Leave out results that score lower.")]
+MinProbability = Annotated[
+    float | None, typer.Option("--min-probability", min=0, max=1, help="Leave out results that are less probable.")
+]
 GroupNearDuplicates = Annotated[
     bool, typer.Option("--group-near-duplicates", help="Show pictures that look the same as one.")
 ]

@@ -193,6 +193,8 @@ class SearchEngine:
             with watch.stage("shortlist"):
                 alike = gallery.nearest_pictures(matcher.similarity_query(embedding), request, without=image_id)
             hits, left_out = picture_hits(query, alike)
+            if request.sort == "date":
+                hits.sort(key=newest_first)
             return found(results=ranked(hits), left_out=left_out)
         with watch.stage("shortlist"):
             candidates = gallery.nearest_captions(embedding, request)

@@ -165,6 +165,7 @@ QueryText = Annotated[
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUERY),
     WrapValidator(_query),
 ]
+Order = Literal["relevance", "date"]
 ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 
 
@@ -224,9 +225,7 @@ class TextSearchRequest(SearchRequest):
         description="What is looked at: `pictures` alone, ranked by the model; `text`, which is file names, captions,"
         " tags and dates that hold every word of the query; or `both`, in one list.",
     )
-    sort: Literal["relevance", "date"] = Field(
-        "relevance", description="`date`: the best k, then newest first; undated pictures last."
-    )
+    sort: Order = Field("relevance", description="`date`: the best k, then newest first; undated pictures last.")
 
 
 class ImageSearchRequest(SearchRequest):
@@ -234,11 +233,14 @@ class ImageSearchRequest(SearchRequest):
 
     target: Literal["captions", "images"] = Field("captions", description="What is looked for.")
     image_id: ImageId | None = Field(None, description="A stored picture to ask with, instead of uploading one.")
+    sort: Order = Field("relevance", description="As of a search with a sentence; for target=images.")
 
     @model_validator(mode="after")
     def _nothing_of_captions_for_pictures(self) -> Self:
         if self.target == "captions" and self.group_near_duplicates:
             raise InvalidRequest.field("group_near_duplicates", "captions are no pictures; use target=images")
+        if self.target == "captions" and self.sort == "date":
+            raise InvalidRequest.field("sort", "captions have no date; use target=images")
         if self.target == "images" and self.explain:
             raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
         if self.target == "images" and self.min_probability is not None:

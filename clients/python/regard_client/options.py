@@ -18,6 +18,7 @@ class SearchOptions(TypedDict, total=False):
     min_probability: float | None
     group_near_duplicates: bool | None
     filter: PictureFilter | None
+    sort: Literal["relevance", "date"] | None
     partial: bool | None
 
 
@@ -25,4 +26,3 @@ class TextSearchOptions(SearchOptions, total=False):
     """Options of a search with a sentence."""
 
     match: Literal["pictures", "text", "both"] | None
-    sort: Literal["relevance", "date"] | None

@@ -6,7 +6,18 @@ import typer
 
 from service.cli.connection import connect
 from service.cli.hits import print_picture_hits, thumbnails_of
-from service.cli.options import AsJson, GroupNearDuplicates, Model, NumResults, ShortlistLength, Thumbnails, Url
+from service.cli.options import (
+    AsJson,
+    GroupNearDuplicates,
+    MinProbability,
+    MinScore,
+    Model,
+    NumResults,
+    Order,
+    ShortlistLength,
+    Thumbnails,
+    Url,
+)
 from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
@@ -20,14 +31,9 @@ def search(
     date: OfDate = None,
     since: Since = None,
     until: Until = None,
-    sort: Annotated[
-        Literal["relevance", "date"],
-        typer.Option("--sort", help="relevance: the best first; date: the same results, the newest first."),
-    ] = "relevance",
-    min_score: Annotated[float | None, typer.Option(help="Leave out results that score lower.")] = None,
-    min_probability: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Leave out results that are less probable.")
-    ] = None,
+    sort: Order = "relevance",
+    min_score: MinScore = None,
+    min_probability: MinProbability = None,
     match: Annotated[
         Literal["pictures", "text", "both"],
         typer.Option(help="Look at pictures, at text (file names, captions, tags, dates), or at both."),

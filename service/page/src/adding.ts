@@ -3,7 +3,7 @@ import { ask } from "./api";
 import { button, el, find } from "./dom";
 import type { FailuresAnswer } from "./openapi";
 import { counted } from "./text";
-import { retry, upload, type Outcome, type Progress } from "./uploads";
+import { retry, upload, type Found, type Outcome, type Progress } from "./uploads";
 
 export class Adding {
   private readonly panel = find("add");
@@ -32,7 +32,7 @@ export class Adding {
     this.panel.querySelector("input")?.focus();
   }
 
-  take = async (files: File[]): Promise<void> => {
+  take = async (files: Found[]): Promise<void> => {
     this.panel.hidden = false;
     if (!files.length) return;
     const progress = await upload(files, this.tell);
@@ -71,16 +71,20 @@ export class Adding {
   }
 }
 
-function chooser(text: string, id: string, folder: boolean, take: (files: File[]) => Promise<void>): HTMLElement {
+function chooser(text: string, id: string, folder: boolean, take: (files: Found[]) => Promise<void>): HTMLElement {
   const input = el("input", {
     id,
     type: "file",
     class: "hidden",
     multiple: true,
     webkitdirectory: folder,
-    onchange: () => void take([...(input.files ?? [])]).finally(() => (input.value = "")),
+    onchange: () => void take([...(input.files ?? [])].map(found)).finally(() => (input.value = "")),
   });
   return el("label", { class: "button" }, text, input);
+}
+
+function found(file: File): Found {
+  return { file, path: file.webkitRelativePath || file.name };
 }
 
 function reasons(title: string, outcomes: Outcome[], extra: (one: Outcome) => HTMLElement | null = () => null): Node[] {

@@ -1,14 +1,19 @@
 // Two models, one query: both lists side by side, and how far each picture moved from the one to the other.
 import { el } from "./dom";
-import type { TextAnswer } from "./openapi";
+import type { PictureHit } from "./openapi";
 import { resultGrid, type Actions } from "./results";
 import { counted } from "./text";
 
-export function sideBySide(left: TextAnswer, right: TextAnswer, actions: Actions): HTMLElement {
+export interface Ranking {
+  model: string;
+  results: PictureHit[];
+}
+
+export function sideBySide(left: Ranking, right: Ranking, actions: Actions): HTMLElement {
   return el("div", { class: "beside" }, column(left, right, actions), column(right, left, actions));
 }
 
-function column(answer: TextAnswer, other: TextAnswer, actions: Actions): HTMLElement {
+function column(answer: Ranking, other: Ranking, actions: Actions): HTMLElement {
   const { grid, words } = resultGrid(answer.results, actions, `Results of ${answer.model}`);
   const places = new Map(other.results.map((hit) => [hit.image_id, hit.rank]));
   for (const [n, hit] of answer.results.entries()) {

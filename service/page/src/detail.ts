@@ -40,7 +40,7 @@ export class Detail {
 
   private show(): void {
     const hit = this.hits[this.place]!;
-    const overlay = new Overlay(hit);
+    const overlay = new Overlay(hit, true);
     this.dialog.replaceChildren(
       el(
         "header",

@@ -1,7 +1,8 @@
 // Dropped and pasted pictures: two targets while something is dragged over the page, and folders read to their bottom.
 import { find } from "./dom";
+import type { Found } from "./uploads";
 
-export function onDrop(search: (file: File) => void, add: (files: File[]) => void): void {
+export function onDrop(search: (file: File) => void, add: (files: Found[]) => void): void {
   const targets = find("drop");
   document.addEventListener("dragover", (event) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
@@ -17,7 +18,7 @@ export function onDrop(search: (file: File) => void, add: (files: File[]) => voi
     event.preventDefault();
     const wanted = (event.target as HTMLElement).dataset.drop;
     void dropped(event.dataTransfer).then((files) => {
-      if (wanted === "search" && files[0]) search(files[0]);
+      if (wanted === "search" && files[0]) search(files[0].file);
       else add(files);
     });
   });
@@ -29,17 +30,20 @@ export function onDrop(search: (file: File) => void, add: (files: File[]) => voi
   });
 }
 
-async function dropped(transfer: DataTransfer): Promise<File[]> {
+async function dropped(transfer: DataTransfer): Promise<Found[]> {
   // Entries are gone once the event is over, so they are taken before anything is waited for.
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
-  if (!entries.length) return [...transfer.files];
+  if (!entries.length) return [...transfer.files].map((file) => ({ file, path: file.name }));
   return (await Promise.all(entries.map(filesOf))).flat();
 }
 
-async function filesOf(entry: FileSystemEntry): Promise<File[]> {
-  if (entry.isFile) return [await new Promise<File>((take, fail) => (entry as FileSystemFileEntry).file(take, fail))];
+async function filesOf(entry: FileSystemEntry): Promise<Found[]> {
+  if (entry.isFile) {
+    const file = await new Promise<File>((take, fail) => (entry as FileSystemFileEntry).file(take, fail));
+    return [{ file, path: entry.fullPath.slice(1) }];
+  }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
-  const files: File[] = [];
+  const files: Found[] = [];
   for (;;) {
     // A reader gives a hundred entries at a time, and none at the end.
     const part = await new Promise<FileSystemEntry[]>((take, fail) => reader.readEntries(take, fail));

@@ -1,8 +1,8 @@
-// How to search: model and second model, order, dates, tag. `onchange` hears of every change.
+// How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change.
 import { ask } from "./api";
 import { el, find } from "./dom";
-import { value } from "./editing";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
+import { TagFilter } from "./tags";
 
 const MOST_TAGS = 50;
 
@@ -17,7 +17,14 @@ export class SearchOptions {
   );
   private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
   private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
-  private readonly tag = el("input", { type: "text", placeholder: "name: value", list: "tags", size: 16 });
+  private readonly tags: TagFilter;
+  private readonly least = el("input", { type: "number", step: "any", class: "few", placeholder: "any" });
+  private readonly unit = el(
+    "select",
+    { "aria-label": "What the cut-off counts" },
+    el("option", { value: "min_probability" }, "% likely"),
+    el("option", { value: "min_score" }, "score"),
+  );
   private readonly looked = el(
     "select",
     {},
@@ -29,22 +36,30 @@ export class SearchOptions {
   private readonly known = el("datalist", { id: "tags" });
 
   constructor(onchange: () => void) {
+    this.tags = new TagFilter(onchange);
     const named: [string, HTMLElement][] = [
       ["Model", this.model],
       ["beside", this.second],
       ["Sort by", this.sort],
       ["From", this.from],
       ["to", this.until],
-      ["Tag", this.tag],
+      ["Tag", this.tags.input],
     ];
     // On a line of its own, which does not move when the models are known and the first line changes its length.
     const rest: [string, HTMLElement][] = [
       ["Look at", this.looked],
       ["Show near duplicates as one", this.grouped],
+      ["At least", this.least],
+      ["in", this.unit],
     ];
-    find("options").append(...named.map(labelled), el("div", { class: "line" }, ...rest.map(labelled)), this.known);
+    find("options").append(
+      ...named.map(labelled),
+      ...this.tags.elements.filter((one) => one instanceof Node),
+      el("div", { class: "line" }, ...rest.map(labelled)),
+      this.known,
+    );
     find("options").addEventListener("change", onchange);
-    this.tag.addEventListener("input", () => void this.suggest());
+    this.tags.input.addEventListener("input", () => void this.suggest());
   }
 
   /** Fills in the models that can be asked, and the tags in use. */
@@ -58,7 +73,7 @@ export class SearchOptions {
   }
 
   private async suggest(): Promise<void> {
-    const search = this.tag.value.split(":").at(-1)!.trim();
+    const search = this.tags.input.value.split(":").at(-1)!.trim();
     const { tags } = await ask<TagsAnswer>(`/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`);
     const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
     this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
@@ -84,13 +99,19 @@ export class SearchOptions {
     return this.grouped.checked;
   }
 
+  /** The limit that results have to reach, as the service takes it; none where nothing is written. */
+  get cutOff(): { min_score?: number; min_probability?: number } {
+    const least = this.least.valueAsNumber;
+    if (Number.isNaN(least)) return {};
+    return this.unit.value === "min_score" ? { min_score: least } : { min_probability: least / 100 };
+  }
+
   /** The filter as the service takes it; null for none. */
   get filter(): Record<string, unknown> | null {
-    const [gte, lte, tag] = [this.from.value.trim(), this.until.value.trim(), this.tag.value.trim()];
-    const name = tag.split(":")[0]!.trim();
+    const [gte, lte, tags] = [this.from.value.trim(), this.until.value.trim(), this.tags.filter];
     const filter = {
       ...((gte || lte) && { taken_at: { ...(gte && { gte }), ...(lte && { lte }) } }),
-      ...(tag.includes(":") && { tags: { [name]: value(tag) } }),
+      ...(tags && { tags }),
     };
     return Object.keys(filter).length ? filter : null;
   }

@@ -4,6 +4,8 @@ import { svg } from "./dom";
 import { FAINTEST, strengths } from "./explanation";
 import type { Box, ExplanationAnswer } from "./openapi";
 
+const LABEL_PX = 15;
+
 export interface Explained {
   width: number | null;
   height: number | null;
@@ -13,8 +15,13 @@ export interface Explained {
 export class Overlay {
   readonly element: SVGSVGElement;
   private readonly rects = new Map<number, SVGRectElement>();
+  private readonly name = svg("text", { class: "name" });
 
-  constructor(private readonly hit: Explained) {
+  /** `names`: the strongest of the regions that are lit bears its label. */
+  constructor(
+    private readonly hit: Explained,
+    private readonly names = false,
+  ) {
     this.element = svg("svg", {
       class: "overlay",
       viewBox: `0 0 ${hit.width ?? 1} ${hit.height ?? 1}`,
@@ -22,6 +29,7 @@ export class Overlay {
       "aria-hidden": "true",
     });
     this.regions.forEach((region, n) => this.add(region, n));
+    this.element.append(this.name);
   }
 
   private get regions(): Box[] {
@@ -47,6 +55,18 @@ export class Overlay {
     this.light(this.regions.map((_, n) => (n === region ? 1 : 0)), 1);
   }
 
+  /** Writes a region's label at its upper edge, inside the picture and as large on any screen; none for null. */
+  private label(region: Box | null): void {
+    const [left, top, right] = region?.box ?? [0, 0, 0];
+    const one = LABEL_PX / (this.element.getScreenCTM()?.a || 1);
+    const atRight = left > (this.hit.width ?? 1) / 2;
+    this.name.textContent = region?.box ? region.label : "";
+    this.name.setAttribute("font-size", String(one));
+    this.name.setAttribute("text-anchor", atRight ? "end" : "start");
+    this.name.setAttribute("x", String(atRight ? right - one / 4 : left + one / 4));
+    this.name.setAttribute("y", String(top + 1.1 * one));
+  }
+
   private light(shown: number[], most: number): void {
     const best = Math.max(...shown);
     for (const [n, rect] of this.rects) {
@@ -56,6 +76,7 @@ export class Overlay {
       rect.classList.toggle("strongest", lit && shown[n] === best);
       rect.setAttribute("fill-opacity", lit ? (0.08 + 0.5 * strength).toFixed(3) : "0");
     }
+    if (this.names) this.label(most > 0 && best >= FAINTEST * most ? this.regions[shown.indexOf(best)]! : null);
   }
 
   /** The smallest region at a place of the screen; null where there is none. */

@@ -1,12 +1,12 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
 import { ask, Latest } from "./api";
-import { sideBySide } from "./comparing";
+import { sideBySide, type Ranking } from "./comparing";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
 import { Library } from "./library";
-import type { CaptionHit, ImageAnswer, PictureHit, TextAnswer } from "./openapi";
+import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { startSession } from "./session";
@@ -19,28 +19,37 @@ const query = find<HTMLInputElement>("query");
 const main = find("main");
 const status = find("status");
 const searches = new Latest();
-const adding = new Adding(() => void refresh());
+const adding = new Adding(() => void again());
 const detail = new Detail((hit) => void searchLike(hit));
-const options = new SearchOptions(() => void searchText());
+const options = new SearchOptions(() => void again());
 let typing = 0;
+let again = searchText; // what was asked last, asked with the options as they are then
+
+/** A picture to ask with: a file, or a stored one. */
+type Asked = { image: File } | { image_id: string };
 
 const actions: Actions = {
   open: (all, place) => detail.open(all, place),
   like: (hit) => void searchLike(hit),
 };
 
-function showHits(hits: PictureHit[], note: string): void {
-  const { grid, words } = resultGrid(hits, actions);
+function show([first, second]: Ranking[], note: string, ...above: HTMLElement[]): void {
   status.textContent = note;
+  if (second) {
+    showWords(null);
+    main.replaceChildren(...above, sideBySide(first!, second, actions));
+    return;
+  }
+  const { grid, words } = resultGrid(first!.results, actions);
   showWords(words);
-  main.replaceChildren(grid);
+  main.replaceChildren(...above, grid);
 }
 
-function showBoth([first, second]: TextAnswer[]): void {
-  if (!second) return showHits(first!.results, noteOf(first!));
-  status.textContent = `${first!.model}: ${noteOf(first!)} ${second.model}: ${noteOf(second)}`;
-  showWords(null);
-  main.replaceChildren(sideBySide(first!, second, actions));
+/** One request, or two of different models: each of the models chosen answers. */
+function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<T[]> {
+  const [first, second] = options.models;
+  const answers = request(first).then((answer) => [answer]);
+  return second ? answers.then(async (found) => [...found, await request(second)]) : answers;
 }
 
 /** What an answer says besides its pictures. */
@@ -50,6 +59,7 @@ function noteOf(answer: TextAnswer): string {
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
   else if (!answer.results.length) notes.push("Nothing was found.");
   else notes.push(`${counted(answer.results.length, "picture")}.`);
+  if (answer.left_out) notes.push(`${counted(answer.left_out, "candidate")} below the cut-off.`);
   if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.join(", ")}.`);
   for (const [word, other] of Object.entries(answer.read_as ?? {})) notes.push(`“${word}” was read as “${other}”.`);
   if (answer.note) notes.push(answer.note);
@@ -57,10 +67,10 @@ function noteOf(answer: TextAnswer): string {
 }
 
 async function searchText(): Promise<void> {
+  again = searchText;
   const text = query.value.trim();
   history.replaceState(null, "", text ? `#${new URLSearchParams({ q: text })}` : location.pathname);
-  if (!text) return refresh();
-  const [first, second] = options.models;
+  if (!text) return showLibrary();
   const json = {
     query: text,
     k: K,
@@ -69,46 +79,61 @@ async function searchText(): Promise<void> {
     filter: options.filter,
     match: options.match,
     group_near_duplicates: options.groups,
+    ...options.cutOff,
   };
   await tried(
-    searches.run(async (signal) => {
-      const answers = [await ask<TextAnswer>("/search/text", { json: { ...json, model: first }, signal })];
-      if (second) answers.push(await ask<TextAnswer>("/search/text", { json: { ...json, model: second }, signal }));
-      return answers;
-    }, showBoth),
+    searches.run(
+      (signal) => byEachModel((model) => ask<TextAnswer>("/search/text", { json: { ...json, model }, signal })),
+      (answers) => {
+        const notes = answers.map((one) => (answers.length > 1 ? `${one.model}: ${noteOf(one)}` : noteOf(one)));
+        show(answers, notes.join(" "));
+      },
+    ),
   );
 }
 
-async function searchPicture(form: FormData, title: string): Promise<void> {
-  form.set("target", "images");
-  form.set("k", String(K));
-  form.set("group_near_duplicates", String(options.groups));
-  if (options.models[0]) form.set("model", options.models[0]);
-  if (options.filter) form.set("filter", JSON.stringify(options.filter));
+/** The form that asks with a picture, with the options as they are. */
+function formOf(asked: Asked, target: "images" | "captions", model: string | null): FormData {
+  const form = new FormData();
+  const fields: Record<string, unknown> = { ...asked, target, model, k: K, ...options.cutOff };
+  if (options.filter) fields.filter = JSON.stringify(options.filter);
+  if (target === "images") Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups });
+  for (const [name, value] of Object.entries(fields))
+    if (value !== null) form.set(name, value instanceof File ? value : String(value));
+  return form;
+}
+
+async function searchPicture(asked: Asked, title: string): Promise<void> {
+  again = () => searchPicture(asked, title);
   await tried(
     searches.run(
-      (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
-      (answer) => {
-        showHits(answer.results as PictureHit[], answer.note ?? `Pictures like ${title}.`);
-        main.prepend(el("p", {}, button("Sentences for it", () => void searchSentences(form, title))));
+      (signal) =>
+        byEachModel((model) => ask<ImageAnswer>("/search/image", { form: formOf(asked, "images", model), signal })),
+      (answers) => {
+        const { left_out, results } = answers[0]!;
+        const poor = results.length || !left_out ? "" : " Nothing matches well.";
+        const few = left_out ? `${poor} ${counted(left_out, "candidate")} below the cut-off.` : "";
+        const sentences = button("Sentences for it", () => void searchSentences(asked, title));
+        show(answers as Ranking[], `Pictures like ${title}.${few}`, el("p", {}, sentences));
       },
     ),
   );
 }
 
 /** Shows the stored captions that describe a picture best, or why there are none. */
-async function searchSentences(form: FormData, title: string): Promise<void> {
-  form.set("target", "captions");
-  form.delete("group_near_duplicates");
+async function searchSentences(asked: Asked, title: string): Promise<void> {
+  again = () => searchSentences(asked, title);
+  const form = formOf(asked, "captions", options.models[0]);
   await tried(
     searches.run(
       (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
       (answer) => {
         const hits = answer.results as CaptionHit[];
-        status.textContent = answer.note ?? (hits.length ? `Sentences for ${title}.` : "Nothing was found.");
+        const none = answer.left_out ? "Nothing matches well." : "Nothing was found.";
+        status.textContent = answer.note ?? (hits.length ? `Sentences for ${title}.` : none);
         showWords(null);
         main.replaceChildren(
-          el("p", {}, button("Pictures like it", () => void searchPicture(form, title))),
+          el("p", {}, button("Pictures like it", () => void searchPicture(asked, title))),
           sentenceList(hits),
         );
       },
@@ -117,20 +142,15 @@ async function searchSentences(form: FormData, title: string): Promise<void> {
 }
 
 function searchLike(hit: { image_id: string; captions: string[]; filename: string }): Promise<void> {
-  const form = new FormData();
-  form.set("image_id", hit.image_id);
-  return searchPicture(form, titleOf(hit));
+  return searchPicture({ image_id: hit.image_id }, titleOf(hit));
 }
 
-function searchFile(file: File): Promise<void> {
-  const form = new FormData();
-  form.set("image", file);
-  return searchPicture(form, file.name || "the one you pasted");
+function searchFile(image: File): Promise<void> {
+  return searchPicture({ image }, image.name || "the one you pasted");
 }
 
-/** Asks again what was asked; without a question, shows the library, or greets where it is empty. */
-async function refresh(): Promise<void> {
-  if (query.value.trim()) return searchText();
+/** Without a question: the library, or a greeting where it is empty. */
+async function showLibrary(): Promise<void> {
   showWords(null);
   const { filter, order } = options;
   const library = new Library({ sort: order === "date" ? "date" : "latest", filter }, (image) => void searchLike(image));
@@ -189,7 +209,7 @@ async function start(): Promise<void> {
   query.focus();
   await startSession();
   await options.load();
-  if (!searches.begun && !typing) await refresh(); // somebody may have typed meanwhile
+  if (!searches.begun && !typing) await searchText(); // somebody may have typed meanwhile
 }
 
 void tried(start());

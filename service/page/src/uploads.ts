@@ -4,6 +4,7 @@ import type { IngestAnswer, JobAnswer, RetryAnswer } from "./openapi";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
+const LONGEST_ALBUM = 512; // characters, as of any tag
 const LARGEST = 32 * 2 ** 20;
 const POLL_MS = 1000;
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
@@ -23,12 +24,26 @@ export interface Progress {
   failed: Outcome[];
 }
 
+/** A file and where it was: its name, or its path from the folder that was chosen or dropped, with that one's name. */
+export interface Found {
+  file: File;
+  path: string;
+}
+
+/** What a file is sent as: within a folder the path from there, with the folder that holds it as its album. */
+function named(path: string): { name: string; album: string | null } {
+  const [folder, ...below] = path.split("/");
+  if (!below.length) return { name: path, album: null };
+  const album = below.length > 1 ? below.slice(0, -1).join("/") : folder!;
+  return { name: below.join("/"), album: album.slice(-LONGEST_ALBUM) };
+}
+
 /** Sends the files and follows them until all can be found; `tell` hears of every step. */
-export async function upload(files: File[], tell: (progress: Progress) => void): Promise<Progress> {
+export async function upload(files: Found[], tell: (progress: Progress) => void): Promise<Progress> {
   const progress: Progress = { total: files.length, sent: 0, done: 0, known: 0, skipped: [], failed: [] };
-  const pictures = files.filter((file) => {
+  const pictures = files.filter(({ file, path }) => {
     const reason = whyNot(file);
-    if (reason) progress.skipped.push({ filename: file.name, reason });
+    if (reason) progress.skipped.push({ filename: named(path).name, reason });
     return !reason;
   });
   tell(progress);
@@ -54,24 +69,31 @@ function whyNot(file: File): string | null {
   return file.size > LARGEST ? "is larger than 32 MB" : null;
 }
 
-function* batches(files: File[]): Generator<File[]> {
-  let batch: File[] = [];
+function* batches(files: Found[]): Generator<Found[]> {
+  let batch: Found[] = [];
   let bytes = 0;
-  for (const file of files) {
+  for (const one of files) {
+    const { file } = one;
     if (batch.length && (batch.length === BATCH_FILES || bytes + file.size > BATCH_BYTES)) {
       yield batch;
       [batch, bytes] = [[], 0];
     }
-    batch.push(file);
+    batch.push(one);
     bytes += file.size;
   }
   if (batch.length) yield batch;
 }
 
 /** The receipt of a batch; null where nothing of it was taken. */
-async function send(batch: File[], progress: Progress): Promise<IngestAnswer | null> {
+async function send(batch: Found[], progress: Progress): Promise<IngestAnswer | null> {
   const form = new FormData();
-  for (const file of batch) form.append("images", file, file.name);
+  const manifest: Record<string, { tags: { album: string } }> = {};
+  for (const { file, path } of batch) {
+    const { name, album } = named(path);
+    form.append("images", file, name);
+    if (album) manifest[name] = { tags: { album } };
+  }
+  if (Object.keys(manifest).length) form.append("manifest", JSON.stringify(manifest));
   try {
     const receipt = await ask<IngestAnswer>("/ingest", { form });
     progress.skipped.push(...receipt.rejected.map(({ filename, problem }) => ({ filename, reason: problem })));
@@ -80,8 +102,8 @@ async function send(batch: File[], progress: Progress): Promise<IngestAnswer | n
   } catch (fault) {
     const reason = fault instanceof Error ? fault.message : String(fault);
     const rejected = fault instanceof Refusal ? (fault.problem.rejected as IngestAnswer["rejected"] | undefined) : undefined;
-    const named = rejected ?? batch.map((file) => ({ filename: file.name, problem: reason }));
-    progress.skipped.push(...named.map(({ filename, problem }) => ({ filename, reason: problem })));
+    const unsent = rejected ?? batch.map(({ path }) => ({ filename: named(path).name, problem: reason }));
+    progress.skipped.push(...unsent.map(({ filename, problem }) => ({ filename, reason: problem })));
     return null;
   }
 }

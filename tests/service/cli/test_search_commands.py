@@ -102,6 +102,44 @@ def test_a_picture_is_not_like_itself(regard: Regard, url: str, folder: Path, tm
     assert [line.split()[2] for line in said.splitlines()[1:]] == ["green.png"]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--date", "2024"], ["yellow"]),
+        (["--tag", "year>=2024"], ["yellow"]),
+        (["--sort", "date"], ["yellow", "green", "blue"]),
+        (["--sort", "date", "--shortlist", 50, "-k", 3], ["yellow", "green", "blue"]),
+        (["--model", "fake", "--until", "2023"], ["green"]),
+        (["--min-score", 2], []),
+    ],
+)
+def test_pictures_like_a_picture_take_the_options_of_a_search(
+    regard: Regard, url: str, folder: Path, options: list[object], expected: list[str]
+) -> None:
+    status, said, noted = regard("similar", folder / "red.png", "--url", url, "--json", *options)
+    assert status == 0, noted
+    assert [hit["filename"].removesuffix(".png") for hit in json.loads(said)["results"]] == expected
+
+
+def test_the_best_stay_when_the_newest_come_first(regard: Regard, url: str, tmp_path: Path) -> None:
+    """A picture that is not stored gets one result more than it shows: the least like it goes, not the oldest."""
+    two_coloured("green", "black").save(tmp_path / "new.png")
+    first = ("similar", tmp_path / "new.png", "--url", url, "--json", "-k", 1)
+    (best,) = json.loads(regard(*first)[1])["results"]
+    (dated,) = json.loads(regard(*first, "--sort", "date")[1])["results"]
+    assert (dated["image_id"], best["filename"]) == (best["image_id"], "green.png")
+
+
+def test_nothing_is_said_before_results(regard: Regard, url: str, folder: Path) -> None:
+    _, said, noted = regard("similar", folder / "red.png", "--url", url)
+    assert said.splitlines()[0].split()[0] == "rank"
+    assert "nothing" not in said + noted
+    _, said, _ = regard("similar", folder / "red.png", "--url", url, "--min-score", 2)
+    assert said == "nothing matches well enough: 4 candidates left out\n"
+    status, _, noted = regard("similar", folder / "red.png", "--url", url, "--min-probability", 0.5)
+    assert (status, "use min_score" in noted) == (1, True)
+
+
 def test_a_picture_alone_has_nothing_like_it(regard: Regard, folder: Path, tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as url:
         assert regard("ingest", folder / "red.png", "--url", url)[0] == 0

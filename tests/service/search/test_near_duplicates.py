@@ -119,6 +119,8 @@ def test_pictures_like_a_picture_are_grouped_and_captions_are_not(shots: Library
     assert names(alike)[0] == ["red 1.png", "red 2.png"]
     with pytest.raises(InvalidRequest, match="target=images"):
         ImageSearchRequest(target="captions", group_near_duplicates=True)
+    with pytest.raises(InvalidRequest, match="captions have no date"):
+        ImageSearchRequest(target="captions", sort="date")
 
 
 def test_a_picture_without_a_hash_stays_alone(tmp_path: Path) -> None:

@@ -1,0 +1,216 @@
+"""The page narrows what it finds: tags and ranges of them, a cut-off, dates; and asks with pictures in every way."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.e2e.browser import Visit, accessibility_faults, chromium, search, send
+
+pytestmark = pytest.mark.browser
+
+YEARS = {"red": 2021, "blue": 2022, "green": 2023, "yellow": 2024}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        for colour, year in YEARS.items():
+            about = {"tags": {"year": year, "place": "Oslo" if year < 2023 else "Rome"}, "taken_at": f"{year}-05-01"}
+            send(url, f"{colour}.png", png(two_coloured(colour, "white", 320, 240)), about)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    begun = Visit(browser, address)
+    yield begun
+    begun.close()
+
+
+def cards(page: Page) -> Locator:
+    """The pictures shown."""
+    return page.locator("#main li.card")
+
+
+def titles(page: Page) -> list[str]:
+    """Names of the pictures shown, in their order."""
+    return [title.removesuffix(".png") for title in page.locator("#main li.card .title").all_inner_texts()]
+
+
+def add_tag(page: Page, condition: str) -> None:
+    """Ask for a tag as a person does."""
+    page.get_by_label("Tag", exact=True).fill(condition)
+    page.get_by_label("Tag", exact=True).press("Enter")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        (["year: 2022..2023"], {"blue", "green"}),
+        (["year: 2023.."], {"green", "yellow"}),
+        (["year: ..2021"], {"red"}),
+        (["year>=2022", "year<=2022"], {"blue"}),
+        (["year: 2021", "year: 2024"], {"red", "yellow"}),
+        (["place: Oslo", "year: 2022.."], {"blue"}),
+    ],
+)
+def test_tags_and_ranges_of_tags_filter_the_library(visit: Visit, conditions: list[str], expected: set[str]) -> None:
+    expect(cards(visit.page)).to_have_count(len(YEARS))
+    for condition in conditions:
+        add_tag(visit.page, condition)
+    expect(cards(visit.page)).to_have_count(len(expected))
+    assert set(titles(visit.page)) == expected
+
+
+def test_a_condition_is_taken_away_and_a_wrong_one_is_explained(visit: Visit) -> None:
+    page = visit.page
+    add_tag(page, "year: 2022..2023")
+    search(page, "green")
+    assert set(titles(page)) == {"blue", "green"}
+    add_tag(page, "year: 2021")
+    alert = page.locator("#options").get_by_role("alert")
+    expect(alert).to_have_text("“year” cannot have both a value and a range: take one away.")
+    add_tag(page, "2021")
+    expect(alert).to_contain_text("name: 2020..2024")
+    assert accessibility_faults(page) == []
+    page.get_by_label("Tag", exact=True).fill("")
+    page.get_by_role("button", name="Take away: year: 2022..2023").press("Enter")
+    expect(cards(page)).to_have_count(len(YEARS))
+    expect(alert).to_be_hidden()
+    expect(page.get_by_label("Tag", exact=True)).to_be_focused()
+
+
+def test_a_cut_off_leaves_out_what_matches_less(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    scores = [hit["score"] for hit in search(page, "yellow")["results"]]
+    assert scores[0] > scores[1]
+    page.get_by_label("What the cut-off counts").select_option("score")
+    page.get_by_label("At least").fill(str((scores[0] + scores[1]) / 2))
+    page.get_by_label("At least").press("Enter")
+    expect(cards(page)).to_have_count(1)
+    expect(status).to_contain_text("3 candidates below the cut-off.")
+    assert titles(page) == ["yellow"]
+    page.get_by_label("At least").fill(str(scores[0] + 1))
+    page.get_by_label("At least").press("Tab")
+    expect(status).to_contain_text("Nothing matches well.")
+    page.get_by_label("What the cut-off counts").select_option("% likely")
+    expect(status).to_contain_text("calibrat")  # this model has none, and the answer says so
+
+
+def test_results_stand_by_date_for_sentences_pictures_and_the_library(visit: Visit) -> None:
+    page = visit.page
+    newest_first = list(reversed(YEARS))
+    best = search(page, "blue")["results"][0]["filename"]
+    assert best == "blue.png"
+    page.get_by_label("Sort by").select_option("date")
+    expect(cards(page).first).to_contain_text("yellow")
+    assert titles(page) == newest_first
+    page.get_by_role("button", name="More like this: red.png").click()
+    expect(page.locator("#status")).to_have_text("Pictures like red.png.")
+    assert titles(page) == newest_first[:-1]
+    add_tag(page, "place: Rome")  # what was asked last is asked again
+    expect(page.locator("#status")).to_have_text("Pictures like red.png.")
+    expect(cards(page)).to_have_count(2)
+    page.get_by_role("button", name="Library").click()
+    expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(2)
+
+
+PASTE = """
+(content) => {
+  const clipboardData = new DataTransfer();
+  const bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+  clipboardData.items.add(new File([bytes], "image.png", { type: "image/png" }));
+  document.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+}
+"""
+
+
+def test_a_pasted_picture_and_a_chosen_one_are_searched_with(visit: Visit) -> None:
+    page = visit.page
+    page.evaluate(PASTE, base64.b64encode(png(two_coloured("green", "white", 64, 48))).decode())
+    expect(page.locator("#status")).to_have_text("Pictures like image.png.")
+    assert titles(page)[0] == "green"
+    chosen = {"name": "mine.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "white", 64, 48))}
+    page.get_by_label("Search with a picture").set_input_files(files=[chosen])
+    expect(page.locator("#status")).to_have_text("Pictures like mine.png.")
+    assert titles(page)[0] == "red"
+
+
+def test_two_models_are_compared_for_a_picture_too(visit: Visit) -> None:
+    def two_models(route: Route) -> None:
+        answer = route.fetch().json()
+        answer["models"].append({**answer["models"][0], "name": "other", "default": False})
+        route.fulfill(json=answer)
+
+    def one_for_both(route: Route) -> None:
+        body = route.request.post_data_buffer or b""
+        other = b"\r\n\r\nother\r\n" in body
+        answer = route.fetch(post_data=body.replace(b"\r\n\r\nother\r\n", b"\r\n\r\nfake\r\n")).json()
+        route.fulfill(json={**answer, "model": "other"} if other else answer)
+
+    page = visit.page
+    page.route("**/models", two_models)
+    page.route("**/search/image", one_for_both)
+    page.reload()
+    page.get_by_label("beside").select_option("other")
+    page.get_by_role("button", name="More like this: red.png").click()
+    expect(page.get_by_role("region", name="fake").locator("li.card")).to_have_count(len(YEARS) - 1)
+    expect(page.get_by_role("region", name="other").locator(".moved").first).to_have_text("1. the same place")
+
+
+def test_the_strongest_region_bears_its_label(visit: Visit) -> None:
+    page = visit.page
+    why = search(page, "green")["results"][0]["explanation"]
+    cards(page).first.locator(".picture").click()
+    dialog = page.get_by_role("dialog")
+    name = dialog.locator(".overlay .name")
+    expect(name).to_be_empty()
+    dialog.get_by_role("button", name="green", exact=True).hover()
+    place = [token["text"] for token in why["words"]].index("green")
+    shares = why["shares"][place]
+    expect(name).to_have_text(why["regions"][shares.index(max(shares))]["label"])
+    region = dialog.locator("button.region").first
+    region.focus()
+    expect(name).to_have_text((region.text_content() or "").rsplit(" ", 1)[0])
+
+
+def test_a_folder_is_taken_in_with_its_albums_and_the_library_is_paged(visit: Visit, tmp_path: Path) -> None:
+    page = visit.page
+    folder = tmp_path / "Summer"
+    (folder / "beach").mkdir(parents=True)
+    two_coloured("cyan", "black", 64, 48).save(folder / "one.png")
+    two_coloured("magenta", "black", 64, 48).save(folder / "beach" / "one.png")
+    (folder / "notes.txt").write_text("no picture")
+    page.get_by_role("button", name="Add pictures").click()
+    page.get_by_label("A folder…").set_input_files(folder)
+    panel = page.locator("#add")
+    expect(panel.get_by_role("status")).to_have_text("Done: 2 of 3 can be found, 1 left out.")
+    expect(panel.locator("li", has_text="notes.txt")).to_contain_text("is no picture")
+    stored = {one["filename"]: one for one in httpx.get(f"{visit.address}/images").json()["images"]}
+    assert stored["one.png"]["tags"]["album"] == "Summer"
+    assert stored["beach/one.png"]["tags"]["album"] == "beach"
+    page.route("**/images?*", lambda route: route.continue_(url=route.request.url.replace("limit=48", "limit=4")))
+    page.reload()
+    expect(cards(page)).to_have_count(4)
+    page.get_by_role("button", name="Show more").click()
+    expect(cards(page)).to_have_count(len(YEARS) + 2)
+    expect(page.get_by_role("button", name="Show more")).to_be_hidden()
+    assert len(set(titles(page))) == len(YEARS) + 2
+    for one in (stored["one.png"], stored["beach/one.png"]):
+        httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
