@@ -51,7 +51,7 @@ export class TagFilter {
     title: "name: value, or name: 2020..2024 for a range",
     "aria-describedby": "tag-fault",
   });
-  private readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Tags asked for" });
+  private readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
   private readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
   private written: string[] = [];
 
