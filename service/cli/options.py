@@ -16,7 +16,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
 NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
 ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
-Order = Annotated[
+ResultOrder = Annotated[
     Literal["relevance", "date"],
     typer.Option("--sort", help="relevance: the best first; date: the same results, the newest first."),
 ]

@@ -81,7 +81,7 @@ def make_base(builder: Builder, folder: Path) -> None:
     builder("copy", "--quiet", container, str(tree), "/")
     builder("config", "--env", "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", container)
     builder("config", "--env", f"SSL_CERT_FILE=/{BUNDLE}", "--env", "UV_SYSTEM_CERTS=true", container)
-    builder("commit", "--quiet", "--rm", container, f"docker.io/library/{name}")
+    builder("commit", "--quiet", "--rm", container, name)
     shutil.rmtree(tree)
 
 

@@ -13,7 +13,7 @@ from service.cli.options import (
     MinScore,
     Model,
     NumResults,
-    Order,
+    ResultOrder,
     ShortlistLength,
     Thumbnails,
     Url,
@@ -31,7 +31,7 @@ def search(
     date: OfDate = None,
     since: Since = None,
     until: Until = None,
-    sort: Order = "relevance",
+    sort: ResultOrder = "relevance",
     min_score: MinScore = None,
     min_probability: MinProbability = None,
     match: Annotated[

@@ -14,7 +14,7 @@ from service.cli.options import (
     MinScore,
     Model,
     NumResults,
-    Order,
+    ResultOrder,
     PictureFile,
     ShortlistLength,
     Thumbnails,
@@ -40,7 +40,7 @@ def similar(
     date: OfDate = None,
     since: Since = None,
     until: Until = None,
-    sort: Order = "relevance",
+    sort: ResultOrder = "relevance",
     min_score: MinScore = None,
     min_probability: Annotated[
         float | None, typer.Option(min=0, max=1, help="With --captions: leave out those that are less probable.")
