@@ -157,7 +157,13 @@ def shortlist_table(quality: Report) -> str:
         for report in measured
         for counted, words in COUNTED.items()
     ]
-    return table("gallery", "the shortlist holds", *lengths(small), rows=rows)
+    shown = table("gallery", "the shortlist holds", *lengths(small), rows=rows)
+    if len(measured) == 1:
+        return shown
+    large = measured[1]
+    found = recalls(large["exhaustive"], "text_to_image")
+    size = f"{large['images']:,}".replace(",", " ")
+    return f"{shown}\n\nR@1, 5, 10 of every pair among {size} pictures: {found}."
 
 
 def lengths(report: Report) -> list[str]:
