@@ -15,16 +15,15 @@ python -m benchmarks.quality_table line REPORT.json ...
 """
 
 import argparse
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 from benchmarks.boxed_tables import pointing, short_questions, table
+from benchmarks.figures_file import Report, as_json, read, rounded, rounded_to
 from service.model_names import shipped_models
 
 ROOT = Path(__file__).parent.parent
@@ -46,7 +45,6 @@ CALIBRATION = (
 )  # parts of a model's figures that `regard calibrate` gives
 REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py -->"
 
-Report = dict[str, Any]
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 
@@ -351,35 +349,6 @@ def collect_seed(quality: Report, seed: int, report: Report) -> None:
         own["short_questions"] = {"templates": {"a X": report["short_questions"]["templates"]["a X"]}}
     else:
         own["exhaustive"], own["stage_one"] = rounded(report["exhaustive"]), rounded(report["stage_one"])
-
-
-def rounded(value: Any) -> Any:
-    """A report with every fraction to one digit and without what stands in `about`."""
-    return rounded_to(value, 1)
-
-
-def rounded_to(value: Any, digits: int) -> Any:
-    """A report with every fraction to so many digits and without what stands in `about`."""
-    if isinstance(value, dict):
-        return {key: rounded_to(each, digits) for key, each in value.items() if key != "intervals"}
-    if isinstance(value, list | tuple):
-        return [rounded_to(each, digits) for each in value]
-    return round(value, digits) if isinstance(value, float) else value
-
-
-def as_json(value: Any, indent: str = "") -> str:
-    """JSON in which an object that holds no further objects stands on one line."""
-    if not isinstance(value, dict) or not any(isinstance(each, dict) for each in value.values()):
-        return json.dumps(value, ensure_ascii=False)
-    deeper = indent + "  "
-    parts = [f"{deeper}{json.dumps(key)}: {as_json(each, deeper)}" for key, each in value.items()]
-    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
-
-
-def read(path: Path) -> Report:
-    """A JSON object."""
-    found: Report = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def main() -> None:

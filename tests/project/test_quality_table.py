@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks import quality_table
-from benchmarks.quality_table import DEFAULT, FIGURES, PAGES, SERVED, as_json, collect, filled, read
+from benchmarks.figures_file import as_json, read
+from benchmarks.quality_table import DEFAULT, FIGURES, PAGES, SERVED, collect, filled
 from models.matching.checkpoint import WEIGHTS
 from service.model_names import shipped_models
 from service.settings import Settings

@@ -1,0 +1,36 @@
+"""Measured figures as JSON that people can read: few digits, and small objects on a line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+Report = dict[str, Any]
+
+
+def rounded(value: Any) -> Any:
+    """A report with every fraction to one digit and without what stands in `about`."""
+    return rounded_to(value, 1)
+
+
+def rounded_to(value: Any, digits: int) -> Any:
+    """A report with every fraction to so many digits and without what stands in `about`."""
+    if isinstance(value, dict):
+        return {key: rounded_to(each, digits) for key, each in value.items() if key != "intervals"}
+    if isinstance(value, list | tuple):
+        return [rounded_to(each, digits) for each in value]
+    return round(value, digits) if isinstance(value, float) else value
+
+
+def as_json(value: Any, indent: str = "") -> str:
+    """JSON in which an object that holds no further objects stands on one line."""
+    if not isinstance(value, dict) or not any(isinstance(each, dict) for each in value.values()):
+        return json.dumps(value, ensure_ascii=False)
+    deeper = indent + "  "
+    parts = [f"{deeper}{json.dumps(key)}: {as_json(each, deeper)}" for key, each in value.items()]
+    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
+
+
+def read(path: Path) -> Report:
+    """A JSON object."""
+    found: Report = json.loads(path.read_text(encoding="utf-8"))
+    return found
