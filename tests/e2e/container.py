@@ -21,7 +21,9 @@ mount -t tmpfs -o size=64m,mode=755 tmpfs "$root/dev"
 mkdir "$root/dev/shm" && chmod 1777 "$root/dev/shm"
 for name in null zero random urandom; do touch "$root/dev/$name"; mount --bind "/dev/$name" "$root/dev/$name"; done
 mount --bind {data} "$root/data"
-for name in resolv.conf hosts; do mount --bind "/etc/$name" "$root/etc/$name"; done
+for name in resolv.conf hosts; do
+  if [ -e "$root/etc/$name" ]; then mount --bind "/etc/$name" "$root/etc/$name"; fi
+done
 exec prlimit --nproc={processes} chroot "$root" /usr/bin/setpriv --reuid={user} --regid={user} --clear-groups \\
   --no-new-privs --bounding-set=-all --inh-caps=-all -- /usr/bin/env -i {environment} {command}
 """
