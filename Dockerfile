@@ -1,5 +1,6 @@
 # One image for the api and the worker. CPU; the lock is the one that `make run` installs.
-# `docker build --target cluster .` makes the image of a cluster's nodes, which has Ray too.
+# `docker build --target cluster .` makes the image of a cluster's nodes, which has Ray too; `--target gpu` one for
+# NVIDIA GPUs, which has detectron2 and what Triton compiles its kernels with.
 FROM python:3.11-slim AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
 WORKDIR /build
@@ -26,6 +27,23 @@ FROM build AS build-cluster
 COPY requirements-cluster.lock ./
 RUN uv pip install --require-hashes --python /opt/regard/bin/python --requirement requirements-cluster.lock
 
+# The compiler of CUDA, of the version that the locked PyTorch is built for.
+FROM nvidia/cuda:13.0.1-devel-ubuntu24.04 AS cuda
+
+# Detectron2 is published as source alone. It is built against the locked PyTorch, and what it brings along may change
+# no locked version. Turing and newer.
+FROM build AS build-gpu
+COPY --from=cuda /usr/local/cuda /usr/local/cuda
+ARG DETECTRON2=02b5c4e295e990042a714712c21dc79b731e8833
+ENV CUDA_HOME=/usr/local/cuda FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST="7.5;8.0;8.6;8.9;9.0;12.0+PTX" MAX_JOBS=4
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends g++ git \
+    && rm -rf /var/lib/apt/lists/* \
+    && uv pip install --python /opt/regard/bin/python --constraint requirements.lock "setuptools<81" wheel ninja \
+    && PATH=/opt/regard/bin:/usr/local/cuda/bin:$PATH uv pip install --no-build-isolation --python /opt/regard/bin/python \
+      --constraint requirements.lock "detectron2 @ git+https://github.com/facebookresearch/detectron2@$DETECTRON2"
+
 FROM python:3.11-slim AS runtime
 RUN groupadd --system --gid 999 regard \
     && useradd --system --uid 999 --gid regard --no-create-home --home-dir /data regard \
@@ -40,6 +58,20 @@ FROM runtime AS cluster
 COPY --from=build-cluster /opt/regard /opt/regard
 ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0
 CMD ["ray", "start", "--head", "--block", "--port=6379", "--disable-usage-stats", "--include-dashboard=false"]
+
+# Triton compiles a small program in C for each kernel when it is first run, and loads what it keeps in its folder.
+FROM runtime AS gpu
+USER 0:0
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+USER 999:999
+COPY --from=build-gpu /opt/regard /opt/regard
+ENV REGARD_DEVICE=cuda TRITON_CACHE_DIR=/tmp/triton
+HEALTHCHECK --interval=10s --timeout=6s --start-period=120s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"REGARD_PORT\"]}/readyz', timeout=5)"]
+CMD ["regard", "serve", "--role", "api"]
 
 # The last stage is what is built where no target is named.
 FROM runtime

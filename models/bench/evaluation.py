@@ -6,7 +6,6 @@ at once, in float32 with 128 at a time, and in float64 with 128 at a time, which
 BFAN does.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
@@ -28,19 +27,21 @@ EVALUATED_MODELS = ("scan-t2i-lse", "scan-t2i-avg", "scan-i2t-lse", "scan-i2t-av
 
 
 @torch.no_grad()
-def evaluation_row(name: str, projected: Regions, words: Words, rates: MachineRates) -> dict[str, Any]:
+def evaluation_row(
+    name: str, projected: Regions, words: Words, rates: MachineRates, device: str = "cpu"
+) -> dict[str, Any]:
     """The figures of one model; a few captions of every batch go through the loops."""
-    reranker = random_reranker(name, projected.vectors.shape[2])
-    began = time.perf_counter()
+    projected, words = projected.to(device), words.to(device)
+    reranker = random_reranker(name, projected.vectors.shape[2]).to(device)
     images = reranker.precompute(projected)
-    precomputing = time.perf_counter() - began
+    precomputing = seconds_of_call(partial(reranker.precompute, projected))
     loops = caption_loops(reranker, projected)
     generator = torch.Generator().manual_seed(4)
     turns: dict[str, list[float]] = {name: [] for name in ("ours", *loops)}
     order = words.mask.sum(1).argsort(stable=True)  # short ones first, as an evaluation hands them out
     for part in tiles(len(words), CAPTION_BATCH):
         batch = words[order[part]]
-        chosen = batch[torch.randperm(len(batch), generator=generator)[:SAMPLE]]
+        chosen = batch[torch.randperm(len(batch), generator=generator)[:SAMPLE].to(device)]
         turns["ours"].append(seconds_of_call(partial(score_in_blocks, reranker, images, batch)))
         for form, loop in loops.items():
             turns[form].append(seconds_of_call(partial(loop, chosen)) * len(batch) / len(chosen))
@@ -73,11 +74,16 @@ def caption_loops(reranker: Reranker[Any], projected: Regions) -> dict[str, Call
 
 
 def evaluation_rows(
-    models: Sequence[str], candidates: Sequence[int], captions: int, sizes: Sizes, rates: MachineRates
+    models: Sequence[str],
+    candidates: Sequence[int],
+    captions: int,
+    sizes: Sizes,
+    rates: MachineRates,
+    device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and number of pictures; captions are as long as captions are, whatever `sizes` say."""
     words = random_words(caption_lengths(captions), sizes.width)
     for count in candidates:
         projected = random_regions(count, sizes.regions, sizes.width)
         for name in models:
-            yield evaluation_row(name, projected, words, rates)
+            yield evaluation_row(name, projected, words, rates, device)

@@ -1,5 +1,8 @@
 """One sentence against its candidates, as the service scores them: every registered model."""
 
+import importlib
+import importlib.util
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -10,12 +13,16 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.batches import Regions, Rows, Words
+from models.batches import Regions, Rows, Words, tiles
 from models.bench.inputs import Sizes, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
 from models.bench.timing import MachineRates, time_interleaved
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.rerankers.base import Images, Reranker, score_in_blocks
+from models.rerankers.summax import SumMax
+
+MAXSIM = "maxsim_cpu"  # a package with a fast Sum-Max for CPUs, compared with where it is installed
+MAXSIM_WORDS = 7
 
 
 def num_bytes(rows: Rows) -> float:
@@ -48,12 +55,38 @@ def kernel_call(
     return lambda: kernels.scores(form, records, numbers, words, torch.get_num_threads())
 
 
+def maxsim_call(reranker: Reranker[Any], images: Rows, words: Words) -> Callable[[], Any] | None:
+    """Sum-Max of one sentence by the package maxsim-cpu, from float32 vectors that are there already; None for another
+    model, or where the package is not installed.
+
+    It does not survive queries of eight words and more at this width, so it is asked for up to seven words at a time:
+    a sum over words may be cut anywhere.
+    """
+    if not isinstance(reranker, SumMax) or importlib.util.find_spec(MAXSIM) is None:
+        return None
+    os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))  # read once, when it is first called
+    scores = importlib.import_module(MAXSIM).maxsim_scores
+    vectors, queries = images.tensors()["vectors"].numpy(), words.vectors[0][words.mask[0]].numpy()
+    if reranker.config.direction == "i2t":
+        return None  # every region would be a query of its own picture alone
+    pieces = [queries[part] for part in tiles(len(queries), MAXSIM_WORDS)]
+    return lambda: sum(scores(piece, vectors) for piece in pieces)
+
+
 @torch.no_grad()
 def rerank_row(
-    name: str, projected: Regions, words: Words, rounds: int, rates: MachineRates, kernels: KernelLibrary | None = None
+    name: str,
+    projected: Regions,
+    words: Words,
+    rounds: int,
+    rates: MachineRates,
+    kernels: KernelLibrary | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """The figures of one model with one number of candidates; `form` says what computed ours."""
-    reranker = random_reranker(name, projected.vectors.shape[2])
+    projected, words = projected.to(device), words.to(device)
+    kernels = kernels if device == "cpu" else None
+    reranker = random_reranker(name, projected.vectors.shape[2]).to(device)
     images = reranker.precompute(projected)
     loop = CaptionLoop(reranker, projected)
     regions, columns = projected.vectors.flatten(0, 1), words.vectors.flatten(0, 1).T
@@ -65,7 +98,8 @@ def rerank_row(
         "product": lambda: regions @ columns,
     }
     ours = "torch" if by_kernels is None else "kernel"
-    turns = time_interleaved(forms if by_kernels is None else forms | {"kernel": by_kernels}, rounds)
+    further = {"kernel": by_kernels, "maxsim": maxsim_call(reranker, images, words) if device == "cpu" else None}
+    turns = time_interleaved(forms | {name: call for name, call in further.items() if call is not None}, rounds)
     pairs = len(projected) * len(words)
     flops = matrix_flops(reranker, images, words)
     floor = rates.floor(flops, num_bytes(images) / (2 if by_kernels else 1))
@@ -82,6 +116,7 @@ def rerank_row(
         "ratio_to_torch": turns.ratio("torch", ours),
         "ratio_to_product": turns.ratio(ours, "product"),
         "ratio_to_floor": turns.fastest(ours) / floor,
+        "ratio_to_maxsim": None if further["maxsim"] is None else turns.ratio("maxsim", ours),
         "mflop_per_pair": 1e-6 * flops / pairs,
     }
 
@@ -95,11 +130,17 @@ def built_kernels() -> KernelLibrary | None:
 
 
 def rerank_rows(
-    models: Sequence[str], candidates: Sequence[int], sizes: Sizes, rounds: int, rates: MachineRates
+    models: Sequence[str],
+    candidates: Sequence[int],
+    sizes: Sizes,
+    rounds: int,
+    rates: MachineRates,
+    kernels: KernelLibrary | None = None,
+    device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and number of candidates."""
-    words, kernels = random_words(torch.tensor([sizes.words]), sizes.width), built_kernels()
+    words = random_words(torch.tensor([sizes.words]), sizes.width)
     for count in candidates:
         projected = random_regions(count, sizes.regions, sizes.width)
         for name in models:
-            yield rerank_row(name, projected, words, rounds, rates, kernels)
+            yield rerank_row(name, projected, words, rounds, rates, kernels, device)

@@ -5,11 +5,17 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch.nn.functional import linear
+
+from models.batches import Words
+from models.kernels.forms import KernelForm
+from models.kernels.library import BLOCK, KernelLibrary
 
 PEAK_SIZE = 1536  # rows and columns of the matrices whose product gives the best rate
 READ_NUMBERS = 1 << 25  # 128 MB of float32: four times a large processor cache
@@ -36,10 +42,18 @@ class InterleavedTimes:
 
 
 def seconds_of_call(form: Callable[[], Any]) -> float:
-    """Seconds that one call takes."""
+    """Seconds that one call takes, with all that it leaves to a GPU."""
+    finish_device()
     began = time.perf_counter()
     form()
+    finish_device()
     return time.perf_counter() - began
+
+
+def finish_device() -> None:
+    """Wait until a GPU, if this process uses one, has done what it was given."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def time_interleaved(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: bool = False) -> InterleavedTimes:
@@ -54,27 +68,51 @@ def time_interleaved(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: 
 class MachineRates:
     """The best rates of this machine with the threads given: the base of every floor."""
 
-    flops: float  # a second, of one large float32 matrix product
+    flops: float  # a second, of float32 matrix products
     reads: float  # bytes a second, from memory
+    products: Mapping[str, float] = field(default_factory=dict)  # operations a second by what multiplied
 
     def as_dict(self) -> dict[str, float]:
         """The rates in units for people."""
-        return {"gflop_per_second": 1e-9 * self.flops, "gb_read_per_second": 1e-9 * self.reads}
+        each = {f"{name}_gflop_per_second": 1e-9 * rate for name, rate in self.products.items()}
+        return {"gflop_per_second": 1e-9 * self.flops, "gb_read_per_second": 1e-9 * self.reads, **each}
 
     def floor(self, flops: float, num_bytes: float = 0.0) -> float:
         """Seconds below which no form can be that computes and reads so much."""
         return max(flops / self.flops, num_bytes / self.reads)
 
 
-def measure_rates(rounds: int = 5) -> MachineRates:
-    """The rates of this machine, measured now."""
-    matrix = torch.randn(PEAK_SIZE, PEAK_SIZE)
-    numbers = torch.ones(READ_NUMBERS)
-    turns = time_interleaved(
-        {"product": lambda: matrix @ matrix, "reading": lambda: torch.dot(numbers, numbers)}, rounds
-    )
+def measure_rates(rounds: int = 5, kernels: KernelLibrary | None = None, device: str = "cpu") -> MachineRates:
+    """The rates of this machine, measured now. The best of what can multiply here counts: PyTorch's own product, on a
+    CPU also oneDNN's and that of our kernels, where these are given."""
+    matrix = torch.randn(PEAK_SIZE, PEAK_SIZE, device=device)
+    numbers = torch.ones(READ_NUMBERS, device=device)
+    square = 2.0 * PEAK_SIZE**3
+    forms: dict[str, tuple[float, Callable[[], Any]]] = {"blas": (square, lambda: matrix @ matrix)}
+    if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        blocked = matrix.to_mkldnn()
+        forms["onednn"] = square, lambda: linear(blocked, blocked)
+    if device == "cpu" and kernels is not None:
+        forms["kernel"] = kernel_product(kernels)
+    calls = {name: call for name, (_, call) in forms.items()}
+    turns = time_interleaved({**calls, "reading": lambda: torch.dot(numbers, numbers)}, rounds)
+    products = {name: flops / turns.fastest(name) for name, (flops, _) in forms.items()}
     # A dot product of a vector with itself reads memory once: the second number comes from the cache.
-    return MachineRates(2 * PEAK_SIZE**3 / turns.fastest("product"), 4 * READ_NUMBERS / turns.fastest("reading"))
+    return MachineRates(max(products.values()), 4 * READ_NUMBERS / turns.fastest("reading"), products)
+
+
+def kernel_product(kernels: KernelLibrary) -> tuple[float, Callable[[], Any]]:
+    """Operations and a call of the kernels' matrix product: one picture that stays in the cache, again and again.
+
+    What it does besides, a maximum of every column, counts as nothing.
+    """
+    regions, width, words = 36, 1024, BLOCK
+    records = {"vectors": np.ones((1, regions, width), np.float16), "mask": np.ones((1, regions), np.bool_)}
+    rows = np.zeros(max(1, PEAK_SIZE // 4), np.int64)
+    sentence = Words(torch.ones(1, words, width), torch.ones(1, words, dtype=torch.bool))
+    form = KernelForm(words_attend=True)
+    flops = 2.0 * regions * width * words * len(rows)
+    return flops, lambda: kernels.scores(form, records, rows, sentence, torch.get_num_threads())
 
 
 def hardware() -> dict[str, Any]:

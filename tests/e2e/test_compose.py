@@ -141,11 +141,12 @@ def test_the_worker_is_not_healthy_before_it_was_heard(tmp_path: Path) -> None:
 
 def test_compose_publishes_the_web_port_to_this_machine_alone() -> None:
     services = compose()["services"]
-    assert [name for name in services if services[name].get("ports")] == ["api"]
-    assert services["api"]["ports"] == [f"127.0.0.1:8000:{image_environment()['REGARD_PORT']}"]
+    assert [name for name in services if services[name].get("ports")] == ["api", "api-gpu"]
+    for name in ("api", "api-gpu"):
+        assert services[name]["ports"] == [f"127.0.0.1:8000:{image_environment()['REGARD_PORT']}"]
 
 
-@pytest.mark.parametrize("name", ["api", "worker", "redis"])
+@pytest.mark.parametrize("name", ["api", "worker", "redis", "api-gpu", "worker-gpu"])
 def test_compose_gives_no_process_more_than_it_needs(name: str) -> None:
     said = compose()["services"][name]
     assert said["read_only"] is True

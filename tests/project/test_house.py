@@ -102,6 +102,18 @@ ROOMS: dict[str, set[str]] = {
         "worker",
     },
     "service.startup_answers": {"connections", "errors", "settings"},
+    "service.bench": {
+        "chaos",
+        "errors",
+        "ingest",
+        "media",
+        "model_loading",
+        "model_names",
+        "search",
+        "settings",
+        "storage",
+        "worker",
+    },
     "service.serve": {
         "api",
         "auth",

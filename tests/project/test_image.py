@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 from tests.e2e.compose import compose, stages
 from tests.support.project_files import ROOT
@@ -31,6 +32,7 @@ def test_every_file_that_an_image_copies_is_let_in() -> None:
     [
         ("", "build", {"requirements.lock"}),
         ("cluster", "build-cluster", {"requirements.lock", "requirements-cluster.lock"}),
+        ("gpu", "build-gpu", {"requirements.lock"}),
     ],
 )
 def test_an_image_holds_what_its_lock_names(stage: str, built: str, locks: set[str]) -> None:
@@ -42,9 +44,38 @@ def test_an_image_holds_what_its_lock_names(stage: str, built: str, locks: set[s
     assert set(into_the_image) == locks
 
 
-@pytest.mark.parametrize("stage", ["", "cluster"])
+@pytest.mark.parametrize("stage", ["", "cluster", "gpu"])
 def test_an_image_runs_as_nobody_special(stage: str) -> None:
-    assert rests(stage, "USER") == ["999:999"]
+    assert rests(stage, "USER")[-1] == "999:999"
+
+
+def test_detectron2_is_one_commit_that_changes_no_locked_version() -> None:
+    (commit,) = [rest.partition("=")[2] for rest in rests("build-gpu", "ARG")]
+    assert re.fullmatch(r"[0-9a-f]{40}", commit)
+    (install,) = [part for rest in rests("build-gpu", "RUN") for part in rest.split("&&") if "detectron2 @" in part]
+    assert "--constraint requirements.lock" in install
+    assert "@$DETECTRON2" in install
+
+
+def test_the_compiler_of_cuda_is_that_of_the_locked_torch() -> None:
+    """nvcc of another major version builds nothing that this torch loads."""
+    (base,) = rests("cuda", "FROM")
+    version = re.match(r"nvidia/cuda:(\d+\.\d+)\.", base)
+    assert version is not None
+    assert version.group(1) == torch.version.cuda
+
+
+def test_the_gpu_profile_is_the_same_service_on_a_gpu() -> None:
+    services = compose()["services"]
+    for name in ("api", "worker"):
+        plain, on_gpu = services[name], services[f"{name}-gpu"]
+        assert (on_gpu["profiles"], "profiles" in plain) == (["gpu"], False)
+        assert on_gpu["build"]["target"] in stages()
+        (device,) = on_gpu["deploy"]["resources"]["reservations"]["devices"]
+        assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
+        differing = {"profiles", "build", "image", "tmpfs", "deploy", "mem_limit"}
+        assert {key for key in plain | on_gpu if plain.get(key) != on_gpu.get(key)} == differing
+    assert "exec" in services["api-gpu"]["tmpfs"][0], "Triton loads what it compiles from there"
 
 
 def test_compose_builds_the_stage_that_nobody_names() -> None:

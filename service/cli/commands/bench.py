@@ -1,7 +1,12 @@
-"""`regard bench`: how fast models score, train and evaluate."""
+"""`regard bench`: how fast models score, train and evaluate, and how fast a service starts, takes in and answers."""
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +19,8 @@ from service.errors import UserError
 if TYPE_CHECKING:
     from models.bench.inputs import Sizes
     from models.bench.timing import MachineRates
+    from models.kernels.library import KernelLibrary
+    from service.settings import Settings
 
 FULL_DIGITS = 1000  # from which on a number is printed without decimals
 
@@ -24,6 +31,34 @@ class Benchmark(StrEnum):
     RERANK = "rerank"
     TRAIN = "train"
     EVALUATE = "evaluate"
+    SHORTLIST = "shortlist"
+    SERVE = "serve"
+    INGEST = "ingest"
+    START = "start"
+
+
+OF_MODELS = (Benchmark.RERANK, Benchmark.TRAIN, Benchmark.EVALUATE)
+DEFAULT_PICTURES = {Benchmark.SERVE: 10_000, Benchmark.INGEST: 96, Benchmark.START: 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What was asked for on the command line."""
+
+    what: Benchmark
+    models: list[str]
+    candidates: list[int]
+    captions: int
+    sizes: "Sizes"
+    rounds: int
+    threads: int
+    device: str
+    pictures: int
+    clients: int
+    seconds: float
+    photographs: Path | None
+    data_dir: Path | None
+    beside: int
 
 
 def bench(
@@ -31,7 +66,9 @@ def bench(
         Benchmark,
         typer.Argument(
             help="rerank: a sentence against candidates. train: one step on hardest negatives. "
-            "evaluate: all captions with all pictures."
+            "evaluate: all captions with all pictures. shortlist: stage one against an exact search. "
+            "serve: searches over HTTP against the same in one process. ingest: each stage, and the service against "
+            "the bare extractor. start: until it listens and is ready, and its memory."
         ),
     ],
     model: Annotated[
@@ -39,35 +76,82 @@ def bench(
     ] = None,
     candidates: Annotated[
         list[int] | None,
-        typer.Option(min=2, help="Pictures that a sentence meets, repeatable: 100 and 1000, batches of 128, 1000."),
+        typer.Option(
+            min=2,
+            help="Pictures that a sentence meets, repeatable: 100 and 1000, batches of 128, 1000; of shortlist the"
+            " rows, 10000 and 100000; of serve the shortlist, 100.",
+        ),
     ] = None,
     captions: Annotated[int, typer.Option(min=1, help="Of an evaluation.")] = 5000,
     regions: Annotated[int, typer.Option(min=1, help="Of every picture.")] = 36,
     words: Annotated[int, typer.Option(min=1, help="Of a sentence; captions to evaluate have 8 to 20.")] = 14,
-    width: Annotated[int, typer.Option(min=2, help="Of a vector.")] = 1024,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of every form: rerank, train.")] = 5,
+    width: Annotated[int, typer.Option(min=2, help="Of a vector; of shortlist 386 is usual.")] = 1024,
+    pictures: Annotated[
+        int | None, typer.Option(min=0, help="Stored by serve (10000) and start (0), taken in by ingest (96 a round).")
+    ] = None,
+    clients: Annotated[int, typer.Option(min=1, help="Of serve, at a time.")] = 8,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of serve, for each form in a round.")] = 10.0,
+    photographs: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="What ingest takes in; drawn ones if not given.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where serve and start keep synthetic pictures; a folder that is removed if none."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of every form.")] = 5,
     threads: Annotated[int | None, typer.Option(min=1, help="Of this process; all cores if not given.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, or cuda for all but train and shortlist.")] = "cpu",
+    beside: Annotated[int, typer.Option(min=0, help="Busy processes that run beside all of it.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart to this PNG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed on random vectors. Ours, the form of the models' authors and the machine's best, in turns."""
+    """Measure speed: ours, the form of the models' authors and the machine's best, in turns."""
     _check_models(model or [])
     import torch  # noqa: PLC0415 - seconds, which a refused argument should not take
 
+    from models.bench.busy import busy_processes  # noqa: PLC0415
     from models.bench.inputs import Sizes  # noqa: PLC0415
+    from models.bench.rerank import built_kernels  # noqa: PLC0415
     from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
 
     if threads is not None:
         torch.set_num_threads(threads)
-    sizes = Sizes(regions=regions, words=words, width=width)
-    with show_progress() as progress:
+    given = _Given(
+        what=what,
+        models=model or [],
+        candidates=candidates or [],
+        captions=captions,
+        sizes=Sizes(regions=regions, words=words, width=width),
+        rounds=rounds,
+        threads=torch.get_num_threads(),
+        device=device,
+        pictures=DEFAULT_PICTURES.get(what, 0) if pictures is None else pictures,
+        clients=clients,
+        seconds=seconds,
+        photographs=photographs,
+        data_dir=data_dir,
+        beside=beside,
+    )
+    kernels = built_kernels()
+    with ExitStack() as stack:
+        progress = stack.enter_context(show_progress())
+        stack.enter_context(busy_processes(beside))
         with progress.activity("measuring the machine"):
-            rates = measure_rates()
-        rows, total = _rows(what, model, candidates, captions, sizes, rounds, rates)
+            rates = measure_rates(kernels=kernels, device=device)
+        rows, total = (
+            _rows_of_models(given, rates, kernels) if what in OF_MODELS else _rows_of_service(given, rates, stack)
+        )
         task, measured = progress.add_task("measuring", total), []
         for row in rows:
             measured.append(row)
             task.advance()
-    report = {"hardware": hardware() | rates.as_dict(), "rows": measured}
+        task.finish()
+    beside_it = {"busy_processes": beside} if beside else {}
+    report = {"hardware": hardware() | beside_it | rates.as_dict(), "rows": measured}
+    if plot is not None:
+        from service.bench.charts import chart_of  # noqa: PLC0415
+
+        plot.write_bytes(chart_of(what, measured).to_png())
     if as_json:
         print_json(report)
     else:
@@ -81,14 +165,8 @@ def _check_models(names: list[str]) -> None:
         raise UserError(f"no model is called {', '.join(unknown)}; there are {', '.join(known)}")
 
 
-def _rows(
-    what: Benchmark,
-    model: list[str] | None,
-    candidates: list[int] | None,
-    captions: int,
-    sizes: "Sizes",
-    rounds: int,
-    rates: "MachineRates",
+def _rows_of_models(
+    given: _Given, rates: "MachineRates", kernels: "KernelLibrary | None"
 ) -> tuple[Iterator[dict[str, Any]], int]:
     """The rows of the report, each measured when it is asked for, and how many there will be."""
     from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows  # noqa: PLC0415
@@ -96,22 +174,69 @@ def _rows(
     from models.bench.training import TRAINED_MODELS, training_rows  # noqa: PLC0415
     from models.rerankers.registry import RERANKERS  # noqa: PLC0415
 
-    match what:
+    sizes, rounds = given.sizes, given.rounds
+    match given.what:
         case Benchmark.RERANK:
-            names, counts = model or list(RERANKERS), candidates or [100, 1000]
-            rows = rerank_rows(names, counts, sizes, rounds, rates)
+            names, counts = given.models or list(RERANKERS), given.candidates or [100, 1000]
+            rows = rerank_rows(names, counts, sizes, rounds, rates, kernels, given.device)
         case Benchmark.TRAIN:
-            names, counts = model or list(TRAINED_MODELS), candidates or [128]
+            names, counts = given.models or list(TRAINED_MODELS), given.candidates or [128]
             rows = training_rows(names, counts, sizes, rounds, rates)
-        case Benchmark.EVALUATE:
-            names, counts = model or list(EVALUATED_MODELS), candidates or [1000]
-            rows = evaluation_rows(names, counts, captions, sizes, rates)
+        case _:
+            names, counts = given.models or list(EVALUATED_MODELS), given.candidates or [1000]
+            rows = evaluation_rows(names, counts, given.captions, sizes, rates, given.device)
     return rows, len(names) * len(counts)
+
+
+def _rows_of_service(
+    given: _Given, rates: "MachineRates", stack: ExitStack
+) -> tuple[Iterator[dict[str, Any]], int | None]:
+    """`_rows_of_models` for what concerns a service; folders that are made for it end with the stack."""
+    from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
+    from service.bench.serving import serve_rows  # noqa: PLC0415
+    from service.bench.shortlist import shortlist_rows  # noqa: PLC0415
+    from service.bench.starting import start_rows  # noqa: PLC0415
+    from service.bench.synthetic import fill_with_pictures  # noqa: PLC0415
+    from service.model_loading import LoadedModels  # noqa: PLC0415
+
+    if given.what is Benchmark.SHORTLIST:
+        counts = given.candidates or [10_000, 100_000]
+        return shortlist_rows(counts, given.sizes.width, 100, given.rounds, rates), len(counts)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="regard-bench-")))
+    settings = _settings(given, given.data_dir or folder / "data")
+    match given.what:
+        case Benchmark.SERVE:
+            candidates = (given.candidates or [100])[0]
+            rows = serve_rows(settings, given.pictures, given.clients, candidates, given.seconds, given.rounds, folder)
+            return rows, None
+        case Benchmark.START:
+            if given.pictures:
+                fill_with_pictures(settings, LoadedModels.from_settings(settings), given.pictures)
+            return start_rows(settings, given.rounds, folder), None
+        case _:
+            count = settings.detect_batch + given.pictures * given.rounds
+            files = files_to_ingest(given.photographs, count, folder)
+            rows = ingest_rows(settings, files, given.rounds, given.threads, folder)
+            further = waiting_rows(settings, given.rounds, given.threads) if given.beside else ()
+            return chain(rows, further), None
+
+
+def _settings(given: _Given, data_dir: Path) -> "Settings":
+    """Settings of a service that is measured. Searches over HTTP are measured with one model, the rest with all."""
+    from service.cli.settings_options import read_settings  # noqa: PLC0415
+
+    chosen: dict[str, Any] = {"data_dir": data_dir, "device": given.device, "threads": given.threads}
+    if given.models:
+        chosen["models"] = tuple(given.models)
+    settings = read_settings(chosen)
+    if given.what is Benchmark.SERVE and not given.models:
+        settings = settings.model_copy(update={"models": settings.models[:1], "views": ()})
+    return settings
 
 
 def print_measurements(report: dict[str, Any]) -> None:
     """Print the machine in one line, and a table."""
-    print(", ".join(f"{name} {value}" for name, value in report["hardware"].items()))
+    print(", ".join(f"{name} {format_cell(value)}" for name, value in report["hardware"].items()))
     columns = list(report["rows"][0])
     print_table(
         *(name.replace("_", " ") for name in columns),
