@@ -9,6 +9,7 @@ import torch
 
 from models.extractors.base import Extractor
 from models.extractors.registry import load_extractor
+from models.kernels.device_library import DeviceKernels
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.matching.checkpoint import WEIGHTS, load_matcher
 from models.matching.ensemble import build_ensemble
@@ -88,9 +89,12 @@ class LoadedModels:
                 )
         loaded = cls(extractor=extractor, matchers=matchers, views=settings.built_views)
         loaded.check(former)
-        kernels = load_kernels(settings.kernels)
-        for matcher in matchers.values():
-            matcher.use_kernels(kernels)
+        if torch.device(device).type == "cuda":
+            use_device_kernels(list(matchers.values()), torch.device(device), settings)
+        else:
+            kernels = load_kernels(settings.kernels)
+            for matcher in matchers.values():
+                matcher.use_kernels(kernels)
         return loaded
 
     def of_extractor(self, in_views: bool) -> list[Matcher]:
@@ -132,6 +136,22 @@ def load_kernels(wanted: bool) -> KernelLibrary | None:
     except NoKernels as fault:
         log.debug("scores are computed by PyTorch, without kernels: %s", fault)
         return None
+
+
+def use_device_kernels(matchers: Sequence[Matcher], device: torch.device, settings: Settings) -> None:
+    """Have the models score stored pictures on a GPU by the Triton kernel; their records share the budget equally.
+
+    Without Triton, or where none are wanted, PyTorch scores copies of the records.
+    """
+    served = [one for one in matchers if isinstance(one, SingleMatcher) and one.reranker.kernel_form is not None]
+    if not settings.kernels:
+        return
+    for matcher in served:
+        try:
+            matcher.use_kernels(DeviceKernels(device, settings.gpu_memory // len(served)))
+        except NoKernels as fault:
+            log.warning("scores on the GPU are computed by PyTorch, without a kernel: %s", fault)
+            return
 
 
 def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:

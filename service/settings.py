@@ -117,7 +117,14 @@ class Settings(BaseSettings):
     device: str = Field("auto", description="Where models run: cpu, cuda, cuda:1, or auto (CUDA where it works).")
     threads: int | None = Field(None, ge=1, description="CPU threads of each process; PyTorch's choice if not set.")
     kernels: bool = Field(
-        True, description="Score stored pictures by the built kernels where models run on the CPU; 0 for PyTorch alone."
+        True,
+        description="Score stored pictures by the built kernels, on a GPU by the Triton kernel; 0 for PyTorch alone.",
+    )
+    gpu_memory: int = Field(
+        8192 * MB,
+        ge=0,
+        description="Bytes of a GPU's memory that hold records of stored pictures, for all models together; those"
+        " beyond are copied for each search.",
     )
     detector: Path | None = Field(
         None,

@@ -190,8 +190,14 @@ class FasterRcnn(Extractor):
         return stack_resized(pictures, (width, height)).to(next(self.parameters()).device)
 
     def _maps(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Maps:
-        maps: Maps = self.backbone(self.backbone.normalise(pixels))
-        return maps
+        """The backbone's maps. A GPU computes them in half precision, channels last, but not where they are trained."""
+        inputs = self.backbone.normalise(pixels)
+        if self.training or not pixels.is_cuda:
+            maps: Maps = self.backbone(inputs)
+            return maps
+        with torch.autocast("cuda", torch.float16):
+            maps = self.backbone(inputs.contiguous(memory_format=torch.channels_last))
+        return Maps(*(one.to(inputs.dtype) for one in maps))
 
     def _features(
         self, scales: tuple[Maps, Maps], regions: SelectedRegions | JointRegions, wide: Tensor | None = None

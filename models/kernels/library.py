@@ -94,6 +94,8 @@ class PackedSentence:
 class KernelLibrary:
     """The kernels of one built file. Safe from many threads; a score does not depend on their number."""
 
+    device_type = "cpu"
+
     def __init__(self, path: Path, target: str) -> None:
         """OSError where the file cannot be loaded."""
         self.target = target

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words
-from models.kernels.library import KernelLibrary
+from models.kernels.interface import RecordKernels
 from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig, HubnessCorrection
 from models.matching.hubness_banks import HubnessBanks
@@ -85,9 +85,9 @@ class Matcher(nn.Module, ABC):
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
         self.reader, self.calibration = reader, calibration
-        self.kernels: KernelLibrary | None = None
+        self.kernels: RecordKernels | None = None
 
-    def use_kernels(self, kernels: KernelLibrary | None) -> None:
+    def use_kernels(self, kernels: RecordKernels | None) -> None:
         """Score stored pictures by these kernels from now on, as far as they know the model; by PyTorch for None."""
         for module in self.modules():
             if isinstance(module, Matcher):
@@ -332,7 +332,9 @@ class SingleMatcher(Matcher):
     @property
     def has_kernel(self) -> bool:
         """Whether `score_stored` has an answer for float32 sentences."""
-        return self.kernels is not None and self.reranker.kernel_form is not None and self.device.type == "cpu"
+        if self.kernels is None or self.reranker.kernel_form is None:
+            return False
+        return self.kernels.device_type == self.device.type
 
     @torch.no_grad()
     def score_stored(
@@ -345,9 +347,9 @@ class SingleMatcher(Matcher):
         assert form is not None
         scores = self.kernels.scores(form, records, rows, texts.words, torch.get_num_threads())
         if self.cosine_weight:
-            embedding = torch.from_numpy(records[STAGE_ONE][rows]).float()
+            embedding = torch.from_numpy(records[STAGE_ONE][rows]).to(self.device, torch.float32)
             scores = scores + self._weighted_cosines(embedding, texts)
-        by_image = 0 if self.hubness is None else torch.from_numpy(records[HUBNESS][rows])
+        by_image = 0 if self.hubness is None else torch.from_numpy(records[HUBNESS][rows]).to(self.device)
         return scores - (texts.offset[:, None] + by_image)
 
     @torch.no_grad()

@@ -52,7 +52,7 @@ def score_stored(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: 
     if len(numbers) and numbers.max() >= snapshot.counts.images:
         raise IndexError(f"the snapshot has {snapshot.counts.images} pictures, asked for {numbers.max()}")
     scores = matcher.score_stored(snapshot.images_in_place(), numbers, texts)
-    return None if scores is None else scores[0].numpy()
+    return None if scores is None else scores[0].cpu().numpy()
 
 
 def score_pictures(

@@ -19,7 +19,7 @@ WRITTEN_BY_PROGRAMS = {"clients/python/regard_client/answers.py"}
 # What each package may import besides itself and the standard library: anywhere, and inside functions only
 # (programs' parts that a service never needs: a teacher, progress bars, training curves).
 ANYWHERE = {
-    "models": {"torch", "torchvision", "numpy", "safetensors", "nltk", "tokenizers", "PIL", "jaxtyping"},
+    "models": {"torch", "torchvision", "numpy", "safetensors", "nltk", "tokenizers", "PIL", "jaxtyping", "triton"},
     "index": {"faiss", "numpy"},
     "service": {"models", "index", "torch", "numpy", "PIL", "pydantic", "pydantic_core", "pydantic_settings"}
     | {"fastapi", "starlette", "uvicorn", "h11", "python_multipart", "httpx", "redis"}
@@ -145,6 +145,7 @@ ENTRANCES = {
     "service.api.app": ("service/serve.py", "service/cluster/"),
     "service.api.routes": ("service/api/app.py", "service/api/routes/"),
     "detectron2": ("models/extractors/detectron2.py",),
+    "triton": ("models/kernels/triton_kernels.py",),
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 READS_INERT = (

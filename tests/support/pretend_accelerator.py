@@ -23,9 +23,9 @@ INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default, a
 
 
 class Pretended(Tensor):
-    """A tensor on the device that is not there; `real` holds its numbers."""
+    """A tensor on the device that is not there; `numbers` holds its numbers."""
 
-    real: Tensor
+    numbers: Tensor
 
     @staticmethod
     def __new__(cls, real: Tensor) -> "Pretended":
@@ -38,18 +38,20 @@ class Pretended(Tensor):
             device=DEVICE,
             requires_grad=real.requires_grad,
         )
-        made.real = real
+        made.numbers = real
         return made
 
-    def __repr__(self, **_: Any) -> str:
-        return f"Pretended({self.real!r})"
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"Pretended({self.numbers!r})"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return run_pretended(func, args, kwargs or {})
 
 
-class PretendMode(TorchDispatchMode):
+class PretendMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Lets tensors be made on the device."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -79,7 +81,7 @@ def run_pretended(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
 
 def unpretended(value: Any) -> Any:
     """The numbers of a tensor that pretends; anything else as it is."""
-    return value.real if isinstance(value, Pretended) else value
+    return value.numbers if isinstance(value, Pretended) else value
 
 
 def move(module: nn.Module) -> None:
@@ -96,5 +98,5 @@ def move(module: nn.Module) -> None:
 @contextmanager
 def pretended_device() -> Iterator[torch.device]:
     """The device, for the length of the block."""
-    with PretendMode():
+    with PretendMode():  # type: ignore[no-untyped-call]
         yield DEVICE

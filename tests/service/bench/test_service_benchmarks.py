@@ -31,7 +31,8 @@ def measured(what: str, folder: Path, capsys: pytest.CaptureFixture[str], *argum
     app(["bench", what, "--rounds=1", "--threads=1", f"--plot={plot}", "--json", *arguments], standalone_mode=False)
     report = json.loads(capsys.readouterr().out)
     rows: list[dict[str, object]] = report["rows"]
-    assert PIL.Image.open(plot).width > 0
+    with PIL.Image.open(plot) as drawn:
+        assert drawn.width > 0
     assert chart_of(what, rows).series
     return rows
 

@@ -1,0 +1,94 @@
+"""Records of stored pictures in a GPU's memory, as far as a budget allows; those beyond it pass through pinned memory.
+
+A view's file only grows, so what was copied once stays right for as long as the same mapping is read. Rows up to the
+last one that was ever asked for are copied: those behind it may not be published yet. Where the view is mapped anew,
+all is copied anew.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+AT_ONCE = 4096  # rows that are copied to the device at a time
+
+
+def mapping_of(array: npt.NDArray[Any]) -> Any:
+    """What an array's numbers lie in: the mapped file, or the first array that owns them."""
+    found: Any = array
+    while isinstance(found, np.ndarray) and found.base is not None:
+        found = found.base
+    return found
+
+
+def on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """A copy of rows on the device, through pinned memory where it is a GPU."""
+    copy = torch.from_numpy(np.ascontiguousarray(array))
+    return copy.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else copy.to(device)
+
+
+class DeviceRecords:
+    """Fields of records on a device. One thread at a time."""
+
+    def __init__(self, device: torch.device, budget: int) -> None:
+        """`budget` in bytes; 0 keeps nothing there."""
+        self._device, self._budget = device, budget
+        self._source: Any = None  # kept, so that its address is nobody else's
+        self._tables: dict[str, Tensor] = {}
+        self.resident = 0  # rows that are on the device
+
+    def tables(
+        self, records: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64]
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Tensors [N, ...] on the device by field, and the places in them of the rows asked for, int64 as `rows` are.
+
+        ValueError for fields of different lengths.
+        """
+        if len({len(array) for array in records.values()}) != 1:
+            raise ValueError(f"fields of different lengths: { {name: len(one) for name, one in records.items()} }")
+        self._extend(records, int(rows.max()) + 1 if rows.size else 0)
+        if rows.size and int(rows.max()) < self.resident:
+            return self._tables, on_device(rows, self._device)
+        needed, places = np.unique(rows, return_inverse=True)
+        return self._gathered(records, needed), on_device(places.reshape(rows.shape).astype(np.int64), self._device)
+
+    def _gathered(self, records: Mapping[str, npt.NDArray[Any]], needed: npt.NDArray[np.int64]) -> dict[str, Tensor]:
+        """The rows `needed`, ascending: those on the device first, the others copied behind them."""
+        split = int(np.searchsorted(needed, self.resident))
+        gathered = {}
+        for name, array in records.items():
+            parts = [on_device(array[needed[split:]], self._device)]
+            if split:
+                parts.insert(0, self._tables[name].index_select(0, on_device(needed[:split], self._device)))
+            gathered[name] = torch.cat(parts)
+        return gathered
+
+    def _extend(self, records: Mapping[str, npt.NDArray[Any]], wanted: int) -> None:
+        """Bring the first `wanted` rows onto the device, as far as the budget goes."""
+        first = next(iter(records.values()))
+        source = mapping_of(first)
+        if source is not self._source:
+            self._tables, self.resident, self._source = {}, 0, source
+        each = sum(array[:1].nbytes for array in records.values())
+        fitting = min(wanted, self._budget // each) if each else 0
+        if fitting <= self.resident:
+            return
+        if not self._tables or len(next(iter(self._tables.values()))) < fitting:
+            capacity = min(self._budget // each, max(fitting, 2 * self.resident))  # so that growth is copied seldom
+            self._tables = {name: self._grown(name, array, capacity) for name, array in records.items()}
+        for start in range(self.resident, fitting, AT_ONCE):
+            part = slice(start, min(start + AT_ONCE, fitting))
+            for name, array in records.items():
+                self._tables[name][part] = on_device(array[part], self._device)
+        self.resident = fitting
+
+    def _grown(self, name: str, array: npt.NDArray[Any], capacity: int) -> Tensor:
+        """A table with room for so many rows, beginning with those that are there."""
+        kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
+        table = torch.empty((capacity, *array.shape[1:]), dtype=kind, device=self._device)
+        if self.resident:
+            table[: self.resident] = self._tables[name][: self.resident]
+        return table
