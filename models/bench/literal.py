@@ -228,7 +228,8 @@ class SmanFirstSteps(NamedTuple):
 
 def sman_first_steps(model: Sman, vectors: Float[Tensor, "K R F"]) -> SmanFirstSteps:
     """The two steps that need no sentence in the paper either."""
-    images = model.precompute(Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool)))
+    mask = torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
+    images = model.precompute(Regions(vectors, mask))
     return SmanFirstSteps(vectors, images.whole, images.own)
 
 

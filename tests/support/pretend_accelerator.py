@@ -19,6 +19,12 @@ CPU = torch.device("cpu")
 aten = torch.ops.aten
 # What may meet tensors of another device: copies between devices, and indices on the CPU into any tensor.
 COPIES = (aten._to_copy.default, aten.copy_.default)
+# Lengths of sequences lie on the CPU, and so does the second of what comes out.
+BY_LENGTHS = (
+    aten._pack_padded_sequence.default,
+    aten._pad_packed_sequence.default,
+    aten._pack_padded_sequence_backward.default,
+)
 INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default)
 
 
@@ -63,7 +69,8 @@ def run_pretended(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     given = [one for one in tree_flatten((args, dict(kwargs)))[0] if isinstance(one, Tensor)]
     there = any(isinstance(one, Pretended) for one in given)
     left = [one for one in given if not isinstance(one, Pretended) and one.dim() > 0]
-    if there and left and func not in COPIES and not (func in INDEXED and isinstance(args[0], Pretended)):
+    excepted = func in COPIES or func in BY_LENGTHS
+    if there and left and not excepted and not (func in INDEXED and isinstance(args[0], Pretended)):
         shapes = [f"{tuple(one.shape)} on {one.device}" for one in given]
         raise RuntimeError(f"Expected all tensors to be on the same device: {func} of {', '.join(shapes)}")
     wanted = kwargs.get("device")
@@ -76,6 +83,8 @@ def run_pretended(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return args[0] if func._schema.arguments[0].alias_info is not None else kwargs.get("out", made)
     if target.type != DEVICE.type:
         return made
+    if func in BY_LENGTHS and isinstance(made, tuple):
+        return Pretended(made[0]), made[1]
     return tree_map(lambda one: Pretended(one) if isinstance(one, Tensor) else one, made)
 
 
