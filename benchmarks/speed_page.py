@@ -153,10 +153,9 @@ def block_of(run: str, report: Mapping[str, Any] | None) -> str:
     image = [f"![{chart_of(what, report['rows']).title}](images/speed-{run}.png)", ""] if run in PLOTTED else []
     machine = report["hardware"]
     told = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {report['month']}"
-    rates = (
-        f"{format_cell(machine['gflop_per_second'])} GFLOP/s, {format_cell(machine['gb_read_per_second'])} GB/s read"
-    )
-    return "\n".join([*image, *lines, "", f"`{report['command']}`", "", f"{told}; {rates}.", ""])
+    flops, read = (format_cell(machine[name]) for name in ("gflop_per_second", "gb_read_per_second"))
+    rates = f"{flops} GFLOP/s, {read} GB/s read"
+    return "\n".join([*image, *lines, "", fenced(report["command"]), f"{told}; {rates}.", ""])
 
 
 def page_with(text: str, reports: Mapping[str, Mapping[str, Any]]) -> str:
