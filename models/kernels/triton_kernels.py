@@ -8,8 +8,8 @@ environment it runs on a CPU, slowly.
 import triton
 import triton.language as tl
 
-EPSILON = tl.constexpr(1e-8)  # added to a length that is divided by
-LEAST = tl.constexpr(1e-30)
+ADDED = tl.constexpr(1e-8)  # added to a length that is divided by
+LEAST_SQUARED = tl.constexpr(1e-30)
 TINY = tl.constexpr(1.17549435e-38)
 ALIKE = tl.constexpr(1.0 + 1e-5)  # BFAN's weights are all alike where the largest is no further above their mean
 NONE, SOFTMAX, L2NORM, CLIPPED_L2NORM, CLIPPED = (tl.constexpr(n) for n in range(5))  # FormLogits, in its order
@@ -70,10 +70,10 @@ def attended_cosines(
     if LOGITS == SOFTMAX:
         logits = softmax_of_rows(raw, real_columns, times)
     elif LOGITS == L2NORM or LOGITS == CLIPPED_L2NORM:
-        length = tl.sqrt(tl.maximum(tl.sum(logits * logits, 1), LEAST)) + EPSILON
+        length = tl.sqrt(tl.maximum(tl.sum(logits * logits, 1), LEAST_SQUARED)) + ADDED
         logits = logits * (times / length)[:, None]
     elif LOGITS == COSINE:
-        logits = raw * (times / tl.maximum(row_lengths[:, None] * column_lengths[None, :], EPSILON))
+        logits = raw * (times / tl.maximum(row_lengths[:, None] * column_lengths[None, :], ADDED))
     else:
         logits = logits * times
     if BOUNDED:
@@ -85,8 +85,8 @@ def attended_cosines(
     weights = weights.to(tl.float32)  # the interpreter counts in float64 where a number is a Python one
     inner = tl.sum(weights * raw, 0)
     square = tl.sum(weights * tl.dot(gram, weights, input_precision="ieee"), 0)
-    both = tl.sqrt(tl.maximum(square, LEAST)) * column_lengths
-    return inner / tl.maximum(both, LEAST)
+    both = tl.sqrt(tl.maximum(square, LEAST_SQUARED)) * column_lengths
+    return inner / tl.maximum(both, LEAST_SQUARED)
 
 
 @triton.jit

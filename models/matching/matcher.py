@@ -332,9 +332,7 @@ class SingleMatcher(Matcher):
     @property
     def has_kernel(self) -> bool:
         """Whether `score_stored` has an answer for float32 sentences."""
-        if self.kernels is None or self.reranker.kernel_form is None:
-            return False
-        return self.kernels.device_type == self.device.type
+        return bool(self.kernels and self.reranker.kernel_form and self.kernels.device_type == self.device.type)
 
     @torch.no_grad()
     def score_stored(
