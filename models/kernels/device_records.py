@@ -17,7 +17,7 @@ AT_ONCE = 4096  # rows that are copied to the device at a time
 
 
 def mapping_of(array: npt.NDArray[Any]) -> Any:
-    """What an array's numbers lie in: the mapped file, or the first array that owns them."""
+    """The mapped file that an array's numbers lie in, or the first array that owns them."""
     found: Any = array
     while isinstance(found, np.ndarray) and found.base is not None:
         found = found.base

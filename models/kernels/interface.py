@@ -1,4 +1,4 @@
-"""What scores stored pictures, whatever it runs on."""
+"""The interface of kernels that score stored pictures, on a CPU and on a GPU."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -18,7 +18,7 @@ class RecordKernels(Protocol):
 
     @property
     def target(self) -> str:
-        """What it was built for."""
+        """The processor, or language, that it was built for."""
 
     @property
     def device_type(self) -> str:

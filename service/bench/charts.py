@@ -1,4 +1,4 @@
-"""What a report of `regard bench` looks like as one chart."""
+"""Charts of the reports of `regard bench`: one for each benchmark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -101,7 +101,7 @@ def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds:
 
 
 def joined(parts: list[LoadOutcome], seconds: float, began: float) -> LoadOutcome:
-    """What several askers saw. It took until the last of them had ended, and at least so many seconds."""
+    """The outcomes of several askers as one; its time ends with the last of them, and not before so many seconds."""
     duration = max(seconds, time.perf_counter() - began)
     return LoadOutcome([one for part in parts for one in part.seconds], sum(part.failed for part in parts), duration)
 

@@ -23,7 +23,7 @@ class ServiceProcess:
     """`regard serve` with these settings on a free port of this machine, until the block ends."""
 
     def __init__(self, settings: Settings, log: Path) -> None:
-        """What it logs goes to the file `log`."""
+        """`log` is the file that it logs to."""
         self.settings = settings.model_copy(update={"host": HOST, "port": free_port(), "rate_limit": 0.0})
         self.url = f"http://{HOST}:{self.settings.port}"
         self._log = log

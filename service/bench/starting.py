@@ -1,4 +1,4 @@
-"""How long a service takes to listen and to be ready, and what it holds in memory then."""
+"""The start of a service: seconds until it listens and until it is ready, and its memory then."""
 
 import statistics
 import subprocess

@@ -43,7 +43,7 @@ DEFAULT_PICTURES = {Benchmark.SERVE: 10_000, Benchmark.INGEST: 96, Benchmark.STA
 
 @dataclass(frozen=True, kw_only=True)
 class _Given:
-    """What was asked for on the command line."""
+    """The arguments of the command line."""
 
     what: Benchmark
     models: list[str]
