@@ -4,9 +4,10 @@ Threads inside an operator meet at a barrier hundreds of times a picture or quer
 processors, each barrier waits for the scheduler; a whole piece a thread waits for nobody.
 """
 
+import os
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
@@ -37,14 +38,26 @@ class SingleThreads:
 
     def map(self, work: Callable[[Given], T], items: Iterable[Given]) -> list[T]:
         """The result of each item in order; the first fault, once nothing runs any more."""
-        running = [self._pool.submit(work, item) for item in items]
-        faults = [fault for one in running if (fault := one.exception()) is not None]
-        if faults:
-            raise faults[0]
-        return [one.result() for one in running]
+        return ended(self.start(work, items))
+
+    def start(self, work: Callable[[Given], T], items: Iterable[Given]) -> "list[Future[T]]":
+        """The work on each item in order, begun; its end is for the caller to wait for."""
+        return [self._pool.submit(work, item) for item in items]
+
+
+def ended(running: "Sequence[Future[T]]") -> list[T]:
+    """The results in order; the first fault, once nothing runs any more."""
+    faults = [fault for one in running if (fault := one.exception()) is not None]
+    if faults:
+        raise faults[0]
+    return [one.result() for one in running]
 
 
 @lru_cache
 def single_threads(count: int) -> SingleThreads:
     """The threads of this process, `count` of them."""
     return SingleThreads(count)
+
+
+# A child has none of its parent's threads, and makes its own.
+os.register_at_fork(after_in_child=single_threads.cache_clear)

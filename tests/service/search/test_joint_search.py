@@ -1,5 +1,6 @@
 """Queries that are answered together get what each alone would have got."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import torch
 from index.view import Snapshot, View, ViewWriter
 from models.batches import Regions
 from models.matching.matcher import Matcher
-from models.single_threads import SingleThreads
+from models.single_threads import SingleThreads, single_threads
 from service.api.accelerator import AcceleratorQueue
 from service.errors import InvalidRequest
 from service.search.joint_scoring import StoredPairs, scored_in_one_call, scored_side_by_side
@@ -169,3 +170,11 @@ def test_operators_in_single_threads_use_no_other_and_nothing_else_changes() -> 
     with pytest.raises(ValueError, match="1"):
         threads.map(fail, range(5))
     assert threads.map(fail, [2, 4]) == [2, 4]
+
+
+def test_a_child_of_a_process_has_threads_of_its_own() -> None:
+    assert single_threads(2).map(str, [1, 2]) == ["1", "2"]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if single_threads(2).map(str, [3]) == ["3"] else 1)
+    assert os.waitpid(child, 0)[1] == 0
