@@ -18,6 +18,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from service.cluster.one_round_trip import local_candidates
+
 Floats = npt.NDArray[np.float64]
 Generator = np.random.Generator
 
@@ -144,20 +146,6 @@ def _visits(times: ServiceTimes, cluster: Cluster, queries: int, rng: Generator)
     held = rng.multinomial(cluster.candidates, np.full(cluster.shards, 1 / cluster.shards), size=queries)
     share = times.rerank_share(held)
     return [shortlist, _Visit(share * rerank, share * again, held > 0)]
-
-
-def local_candidates(candidates: int, shards: int, missed: float = 0.01) -> int:
-    """How many of its own a shard reranks at once, so that at most this share of queries lacks a candidate.
-
-    The best `candidates` of all lie in shards as balls thrown into urns; the chance of an urn with more than so many
-    balls is at most the number of urns times that of one (Binomial).
-    """
-    share = 1 / shards
-    chances = [math.comb(candidates, k) * share**k * (1 - share) ** (candidates - k) for k in range(candidates + 1)]
-    for k in range(1, candidates):
-        if shards * sum(chances[k + 1 :]) <= missed:
-            return k
-    return candidates
 
 
 def _requests(work: Floats, times: ServiceTimes, cluster: Cluster, works: Floats, rng: Generator) -> Floats:

@@ -63,6 +63,13 @@ class ClusterSettings(BaseSettings):
     search_deadline_s: float = Field(
         2.0, gt=0, description="Seconds after which a search goes on without the parts that did not answer."
     )
+    search_round_trips: int = Field(
+        2,
+        ge=1,
+        le=2,
+        description="Times that a search for a sentence waits for all parts: in 2 it is answered as on one machine; in"
+        " 1 each part scores its likely share at once, which may miss a candidate (cluster.md).",
+    )
     routers: int = Field(2, ge=1, description="Most processes that answer HTTP requests; as many as are needed run.")
 
     @model_validator(mode="after")

@@ -141,15 +141,17 @@ class ClusterConnection:
                 log.warning("the director does not answer: %s", fault)
 
 
-def router_app(settings: dict[str, Any], deadline_s: float) -> Callable[..., Any]:
+def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[..., Any]:
     """The application of a router, built in its own process."""
     folder = Path(mkdtemp(prefix="regard-router-"))
     # Nothing is cached: replicas count their changes each for itself, so no version names an answer of several.
     own = Settings(**{**settings, "data_dir": folder, "views": [], "cache_entries": 0})
     keys = KeyFileCopy(folder / "keys.json")
-    connection = ClusterConnection(deadline_s, keys.update)
+    connection = ClusterConnection(cluster.search_deadline_s, keys.update)
     loaded = LoadedModels.from_settings(own, stored=False)
-    services, pictures = router_services(own, loaded, connection.fan_out, connection, connection.placement)
+    services, pictures = router_services(
+        own, loaded, connection.fan_out, connection, connection.placement, cluster.search_round_trips
+    )
     return create_app(services, lambda app: ForwardToShards(app, pictures, connection.fan_out))
 
 
@@ -202,7 +204,7 @@ def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str,
     web = {**plain, "host": settings.host, "port": settings.port, "insecure": settings.insecure}
 
     def build() -> Callable[..., Any]:
-        return router_app(web, cluster.search_deadline_s)
+        return router_app(web, cluster)
 
     class Router:
         """A router's process; Serve calls the application that `build` makes in it."""

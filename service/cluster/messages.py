@@ -1,6 +1,6 @@
 """Messages between routers and shards. Pictures and captions go by names that every replica of a shard shares."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -64,6 +64,15 @@ class ShardRanking(Generic[ItemName]):
     passing: Sequence[RankedName[ItemName]]
     unfiltered: Sequence[RankedName[ItemName]]
     gallery: int
+
+
+@dataclass(frozen=True)
+class ScoredRanking:
+    """Stage one's best of a shard, with their scores by id, and the records of the best of them by score."""
+
+    ranking: ShardRanking[str]
+    scores: Mapping[str, np.float32]
+    images: Sequence[Image]
 
 
 @dataclass(frozen=True)

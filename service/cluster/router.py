@@ -131,6 +131,7 @@ def router_services(
     fan_out: FanOut,
     writers: ShardWriters,
     placement: Callable[[], Placement],
+    round_trips: int = 2,
 ) -> tuple[Services, ClusterPictures]:
     """The web side of a cluster, and its pictures.
 
@@ -138,7 +139,7 @@ def router_services(
     """
     own = wired_services(settings, loaded, wake=lambda _: None)
     pictures = ClusterPictures(fan_out, writers, placement, own.models)
-    galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement)
+    galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement, round_trips)
     services = dataclasses.replace(
         own,
         pictures=pictures,

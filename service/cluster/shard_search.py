@@ -15,7 +15,15 @@ from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
-from service.cluster.messages import Floats, ItemName, RankedName, ScoredPictures, ShardRanking, ShardState
+from service.cluster.messages import (
+    Floats,
+    ItemName,
+    RankedName,
+    ScoredPictures,
+    ScoredRanking,
+    ShardRanking,
+    ShardState,
+)
 from service.search.candidates import Candidates
 from service.search.engine import Accelerate, run_here
 from service.search.gallery import Galleries, Gallery
@@ -52,6 +60,16 @@ class ShardSearch:
         """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
         found = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
         return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
+
+    def scored_shortlist(
+        self, request: SearchRequest, embedding: Floats, texts: EncodedTexts, shown: int
+    ) -> ScoredRanking:
+        """Stage one's best pictures for a [1, E] embedding, scored with the one sentence at once."""
+        ranking = self.shortlist(request, embedding)
+        names = list(dict.fromkeys(one.name for one in [*ranking.passing, *ranking.unfiltered]))
+        scores = dict(zip(names, self.score_pictures(request, names, texts, 0).scores, strict=True))
+        best = sorted((one.name for one in ranking.passing), key=lambda name: -scores[name])[:shown]
+        return ScoredRanking(ranking, scores, list(self._catalog.identities.images(best).values()))
 
     def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> ShardRanking[CaptionName]:
         """Stage one's best captions for a [1, E] embedding."""

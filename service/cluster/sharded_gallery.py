@@ -23,7 +23,8 @@ from index.text_search import TextMatch
 from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut
-from service.cluster.messages import ItemName, RankedName, ShardLost, ShardRanking, ShardState
+from service.cluster.messages import Floats, ItemName, RankedName, ShardLost, ShardRanking, ShardState
+from service.cluster.one_round_trip import local_candidates
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ABSENT
 from service.errors import FeaturesOnly, NotFound
@@ -75,9 +76,12 @@ class ShardedGallery:
         states: Mapping[int, ShardState],
         asked: int,
         chosen: dict[int, str],
+        round_trips: int = 2,
     ) -> None:
         """`states` are of the shards that answered, of so many that were asked, by the replicas that are `chosen`."""
         self._fan_out, self._request, self._states, self._chosen = fan_out, request, states, chosen
+        self._round_trips = round_trips
+        self._scores: dict[str, np.float32] = {}
         self.shards: ShardCounts | None = ShardCounts(asked=asked, answered=len(states))
         self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
         self._images: dict[str, Image | None] = {}
@@ -98,9 +102,13 @@ class ShardedGallery:
         counts = [state.captions for state in self._states.values()]
         return CaptionCounts(sum(one.captions for one in counts), sum(one.pictures for one in counts)).each
 
-    def nearest_pictures(self, embedding: torch.Tensor, request: SearchRequest, without: str | None) -> Candidates:
+    def nearest_pictures(
+        self, embedding: torch.Tensor, request: SearchRequest, without: str | None, texts: EncodedTexts | None = None
+    ) -> Candidates:
         """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
         vector = embedding.float().cpu().numpy()
+        if texts is not None and self._round_trips == 1:
+            return self._scored_at_once(vector, request, texts)
         return merged_candidates(
             self._ask_all("shortlist", request, vector, without), request.shortlist, self._pictures
         )
@@ -126,22 +134,35 @@ class ShardedGallery:
             matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(distances, one.distance)))
         return matches
 
+    def _scored_at_once(self, vector: Floats, request: SearchRequest, texts: EncodedTexts) -> Candidates:
+        """The shortlist out of what each shard holds of it most likely, scored there in the same round trip."""
+        share = local_candidates(request.shortlist, len(self._states))
+        part = request.model_copy(update={"shortlist": share})
+        answers = self._ask_all("scored_shortlist", part, vector, texts, request.k)
+        rankings = {shard: answer.ranking for shard, answer in answers.items()}
+        candidates = merged_candidates(rankings, request.shortlist, self._pictures)
+        for shard in sorted(answers):  # of a picture that is being moved, the one in the later shard counts
+            self._take_scores(answers[shard].scores, answers[shard].images)
+        return candidates
+
+    def _take_scores(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:
+        """Remember what a shard said of its pictures; one that went meanwhile is not shown."""
+        self._scores |= scores
+        self._images |= {image.image_id: image for image in images}
+        self._images |= {name: None for name, score in scores.items() if score <= ABSENT}
+
     def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""
         return partial(self._picture_scores, rows, texts)
 
     def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
-        placed = self._pictures.by_shard(int(row) for row in rows)
-        names = {shard: self._named(self._pictures, own) for shard, own in placed.items()}
-        asked = {shard: (self._request, own, texts, self._request.k) for shard, own in names.items()}
-        scores: dict[int, np.float32] = {}
+        names = self._pictures.names
+        placed = self._pictures.by_shard(int(row) for row in rows if names[int(row)] not in self._scores)
+        named = {shard: self._named(self._pictures, own) for shard, own in placed.items()}
+        asked = {shard: (self._request, own, texts, self._request.k) for shard, own in named.items()}
         for shard, found in self._ask("score_pictures", asked).items():
-            scores |= zip(placed[shard], found.scores, strict=True)
-            self._images |= {image.image_id: image for image in found.images}
-            self._images |= {
-                name: None for name, score in zip(names[shard], found.scores, strict=True) if score <= ABSENT
-            }
-        return np.array([scores[int(row)] for row in rows], np.float32)
+            self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
+        return np.array([self._scores[names[int(row)]] for row in rows], np.float32)
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         """[len(rows)] score of each caption with the one picture."""
@@ -233,10 +254,20 @@ class ShardedGalleries:
     """The galleries of many shards."""
 
     def __init__(
-        self, fan_out: FanOut, models: NamedModels, extractor: str, placement: Callable[[], Placement]
+        self,
+        fan_out: FanOut,
+        models: NamedModels,
+        extractor: str,
+        placement: Callable[[], Placement],
+        round_trips: int = 2,
     ) -> None:
-        """`extractor` is the digest of the detector in service; `placement` says where pictures are now."""
+        """`extractor` is the digest of the detector in service; `placement` says where pictures are now.
+
+        In two `round_trips` shards score those of their candidates that are among the best of all; in one they score
+        their likely share at once, see one_round_trip.py.
+        """
         self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
+        self._round_trips = round_trips
 
     def open(self, request: SearchRequest, without: Collection[int] = ()) -> OpenGallery:
         """The gallery of the request's model, over the shards that answer, and are not among those given up.
@@ -251,7 +282,8 @@ class ShardedGalleries:
         if not states or (len(states) < num_shards and not request.partial):
             raise ShardLost(f"{num_shards - len(states)} of {num_shards} shards do not answer; try again shortly.")
         version = "|".join(states[shard].version if shard in states else "" for shard in range(num_shards))
-        return OpenGallery(model, ShardedGallery(self._fan_out, named, states, num_shards, chosen), version)
+        gallery = ShardedGallery(self._fan_out, named, states, num_shards, chosen, self._round_trips)
+        return OpenGallery(model, gallery, version)
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""

@@ -156,7 +156,7 @@ class SearchEngine:
                 results=self._presented(hits, None, query, accelerate, watch), matched=True if matches else None
             )
         with watch.stage("shortlist"):
-            candidates = gallery.nearest_pictures(embedding, request, without=None)
+            candidates = gallery.nearest_pictures(embedding, request, without=None, texts=texts)
         meaning, score = matcher.calibration, accelerated(query, accelerate)
         rows = candidates.rows_to_score if meaning else candidates.rows
         scores = score(watch.timed("rerank", gallery.scoring_of(rows, texts)))

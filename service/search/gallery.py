@@ -35,8 +35,13 @@ class Gallery(Protocol):
     def has_captions(self) -> bool:
         """Whether there is a caption to be found."""
 
-    def nearest_pictures(self, embedding: torch.Tensor, request: SearchRequest, without: str | None) -> Candidates:
-        """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
+    def nearest_pictures(
+        self, embedding: torch.Tensor, request: SearchRequest, without: str | None, texts: EncodedTexts | None = None
+    ) -> Candidates:
+        """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out.
+
+        `texts` is the sentence that the candidates will be scored with, where there is one.
+        """
 
     def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
         """The shortlist of captions for a [1, E] embedding."""

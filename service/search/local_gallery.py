@@ -51,7 +51,9 @@ class LocalGallery:
         """Whether there is a caption to be found."""
         return bool(self._catalog.visible_captions().any())
 
-    def nearest_pictures(self, embedding: torch.Tensor, request: SearchRequest, without: str | None) -> Candidates:
+    def nearest_pictures(
+        self, embedding: torch.Tensor, request: SearchRequest, without: str | None, texts: EncodedTexts | None = None
+    ) -> Candidates:
         """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
         if self._snapshot is None:
             return NO_CANDIDATES

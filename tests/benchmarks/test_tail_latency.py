@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from benchmarks.tail_latency import Cluster, ServiceTimes, hedged, local_candidates, queue_waits, simulate, utilisation
+from benchmarks.tail_latency import Cluster, ServiceTimes, hedged, queue_waits, simulate, utilisation
+from service.cluster.one_round_trip import local_candidates
 
 MEAN = 5.0
 NOTHING = np.full(1, 1e-9)

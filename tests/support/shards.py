@@ -44,9 +44,15 @@ def replica_of(name: str, library: Library) -> LocalReplica:
     return LocalReplica(name, ShardSearch(library.catalog, galleries))
 
 
-def engine_over(shards: Sequence[Sequence[Replica]], library: Library, deadline_s: float = 30.0) -> SearchEngine:
+def engine_over(
+    shards: Sequence[Sequence[Replica]], library: Library, deadline_s: float = 30.0, round_trips: int = 2
+) -> SearchEngine:
     """A search engine over shards, with the models of a library."""
     galleries = ShardedGalleries(
-        FanOut(shards, deadline_s), library.models, library.extractor.digest, lambda: Placement(len(shards))
+        FanOut(shards, deadline_s),
+        library.models,
+        library.extractor.digest,
+        lambda: Placement(len(shards)),
+        round_trips,
     )
     return SearchEngine(galleries, library.models, library.extractor)

@@ -277,3 +277,42 @@ def test_a_query_stays_with_the_replicas_that_it_began_with(whole: Library, halv
         answer(engine, RED)
         for shard in halves:
             assert sorted(bool(replica.calls) for replica in shard) == [False, True]
+
+
+def test_in_one_round_trip_each_shard_is_asked_once_and_scores_its_share(
+    whole: Library, halves: list[list[LocalReplica]]
+) -> None:
+    engine = engine_over([[shard[0]] for shard in halves], whole, round_trips=1)
+    for chosen in FILTERS:
+        request = TextSearchRequest(query="red and blue", match="pictures", filter=chosen, k=5, shortlist=NUM)
+        for shard in halves:
+            shard[0].calls.clear()
+        # Each half is smaller than the share of so long a shortlist, so that no candidate is missed.
+        same(answer(engine, request), answer(whole.search, request))
+        assert [shard[0].calls for shard in halves] == [["state", "scored_shortlist"]] * 2
+
+
+def test_in_one_round_trip_what_is_found_has_its_right_score(whole: Library, halves: list[list[LocalReplica]]) -> None:
+    engine = engine_over(halves, whole, round_trips=1)
+    scores = {hit.image_id: hit.score for hit in answer(whole.search, RED.model_copy(update={"k": NUM})).results}
+    found = answer(engine, RED.model_copy(update={"k": 3, "shortlist": 5}))
+    assert len(found.results) == 3
+    assert [hit.score for hit in found.results] == pytest.approx([scores[hit.image_id] for hit in found.results])
+
+
+def test_a_picture_that_goes_before_it_is_scored_is_not_shown(whole: Library, tmp_path: Path) -> None:
+    with closing(Library(tmp_path)) as library:
+        fill(library, list(range(10)))
+        replica = replica_of("only", library)
+        engine = engine_over([[replica]], whole, round_trips=1)
+        best = answer(engine, RED).results[0].image_id
+        score = replica._search.score_pictures
+
+        def delete_first(*arguments: Any) -> Any:
+            library.catalog.delete(best, 0.0)
+            return score(*arguments)
+
+        replica._search.score_pictures = delete_first  # type: ignore[method-assign]
+        found = [hit.image_id for hit in answer(engine, RED).results]
+        assert found
+        assert best not in found
