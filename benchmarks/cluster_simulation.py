@@ -68,7 +68,7 @@ def agreement(measured: dict[str, Any], queries: int, seed: int) -> dict[str, An
         shards=measured["shards"],
         round_trips=measured["round_trips"],
         hedge=measured["hedge"],
-        candidates=measured["candidates"],
+        candidates=measured.get("shortlisted", measured["candidates"]),  # the shards may have timed their share alone
         stragglers=0.0,
         rate=measured.get("rate", 0.0),
     )

@@ -1,10 +1,10 @@
 """Brings a collection up on a Ray cluster: director, replicas, and routers behind Ray Serve."""
 
+import atexit
 import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import ray
@@ -13,12 +13,21 @@ from ray import serve
 from service.api.app import create_app
 from service.cluster.cluster_view import ClusterView
 from service.cluster.director import ClusterPlan, Director
-from service.cluster.fan_out import FanOut
+from service.cluster.known_shards import KnownShards
 from service.cluster.operations import Operation
-from service.cluster.placement import Placement
+from service.cluster.ray_director import connect_to_ray, director_of
 from service.cluster.ray_nodes import RayNodes, living_nodes, node_name, pinned
-from service.cluster.remote import DIRECTOR, NAMESPACE, Outcome, RemoteReplica, answer_of, dumped_settings
+from service.cluster.remote import (
+    DIRECTOR,
+    NAMESPACE,
+    Outcome,
+    RemoteReplica,
+    answer_of,
+    dumped_settings,
+    value_of,
+)
 from service.cluster.router import ForwardToShards, KeyFileCopy, router_services
+from service.cluster.router_folder import RouterFolder
 from service.cluster.shard_replica import Files
 from service.errors import NotReady, Problem, UserError
 from service.model_loading import LoadedModels
@@ -43,9 +52,9 @@ class DirectorActor:
         """The settings that replicas run with."""
         return self._settings
 
-    def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> ClusterPlan:
+    def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> Outcome:
         """Plan and start a cluster, unless it is."""
-        return self._director.begin(num_shards, num_replicas, write_quorum)
+        return outcome_of(self._director.begin, num_shards, num_replicas, write_quorum)
 
     def plan(self) -> ClusterPlan | None:
         """The plan of the cluster."""
@@ -64,38 +73,41 @@ class DirectorActor:
         except (Problem, ValueError) as problem:
             return Outcome(problem=problem)
 
-    def add_shard(self) -> int:
+    def add_shard(self) -> Outcome:
         """Add a shard and begin to move its share of the pictures there; its number."""
-        return self._director.add_shard()
+        return outcome_of(self._director.add_shard)
 
-    def repair(self, shard: int, number: int) -> str:
+    def repair(self, shard: int, number: int) -> Outcome:
         """Make a replica anew."""
-        return self._director.repair(shard, number)
+        return outcome_of(self._director.repair, shard, number)
+
+
+def outcome_of(call: Callable[..., Any], *arguments: Any) -> Outcome:
+    """What a call returned, or whose mistake it was; a bug is raised."""
+    try:
+        return Outcome(call(*arguments))
+    except UserError as mistake:
+        return Outcome(problem=mistake)
 
 
 class ClusterConnection:
-    """A router's connection: the view of the cluster, kept up in a thread, and the way to the writers."""
+    """A router's connection: what is known of the shards, kept up in a thread, and the way to the writers."""
 
     def __init__(self, deadline_s: float, keys: Callable[[bytes | None], None]) -> None:
         """`keys` is told the content of the key file whenever the cluster is looked at."""
         self._director = ray.get_actor(DIRECTOR, NAMESPACE)
         self._keys = keys
-        self.fan_out = FanOut([], deadline_s)
-        self._placement = Placement(0)
-        self._written: dict[int, int] = {}
+        self.shards = KnownShards(deadline_s, RemoteReplica)
         self._stop = threading.Event()
         self.look()
         threading.Thread(target=self._run, name="cluster", daemon=True).start()
-
-    def placement(self) -> Placement:
-        """The placement of pictures now."""
-        return self._placement
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
         """Make a change; gives its result. NotReady where nobody says that it was made."""
         references = {image_id: ray.put(content) for image_id, content in (files or {}).items()}
         try:
-            called: Any = self._director.write.remote(shard, operation, references, self._placement.num_shards)
+            num_shards = self.shards.placement().num_shards
+            called: Any = self._director.write.remote(shard, operation, references, num_shards)
             outcome: Any = ray.get(called, timeout=WRITE_S)
         except Exception as fault:
             log.warning("a change was not acknowledged: %s", fault)
@@ -103,35 +115,18 @@ class ClusterConnection:
         if outcome.problem is not None:
             raise outcome.problem
         sequence, value = outcome.value
-        self._written[shard] = max(sequence, self._written.get(shard, 0))
-        self._exchange(self._view)
+        self.shards.written(shard, sequence)
         return value
 
     def look(self) -> None:
         """Take up how the cluster is."""
-        self._view: ClusterView = answer_of(self._director.view.remote(), LOOK_S)
-        for shard, state in enumerate(self._view.shards):  # a director that has just started knows of none
-            self._written[shard] = max(state.sequence, self._written.get(shard, 0))
-        self._keys(self._view.keys)
-        self._placement = Placement(self._view.num_shards, self._view.moving_from)
-        self._exchange(self._view)
+        view: ClusterView = answer_of(self._director.view.remote(), LOOK_S)
+        self._keys(view.keys)
+        self.shards.take(view)
 
     def close(self) -> None:
         """End the thread."""
         self._stop.set()
-
-    def _exchange(self, view: ClusterView) -> None:
-        """Ask the replicas that have every change, as far as this router knows of changes."""
-        known = self.fan_out.replicas
-        replicas = []
-        for shard, state in enumerate(view.shards):
-            at_least = self._written.get(shard, 0)
-            own = known[shard] if shard < len(known) else []
-            numbers = sorted(state.members) or range(state.num_replicas)
-            by_name = {replica.name: replica for replica in own if isinstance(replica, RemoteReplica)}
-            made = [RemoteReplica(shard, number) for number in numbers]
-            replicas.append([by_name.get(one.name, one).requiring(at_least) for one in made])
-        self.fan_out.replicas = replicas
 
     def _run(self) -> None:
         while not self._stop.wait(VIEW_S):
@@ -143,35 +138,17 @@ class ClusterConnection:
 
 def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[..., Any]:
     """The application of a router, built in its own process."""
-    folder = Path(mkdtemp(prefix="regard-router-"))
+    held = RouterFolder(Path(settings["data_dir"]))
+    atexit.register(held.close)
+    folder = held.path
     # Nothing is cached: replicas count their changes each for itself, so no version names an answer of several.
     own = Settings(**{**settings, "data_dir": folder, "views": [], "cache_entries": 0})
     keys = KeyFileCopy(folder / "keys.json")
     connection = ClusterConnection(cluster.search_deadline_s, keys.update)
     loaded = LoadedModels.from_settings(own, stored=False)
-    services, pictures = router_services(
-        own, loaded, connection.fan_out, connection, connection.placement, cluster.search_round_trips
-    )
-    return create_app(services, lambda app: ForwardToShards(app, pictures, connection.fan_out))
-
-
-def connect_to_ray(cluster: ClusterSettings) -> None:
-    """Connect to Ray. UserError where there is none."""
-    if ray.is_initialized():
-        return
-    try:
-        ray.init(
-            address=cluster.ray_address,
-            namespace=NAMESPACE,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            configure_logging=False,
-        )
-    except ConnectionError as fault:
-        raise UserError(
-            f"no Ray cluster at {cluster.ray_address}: start one with `ray start --head`, and `ray start"
-            " --address=HEAD:6379` on the other machines"
-        ) from fault
+    fan_out, placement = connection.shards.fan_out, connection.shards.placement
+    services, pictures = router_services(own, loaded, fan_out, connection, placement, cluster.search_round_trips)
+    return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out))
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
@@ -194,7 +171,8 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
         )
         .remote(plain)
     )
-    plan: ClusterPlan = answer_of(director.begin.remote(cluster.shards, cluster.replicas, cluster.write_quorum))
+    begun = director.begin.remote(cluster.shards, cluster.replicas, cluster.write_quorum)
+    plan: ClusterPlan = value_of(answer_of(begun))
     serve_routers(settings, cluster, plain)
     return plan
 
@@ -226,10 +204,10 @@ def own_node() -> str:
     return next(node_name(node) for node in living_nodes() if node["NodeID"] == own)
 
 
-def take_down() -> None:
-    """End routers, replicas and director; what is stored stays."""
+def take_down(cluster: ClusterSettings) -> None:
+    """End routers, replicas and director; what is stored stays. UserError where there is nothing to end."""
+    director = director_of(cluster)
     serve.shutdown()
-    director = ray.get_actor(DIRECTOR, NAMESPACE)
     plan: ClusterPlan | None = answer_of(director.plan.remote())
     ray.kill(director, no_restart=True)
     for shard, nodes in enumerate(plan.shards if plan else ()):

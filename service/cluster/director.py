@@ -28,6 +28,7 @@ from service.storage.data_dir import DataDir
 
 TEND_S = 1.0
 PLAN = "cluster.json"
+NOTHING_PLANNED = "no collection runs on this Ray cluster: `regard cluster up` starts one"
 
 log = logging.getLogger(__name__)
 
@@ -130,8 +131,13 @@ class Director:
         """Add a shard, and move its share of the pictures to it in the background; its number."""
         with self._changing:
             plan = self._plan
-            if plan is None or plan.moving_from is not None or self._adding is not None:
-                raise ValueError("pictures are still moving to the last shard that was added")
+            if plan is None:
+                raise UserError(NOTHING_PLANNED)
+            if plan.moving_from is not None or self._adding is not None:
+                raise UserError(
+                    "pictures are still moving to the last shard that was added: `regard cluster rebalance` waits for"
+                    " the end of it"
+                )
             number = len(plan.shards)
             nodes = tuple(self._nodes.choose(number, len(plan.shards[0])))
             self._start_shard(number, nodes, plan.write_quorum)
@@ -141,9 +147,12 @@ class Director:
     def repair(self, shard: int, number: int) -> str:
         """Make a replica anew on another node, from its sibling; the node's name."""
         with self._changing:
-            assert self._plan is not None
+            if self._plan is None:
+                raise UserError(NOTHING_PLANNED)
             if not (0 <= shard < len(self._plan.shards) and 0 <= number < len(self._plan.shards[shard])):
-                raise UserError(f"there is no replica {number} of shard {shard}")
+                raise UserError(
+                    f"there is no replica {number} of shard {shard}: `regard cluster status` lists all of them"
+                )
             was, generation = split_place(self._plan.shards[shard][number])
             others = {split_place(one)[0] for n, one in enumerate(self._plan.shards[shard]) if n != number}
             free = [name for name in self._nodes.names() if name not in others]

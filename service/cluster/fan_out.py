@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from service.cluster.messages import NewerPlacement
 from service.errors import Problem
 
 REMEMBERED = 200  # calls of one kind, whose times say when a second request is due
@@ -78,6 +79,8 @@ class FanOut:
     deadline_s: float
     clock: Callable[[], float] = time.monotonic
     times: CallTimes = field(default_factory=CallTimes)
+    heard: Callable[[int], None] = lambda num_shards: None
+    """Told how many shards there are, by a replica that knows of more."""
     threads: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 16, "fan-out"))
     """For what is asked beside other work."""
     _turn: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -112,6 +115,8 @@ class FanOut:
                     chosen[attempt.shard] = replica.name
                     self.times.add(method, self.clock() - asked_at)
                 elif isinstance(fault, Problem):
+                    if isinstance(fault, NewerPlacement):
+                        self.heard(fault.num_shards)
                     raise fault
                 else:
                     log.info("%s does not answer %s: %s", replica.name, method, fault)
@@ -129,9 +134,12 @@ class FanOut:
             shard: [replica.call(method, *given) for replica in self.replicas[shard]]
             for shard, given in arguments.items()
         }
-        wait([future for futures in running.values() for future in futures], self.deadline_s)
+        done, _ = wait([future for futures in running.values() for future in futures], self.deadline_s)
+        for future in done:
+            if isinstance(fault := future.exception(), NewerPlacement):
+                self.heard(fault.num_shards)
         return {
-            shard: [future.result() for future in futures if future.done() and future.exception() is None]
+            shard: [future.result() for future in futures if future in done and future.exception() is None]
             for shard, futures in running.items()
         }
 

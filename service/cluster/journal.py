@@ -72,6 +72,8 @@ class Journal:
             "CREATE TABLE IF NOT EXISTS intents"
             " (only INTEGER PRIMARY KEY CHECK (only = 1), content BLOB NOT NULL, state BLOB NOT NULL)"
         )
+        self._db.execute("CREATE TABLE IF NOT EXISTS placement (num_shards INTEGER NOT NULL)")
+        self._placed_among = int(self._db.execute("SELECT max(num_shards) FROM placement").fetchone()[0] or 0)
 
     def position(self) -> Position:
         """The position after the last entry."""
@@ -120,6 +122,18 @@ class Journal:
             row = [entry.sequence, entry.before, entry.position.checksum, entry.content]
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
             db.execute("DELETE FROM intents")
+
+    def placed_among(self) -> int:
+        """The most shards that pictures were let go to; 0 where none was."""
+        return self._placed_among
+
+    def note_placement(self, num_shards: int) -> None:
+        """Pictures are let go to so many shards from now on."""
+        if num_shards <= self._placed_among:
+            return
+        with self._reading() as db:
+            db.execute("INSERT INTO placement VALUES (?)", [num_shards])
+            self._placed_among = num_shards
 
     def after(self, sequence: int, limit: int) -> list[JournalEntry]:
         """The entries that follow one, at most so many."""

@@ -34,6 +34,24 @@ class ShardLost(Problem):
         self.shards = tuple(shards)
 
 
+class NewerPlacement(ShardLost):
+    """Pictures have moved to shards that the router does not know of."""
+
+    def __init__(self, num_shards: int) -> None:
+        """They are placed among so many now."""
+        super().__init__("Pictures have moved to a shard that was added; try again shortly.")
+        self.num_shards = num_shards
+
+
+def check_placement(known: int | None, placed_among: int) -> None:
+    """NewerPlacement where the replica let pictures go to shards beyond those that the asker knows; None knows all.
+
+    Looked at after an answer is made: what the answer lacks was noted before it went.
+    """
+    if known is not None and placed_among > known:
+        raise NewerPlacement(placed_among)
+
+
 @dataclass(frozen=True)
 class ShardState:
     """One state of a shard, as a model of it sees it."""

@@ -36,10 +36,14 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A picture that is in another shard now is let go for good, unless a change after number `since` was of it."""
+    """A picture that is in another shard now is let go for good, unless a change after number `since` was of it.
+
+    Pictures are placed among `num_shards` since; 0 where an earlier release wrote this down.
+    """
 
     image_id: str
     since: int
+    num_shards: int = 0
     kind: Literal["release"] = "release"
 
 

@@ -1,18 +1,13 @@
-"""The state of a cluster for its operator, and the changes that operators make."""
+"""The state of a cluster for its operator."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-import ray
-
-from service.cluster.bring_up import connect_to_ray
 from service.cluster.cluster_view import ClusterView
 from service.cluster.director import ClusterPlan
-from service.cluster.remote import DIRECTOR, NAMESPACE, RemoteReplica, answer_of
 from service.cluster.shard_node import ReplicaStatus
-from service.errors import UserError
-from service.settings import ClusterSettings
 
 STATUS_S = 10.0
 GB = 1e9
@@ -41,26 +36,34 @@ class ClusterOverview:
     is_growing: bool
 
 
-def director_of(cluster: ClusterSettings) -> Any:
-    """The director. UserError where there is no Ray, or no collection on it."""
-    connect_to_ray(cluster)
-    try:
-        return ray.get_actor(DIRECTOR, NAMESPACE)
-    except ValueError as fault:
-        raise UserError("no collection runs on this Ray cluster: `regard cluster up` starts one") from fault
+class RunningCluster(Protocol):
+    """A collection that runs, as an operator reaches it."""
+
+    def plan(self) -> ClusterPlan | None:
+        """Where replicas are; None before there are any."""
+
+    def view(self) -> ClusterView:
+        """How the shards are."""
+
+    def status(self, shard: int, number: int) -> "Future[Any]":
+        """Begin to ask a replica for its ReplicaStatus; it fails with anything where the replica does not answer."""
+
+    def add_shard(self) -> int:
+        """Add a shard; its number. UserError while pictures still move to the last one."""
+
+    def repair(self, shard: int, number: int) -> str:
+        """Make a replica anew; the node that it is on. UserError where there is no such replica, or no node for it."""
 
 
-def cluster_overview(cluster: ClusterSettings) -> ClusterOverview:
-    """The state of every replica. UserError where there is no cluster."""
-    director = director_of(cluster)
-    plan: ClusterPlan | None = answer_of(director.plan.remote())
-    view: ClusterView = answer_of(director.view.remote())
+def cluster_overview(cluster: RunningCluster) -> ClusterOverview:
+    """The state of every replica."""
+    plan, view = cluster.plan(), cluster.view()
     numbers = [
         (shard, number, node)
         for shard, nodes in enumerate(plan.shards if plan else ())
         for number, node in enumerate(nodes)
     ]
-    asked = [RemoteReplica(shard, number).begin("status") for shard, number, _ in numbers]
+    asked = [cluster.status(shard, number) for shard, number, _ in numbers]
     rows = []
     for (shard, number, node), answer in zip(numbers, asked, strict=True):
         try:
@@ -80,18 +83,3 @@ def replica_row(shard: int, number: int, node: str, status: ReplicaStatus | None
     ready, queued, failed = (status.counts[name] for name in ("ready", "queued", "failed"))
     free = round(status.free_bytes / GB, 1)
     return ReplicaRow(shard, number, node, state, status.position.sequence, ready, queued, failed, free)
-
-
-def add_one_shard(cluster: ClusterSettings) -> int:
-    """Add a shard; its number. UserError while pictures still move to the last one."""
-    try:
-        number: int = answer_of(director_of(cluster).add_shard.remote())
-    except ValueError as fault:
-        raise UserError(f"{fault}".splitlines()[-1]) from fault
-    return number
-
-
-def repair_replica(cluster: ClusterSettings, shard: int, number: int) -> str:
-    """Make a replica anew; the node that it is on."""
-    node: str = answer_of(director_of(cluster).repair.remote(shard, number))
-    return node

@@ -137,7 +137,8 @@ class Rebalancing:
         if current.state == "deleted":
             self._shards.write(moving.target, Delete(image_id=moving.image_id, now=current.deleted_at))
             return None
-        if self._shards.write(moving.source, Release(image_id=moving.image_id, since=moving.since))[1]:
+        release = Release(image_id=moving.image_id, since=moving.since, num_shards=self._num_shards)
+        if self._shards.write(moving.source, release)[1]:
             return None
         self._describe(moving.target, current)
         return replace(moving, since=since)

@@ -1,9 +1,11 @@
 """Replicas and the director as actors of Ray, and how each is reached from another process."""
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ray
@@ -36,6 +38,8 @@ class Outcome:
 
     value: Any = None
     problem: Exception | None = None
+    seconds: float = 0.0
+    """How long the replica was at it."""
 
 
 def replica_name(shard: int, number: int) -> str:
@@ -60,14 +64,14 @@ class ReplicaActor:
         return self._host.node
 
     @ray.method(concurrency_group=SEARCHES)
-    def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Outcome:
+    def ask(self, at_least: int, method: str, arguments: Sequence[Any], num_shards: int | None = None) -> Outcome:
         """A call of ShardSearch or ShardLists, or of the web side."""
+        began = time.perf_counter()
         try:
-            if method == "http":
-                return Outcome(self._node.http(at_least, *arguments))
-            return Outcome(self._node.ask(at_least, method, arguments))
+            answer = self._node.ask(at_least, method, arguments, num_shards)
         except Problem as problem:
             return Outcome(problem=problem)
+        return Outcome(answer, seconds=time.perf_counter() - began)
 
     @ray.method(concurrency_group=CHANGES)
     def apply(self, entry: JournalEntry, files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Outcome:
@@ -143,6 +147,13 @@ def answer_of(reference: Any, timeout_s: float = CALL_S) -> Any:
     return ray.get(reference, timeout=timeout_s)
 
 
+def value_of(outcome: Outcome) -> Any:
+    """What an outcome holds; the problem in it is raised."""
+    if outcome.problem is not None:
+        raise outcome.problem
+    return outcome.value
+
+
 class RemoteSibling:
     """A sibling that is caught up from."""
 
@@ -182,42 +193,48 @@ class RemoteSibling:
 class RemoteReplica:
     """A replica as routers and its shard's writer reach it; its actor is looked up when it is first needed."""
 
-    def __init__(self, shard: int, number: int, at_least: int = 0) -> None:
-        """Searches are refused by a replica that lacks changes up to `at_least`."""
+    def __init__(self, shard: int, number: int, at_least: int = 0, num_shards: int | None = None) -> None:
+        """Searches are refused by a replica that lacks changes up to `at_least`, and by one that let pictures go to
+        shards beyond `num_shards`, where that is given."""
         self.name = replica_name(shard, number)
-        self._shard, self._number, self._at_least = shard, number, at_least
+        self._shard, self._number, self._at_least, self._num_shards = shard, number, at_least, num_shards
         self._handle: ActorHandle[Any] | None = None
 
-    def requiring(self, at_least: int) -> "RemoteReplica":
-        """This replica for calls that need the changes up to a number."""
-        if at_least == self._at_least:
+    def requiring(self, at_least: int, num_shards: int) -> "RemoteReplica":
+        """This replica for calls that need the changes up to a number, of a router that knows so many shards."""
+        if (at_least, num_shards) == (self._at_least, self._num_shards):
             return self
-        other = RemoteReplica(self._shard, self._number, at_least)
+        other = RemoteReplica(self._shard, self._number, at_least, num_shards)
         other._handle = self._handle
         return other
 
     def call(self, method: str, *arguments: Any) -> "Future[Any]":
         """Begin a call for a router."""
-        return self.begin("ask", self._at_least, method, arguments)
+        return self.begin("ask", self._at_least, method, arguments, self._num_shards)
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
         """Begin a call of the actor."""
         answer: Future[Any] = Future()
+        self.begin_outcome(method, *arguments).add_done_callback(partial(settle_outcome, answer))
+        return answer
+
+    def begin_outcome(self, method: str, *arguments: Any) -> "Future[Any]":
+        """Begin a call of the actor, whose Outcome is given as it came."""
         try:
             if self._handle is None:
                 self._handle = ray.get_actor(self.name, NAMESPACE)
-            called = getattr(self._handle, method).remote(*arguments).future()
+            called: Future[Any] = getattr(self._handle, method).remote(*arguments).future()
         except Exception as fault:  # not started yet, or gone for good
             self._handle = None
-            answer.set_exception(fault)
-            return answer
-        called.add_done_callback(lambda done: self._settle(answer, done))
-        return answer
+            failed: Future[Any] = Future()
+            failed.set_exception(fault)
+            return failed
+        called.add_done_callback(self._notice_end)
+        return called
 
-    def _settle(self, answer: "Future[Any]", done: "Future[Any]") -> None:
+    def _notice_end(self, done: "Future[Any]") -> None:
         if isinstance(done.exception(), ActorDiedError):  # for good; another may have been made in its place
             self._handle = None
-        settle_outcome(answer, done)
 
 
 def settle_outcome(answer: "Future[Any]", done: "Future[Any]") -> None:

@@ -14,7 +14,7 @@ from service.api.app import create_app
 from service.api.services import Services, build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse, AppThread
 from service.cluster.journal import JournalEntry, Position
-from service.cluster.messages import Behind
+from service.cluster.messages import Behind, check_placement
 from service.cluster.replica_copy import DirectoryCopies
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import Files, Sibling, opened_replica
@@ -133,14 +133,20 @@ class ShardNode:
             self._waiting = None
         return self._joined and self._waiting is None
 
-    def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> Any:
-        """A call of one of `search`'s or `lists`' methods. Behind where a change up to `at_least` is missing."""
-        self._check(at_least)
-        return getattr(self.lists if hasattr(self.lists, method) else self.search, method)(*arguments)
+    def ask(self, at_least: int, method: str, arguments: Sequence[Any], num_shards: int | None = None) -> Any:
+        """A call of one of `search`'s or `lists`' methods, or `http` for the directory's own web side.
 
-    def http(self, at_least: int, request: AppRequest) -> AppResponse:
-        """The response of this directory's own web side. Behind where a change up to `at_least` is missing."""
+        Behind where a change up to `at_least` is missing; NewerPlacement where pictures were let go to shards beyond
+        the `num_shards` that the asker knows.
+        """
         self._check(at_least)
+        asked = self if method == "http" else self.lists if hasattr(self.lists, method) else self.search
+        answer = getattr(asked, method)(*arguments)
+        check_placement(num_shards, self.replica.placed_among())
+        return answer
+
+    def http(self, request: AppRequest) -> AppResponse:
+        """The response of this directory's own web side."""
         return self._app.call(request)
 
     def _check(self, at_least: int) -> None:

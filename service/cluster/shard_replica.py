@@ -89,6 +89,10 @@ class ShardReplica:
         """The position after an entry."""
         return ORIGIN if sequence == 0 else self._journal.position_at(sequence)
 
+    def placed_among(self) -> int:
+        """The most shards that this replica let pictures go to; 0 where none was."""
+        return self._journal.placed_among()
+
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
         """Entries after one, for a sibling that catches up."""
         return self._journal.after(sequence, limit)
@@ -155,8 +159,8 @@ class ShardReplica:
                 outcome = self._take_in(operation, files)
             case Delete(image_id=image_id, now=now):
                 outcome = self._catalog.delete(image_id, now)
-            case Release(image_id=image_id, since=since):
-                outcome = self._release(image_id, since)
+            case Release(image_id=image_id, since=since, num_shards=num_shards):
+                outcome = self._release(image_id, since, num_shards)
             case Restore(image_id=image_id, kept_since=kept_since):
                 outcome = self._catalog.restore(image_id, kept_since)
             case Edit(image_id=image_id, changes=changes):
@@ -168,12 +172,13 @@ class ShardReplica:
         self._wake(operation.kind)
         return outcome
 
-    def _release(self, image_id: str, since: int) -> bool:
+    def _release(self, image_id: str, since: int, num_shards: int) -> bool:
         """Delete a picture so long ago that nothing of it is kept, unless it was changed; all replicas decide alike."""
         while entries := self._journal.after(since, ENTRIES_AT_A_TIME):
             if any(concerns(read_operation(entry.content), image_id) for entry in entries):
                 return False
             since = entries[-1].sequence
+        self._journal.note_placement(num_shards)  # before it goes: who does not find it is told why
         self._catalog.delete(image_id, LONG_AGO)
         return True
 

@@ -23,7 +23,7 @@ from index.text_search import TextMatch
 from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut
-from service.cluster.messages import Floats, ItemName, RankedName, ShardLost, ShardRanking, ShardState
+from service.cluster.messages import Floats, ItemName, NewerPlacement, RankedName, ShardLost, ShardRanking, ShardState
 from service.cluster.one_round_trip import local_candidates
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ABSENT
@@ -274,6 +274,12 @@ class ShardedGalleries:
 
         UnknownModel, ViewNotBuilt, NotReady; ShardLost where none answers, or one does not and the request wants all.
         """
+        try:
+            return self._open(request, without)
+        except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
+            return self._open(request, without)
+
+    def _open(self, request: SearchRequest, without: Collection[int]) -> OpenGallery:
         model = self._models.named(request.model)
         named = request.model_copy(update={"model": model.name})
         num_shards = len(self._fan_out.replicas)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 from service.cluster.fan_out import FanOut, Replica
+from service.cluster.messages import check_placement
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ShardSearch
 from service.cluster.sharded_gallery import ShardedGalleries
@@ -22,6 +23,8 @@ class LocalReplica(Replica):
         self.name = name
         self.fault: Exception | None = None
         self.hold: Callable[[], None] = lambda: None
+        self.placed_among = 0
+        self.known: int | None = None
         self.calls: list[str] = []
         self._search = search
         self._threads = ThreadPoolExecutor(4)
@@ -35,7 +38,14 @@ class LocalReplica(Replica):
         self.hold()
         if self.fault is not None:
             raise self.fault
-        return getattr(self._search, method)(*arguments)
+        answer = getattr(self._search, method)(*arguments)
+        check_placement(self.known, self.placed_among)
+        return answer
+
+    def requiring(self, at_least: int, num_shards: int) -> Self:
+        """Itself, which is asked by one that knows of so many shards."""
+        self.known = num_shards
+        return self
 
 
 def replica_of(name: str, library: Library) -> LocalReplica:

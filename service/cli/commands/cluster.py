@@ -64,8 +64,9 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     """Every replica: where it runs, whether it answers, what it holds."""
     chosen = cluster_settings(ray_address)
     from service.cluster.overview import cluster_overview  # noqa: PLC0415
+    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
 
-    overview = cluster_overview(chosen)
+    overview = cluster_overview(running_cluster(chosen))
     rows = [vars(row) for row in overview.replicas]
     if as_json:
         print_json({"is_growing": overview.is_growing, "replicas": rows})
@@ -80,9 +81,9 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
 def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
     """Add a shard, and move its share of the pictures to it while searches go on."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.overview import add_one_shard  # noqa: PLC0415
+    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
 
-    number = add_one_shard(chosen)
+    number = running_cluster(chosen).add_shard()
     print_note(f"Shard {number} is there; its share of the pictures moves to it.")
     if wait:
         wait_until_balanced(chosen)
@@ -102,9 +103,9 @@ def repair(
 ) -> None:
     """Make a replica that is lost for good anew, on another node where there is one, from its sibling."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.overview import repair_replica  # noqa: PLC0415
+    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
 
-    node = repair_replica(chosen, shard, replica)
+    node = running_cluster(chosen).repair(shard, replica)
     print_note(
         f"Replica {replica} of shard {shard} is made anew on {node}: `regard cluster status` says how far it is."
     )
@@ -114,10 +115,9 @@ def repair(
 def down(ray_address: RayAddress = None) -> None:
     """End routers and replicas; what is stored stays where it is."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.bring_up import connect_to_ray, take_down  # noqa: PLC0415
+    from service.cluster.bring_up import take_down  # noqa: PLC0415
 
-    connect_to_ray(chosen)
-    take_down()
+    take_down(chosen)
 
 
 @cluster.command()
@@ -156,7 +156,9 @@ def demo(
 def wait_until_balanced(chosen: ClusterSettings) -> None:
     """Return once no picture is moving any more."""
     from service.cluster.overview import cluster_overview  # noqa: PLC0415
+    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
 
-    while cluster_overview(chosen).is_growing:
+    running = running_cluster(chosen)
+    while cluster_overview(running).is_growing:
         time.sleep(SECONDS_BETWEEN)
     print_note("Every picture is in its shard.")

@@ -16,7 +16,8 @@ import httpx
 from service.chaos.pictures import draw
 from service.cluster.bring_up import bring_up, take_down
 from service.cluster.demo.local_nodes import RayCluster
-from service.cluster.overview import ClusterOverview, add_one_shard, cluster_overview
+from service.cluster.overview import ClusterOverview, cluster_overview
+from service.cluster.ray_director import running_cluster
 from service.settings import ClusterSettings, Settings
 
 CLIENT_PAUSE_S = 0.1
@@ -170,7 +171,7 @@ class Demo:
             self._show()
         finally:
             self._client.close()
-            take_down()
+            take_down(self._chosen)
         return self.findings
 
     def _show(self) -> None:
@@ -188,7 +189,7 @@ class Demo:
             time.sleep(CALM_S)
             known |= self._lose_a_node(clients)
             if self._plan.add_shard:
-                self._notify(f"shard {add_one_shard(self._chosen)} is added")
+                self._notify(f"shard {running_cluster(self._chosen).add_shard()} is added")
                 self._until(lambda overview: not overview.is_growing)
             time.sleep(CALM_S)
         finally:
@@ -274,7 +275,7 @@ class Demo:
 
     def _until(self, holds: Callable[[ClusterOverview], bool]) -> None:
         for _ in self._tries():
-            if holds(cluster_overview(self._chosen)):
+            if holds(cluster_overview(running_cluster(self._chosen))):
                 return
 
     def _tries(self) -> Iterator[None]:

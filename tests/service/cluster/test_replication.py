@@ -258,3 +258,31 @@ def test_what_was_changed_since_is_not_let_go_by_any_replica(pair: list[Director
     assert writer.write(Release(image_id=blue, since=1)) == (4, True)
     assert writer.write(Release(image_id=red, since=2)) == (5, True)
     assert [one.catalog.list_images(None, 10) for one in pair] == [[], []]
+
+
+def test_who_lets_a_picture_go_knows_where_to_also_after_a_restart(pair: list[Directory]) -> None:
+    writer = writer_of(pair)
+    operation, files = take_in("red", "blue")
+    writer.write(operation, files)
+    red, blue = files
+    assert [one.replica.placed_among() for one in pair] == [0, 0]
+    pair[1].down = True
+    assert writer.write(Release(image_id=red, since=1, num_shards=3)) == (2, True)
+    assert [one.replica.placed_among() for one in pair] == [3, 0]
+    pair[1].down = False
+    writer.tend()
+    assert writer.write(Release(image_id=blue, since=1, num_shards=2)) == (3, True)
+    for one in pair:
+        one.close()
+        one.open()
+        assert one.replica.placed_among() == 3
+
+
+def test_who_keeps_a_picture_that_was_to_go_says_nothing(pair: list[Directory]) -> None:
+    writer = writer_of(pair)
+    operation, files = take_in("red")
+    writer.write(operation, files)
+    (red,) = files
+    writer.write(Edit(image_id=red, changes={"captions": ["another"]}))
+    assert writer.write(Release(image_id=red, since=1, num_shards=2)) == (3, False)
+    assert [one.replica.placed_among() for one in pair] == [0, 0]

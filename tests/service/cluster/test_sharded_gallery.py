@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
+from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut
+from service.cluster.known_shards import KnownShards
 from service.cluster.messages import Behind, ShardLost
 from service.cluster.placement import Placement
 from service.cluster.router import ClusterEngine
@@ -316,3 +318,40 @@ def test_a_picture_that_goes_before_it_is_scored_is_not_shown(whole: Library, tm
         found = [hit.image_id for hit in answer(engine, RED).results]
         assert found
         assert best not in found
+
+
+@pytest.fixture
+def cut_off(whole: Library, halves: list[list[LocalReplica]]) -> tuple[ClusterEngine, list[LocalReplica]]:
+    """A router that the director told of two shards, and does not reach any more."""
+    firsts = [shard[0] for shard in halves]
+    shards = KnownShards(30.0, lambda shard, number: firsts[shard])
+    shards.take(ClusterView([ShardView(frozenset({0}), 1, 0)] * 2))
+    galleries = ShardedGalleries(shards.fan_out, whole.models, whole.extractor.digest, shards.placement)
+    return ClusterEngine(galleries, whole.models, whole.extractor), firsts
+
+
+def test_a_router_that_does_not_know_of_a_shard_calls_no_answer_whole(
+    cut_off: tuple[ClusterEngine, list[LocalReplica]],
+) -> None:
+    engine, replicas = cut_off
+    assert answer(engine, RED).shards == ShardCounts(asked=2, answered=2)
+    replicas[0].placed_among = 3  # it let pictures go to a third shard
+    found = answer(engine, RED)
+    assert found.shards == ShardCounts(asked=3, answered=2)
+    assert found.results
+    with pytest.raises(ShardLost, match="1 of 3 shards"):
+        answer(engine, RED.model_copy(update={"partial": False}))
+
+
+@pytest.mark.parametrize("step", ["shortlist", "score_pictures"])
+def test_pictures_that_move_on_during_a_search_make_it_partial(
+    cut_off: tuple[ClusterEngine, list[LocalReplica]], step: str
+) -> None:
+    engine, replicas = cut_off
+
+    def move() -> None:
+        if replicas[0].calls[-1] == step:
+            replicas[0].placed_among = 3
+
+    replicas[0].hold = move
+    assert answer(engine, RED).shards == ShardCounts(asked=3, answered=2)

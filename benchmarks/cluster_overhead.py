@@ -1,0 +1,267 @@
+"""What shards on Ray cost on one machine: the same pictures in one process and in shards, asked the same in turns.
+
+python -m benchmarks.cluster_overhead --photographs flickr8k/images --captions flickr8k/captions.jsonl --write
+
+starts three nodes of Ray and `regard serve` beside them on this machine, gives both the same pictures, and asks both
+the same sentences over HTTP: one client that keeps its connection, then four. Printed are medians and the paired
+differences with 95 % intervals (bootstrap); the status is 1 where shards are more than 15 ms slower at the median.
+Nothing is cached on either side. Between the questions of the one client a search like a router's is made in this
+process, which says how long the shards were at each step, and a call besides; with `--write` the file that
+`python -m benchmarks.cluster_simulation validate --measured` reads is written into benchmarks/results/.
+"""
+
+import argparse
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import torch
+
+from benchmarks.cluster_figures import RESULTS, SERVICE_TIMES, Figures, write
+from benchmarks.shard_probe import ShardProbe
+from models.datasets.captions import read_captions
+from regard_client import Client, Picture
+from service.chaos.processes import Processes, free_port
+from service.cluster.bring_up import bring_up, take_down
+from service.cluster.demo.local_nodes import running_ray_cluster
+from service.cluster.overview import cluster_overview
+from service.cluster.ray_director import running_cluster
+from service.settings import ClusterSettings, Settings
+
+MEASURED = RESULTS / "cluster_latency.json"
+BAR_MS = 15.0
+READY_S = 900.0
+RESAMPLES = 5000
+PICTURES_PER_REQUEST = 32
+WARM_UP = 10  # questions that do not count
+FORMATS = (".jpg", ".jpeg", ".png")
+BLOCK = 20  # questions that several clients ask one side before the other has its turn
+
+
+@dataclass
+class Latencies:
+    """Milliseconds of the same questions, asked of one process and of shards."""
+
+    clients: int
+    alone_ms: list[float] = field(default_factory=list)
+    shards_ms: list[float] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        """Medians and 95th percentiles, and the paired differences with intervals."""
+        differences = np.subtract(self.shards_ms, self.alone_ms)
+        low, high = bootstrap_interval(differences)
+        return {
+            "clients": self.clients,
+            "questions": len(differences),
+            "alone": {"p50": percentile(self.alone_ms, 50), "p95": percentile(self.alone_ms, 95)},
+            "shards": {"p50": percentile(self.shards_ms, 50), "p95": percentile(self.shards_ms, 95)},
+            "slower at the median": round(percentile(self.shards_ms, 50) - percentile(self.alone_ms, 50), 2),
+            "paired difference": {"median": percentile(differences, 50), "interval": [low, high]},
+        }
+
+
+def percentile(values: Sequence[float] | np.ndarray, which: float) -> float:
+    """A percentile, rounded."""
+    return round(float(np.percentile(values, which)), 2)
+
+
+def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """The 95 % interval of the median."""
+    draws = np.random.default_rng(seed).choice(values, (RESAMPLES, len(values)))
+    low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
+    return round(float(low), 2), round(float(high), 2)
+
+
+class Asker:
+    """Asks one side by one connection."""
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.Client(base_url=url, timeout=60.0)
+
+    def ask(self, question: str) -> tuple[float, dict[str, Any]]:
+        """Milliseconds until the whole answer was there, and the answer, which must be a whole one."""
+        began = time.perf_counter()
+        response = self._client.post("/search/text", json={"query": question})
+        spent = 1000 * (time.perf_counter() - began)
+        response.raise_for_status()
+        answer: dict[str, Any] = response.json()
+        shards = answer.get("shards")
+        assert shards is None or shards["asked"] == shards["answered"], answer
+        return spent, answer
+
+
+def in_turns(
+    alone: Asker, shards: Asker, questions: Sequence[str], between: Callable[[str, Any, float], None]
+) -> Latencies:
+    """One client asks both sides each question, the order changing; `between` is told of the shards' answers."""
+    found = Latencies(clients=1)
+    for number, question in enumerate(questions):
+        sides = [alone, shards] if number % 2 else [shards, alone]
+        answers = {side: side.ask(question) for side in sides}
+        found.alone_ms.append(answers[alone][0])
+        found.shards_ms.append(answers[shards][0])
+        assert_same(answers[alone][1], answers[shards][1])
+        between(question, answers[shards][1], answers[shards][0])
+    return found
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Both sides hold the same pictures and say the same."""
+    ids = [[hit["image_id"] for hit in side["results"]] for side in (one, other)]
+    assert ids[0] == ids[1], f"{one['query']!r} is answered differently"
+
+
+def by_several(urls: tuple[str, str], questions: Sequence[str], clients: int) -> Latencies:
+    """Several clients at a time ask one side a block of questions, then the other side the same."""
+    found = Latencies(clients)
+    sides = [[Asker(url) for _ in range(clients)] for url in urls]
+    with ThreadPoolExecutor(clients) as pool:
+        for number, start in enumerate(range(0, len(questions), BLOCK)):
+            block = questions[start : start + BLOCK]
+            spent: dict[int, list[float]] = {}
+            for side in ((0, 1), (1, 0))[number % 2]:
+                parts = [block[n::clients] for n in range(clients)]
+                asked = pool.map(lambda asker, part: [asker.ask(one)[0] for one in part], sides[side], parts)
+                spent[side] = list(itertools.chain(*asked))
+            found.alone_ms += spent[0]
+            found.shards_ms += spent[1]
+    return found
+
+
+def ingest(url: str, paths: Sequence[Path]) -> None:
+    """Take the pictures in, and wait until they can be found."""
+    with Client(url) as client:
+        jobs = []
+        for start in range(0, len(paths), PICTURES_PER_REQUEST):
+            jobs.append(
+                client.ingest([Picture(path) for path in paths[start : start + PICTURES_PER_REQUEST]])["job_id"]
+            )
+        for job in jobs:
+            last = client.wait(job)
+            assert last["failed"] == 0, last
+
+
+def wait_for(holds: Callable[[], bool], what: str) -> None:
+    """Return once it holds; TimeoutError after a quarter of an hour."""
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        try:
+            if holds():
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.5)
+    raise TimeoutError(f"{what} within {READY_S:.0f} s")
+
+
+def is_ready(url: str) -> bool:
+    """Whether a side searches and ingests."""
+    return httpx.get(f"{url}/readyz", timeout=30.0).status_code == 200
+
+
+@contextmanager
+def both_sides(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, ClusterSettings, Settings]]:
+    """The address of the one process, that of the cluster, and the settings of the cluster."""
+    common: dict[str, Any] = {"models": (given.model,), "threads": given.threads, "cache_entries": 0}
+    chosen = ClusterSettings(shards=given.shards, replicas=given.replicas, search_round_trips=given.round_trips)
+    with ExitStack() as stack:
+        nodes = stack.enter_context(running_ray_cluster())
+        chosen = chosen.model_copy(update={"ray_address": nodes.address})
+        settings = Settings(data_dir=folder / "cluster", port=free_port(), **common)
+        bring_up(settings, chosen)
+        stack.callback(take_down, chosen)
+        alone = stack.enter_context(
+            Processes(Settings(data_dir=folder / "alone", **common), folder / "processes", False, 86_400.0)
+        )
+        url = f"http://127.0.0.1:{settings.port}"
+        wait_for(lambda: is_ready(alone.url), "the one process was not ready")
+        wait_for(lambda: is_ready(url), "the cluster was not ready")
+        running = running_cluster(chosen)
+        wait_for(lambda: all(row.state == "answers" for row in cluster_overview(running).replicas), "a replica is away")
+        yield alone.url, url, chosen, settings
+
+
+def photographs(folder: Path, count: int) -> list[Path]:
+    """So many pictures of a folder, by name."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in FORMATS)[:count]
+    if len(paths) < count:
+        raise SystemExit(f"{folder} holds {len(paths)} pictures, not {count}: name fewer with --pictures")
+    return paths
+
+
+def sentences(captions: Path, paths: Sequence[Path], count: int) -> list[str]:
+    """So many different captions, those of the pictures first."""
+    lines = read_captions(captions, "train") + read_captions(captions, "dev")
+    own = {path.name for path in paths}
+    lines.sort(key=lambda line: Path(line.image).name not in own)
+    return list(dict.fromkeys(text for line in lines for text in line.captions))[: count + WARM_UP]
+
+
+def measured_file(probe: ShardProbe, latencies: Latencies, given: argparse.Namespace) -> Figures:
+    """What the simulation reads, in its form."""
+    return {
+        "about": f"{given.pictures} pictures, {given.shards} shards, {given.model}; milliseconds, searches over HTTP",
+        "command": "python -m benchmarks.cluster_overhead --write",
+        "shards": given.shards,
+        "round_trips": given.round_trips,
+        "hedge": given.replicas > 1,
+        "rows": given.pictures // given.shards,
+        "ns_per_row": json.loads(SERVICE_TIMES.read_text(encoding="utf-8"))["ns_per_row"],
+        **probe.service_times(),
+        "end_to_end_ms": [round(one, 4) for one in latencies.shards_ms],
+        "alone_ms": [round(one, 4) for one in latencies.alone_ms],
+    }
+
+
+def run(given: argparse.Namespace) -> bool:
+    """Measure and print; whether the bar is met."""
+    torch.set_num_threads(given.threads)  # of the searches in this process
+    paths = photographs(given.photographs, given.pictures)
+    questions = sentences(given.captions, paths, given.questions)
+    with (
+        tempfile.TemporaryDirectory(prefix="regard-overhead-") as folder,
+        both_sides(given, Path(folder)) as (alone, url, chosen, settings),
+    ):
+        for side in (alone, url):
+            ingest(side, paths)
+        probe = ShardProbe(chosen, settings)
+        askers = Asker(alone), Asker(url)
+        in_turns(*askers, questions[:WARM_UP], probe.note)
+        probe.forget()
+        one = in_turns(*askers, questions[WARM_UP:], probe.note)
+        several = by_several((alone, url), questions[WARM_UP:], given.clients)
+    for latencies in (one, several):
+        print(json.dumps(latencies.report()))
+    if given.write is not None:
+        write(given.write, measured_file(probe, one, given))
+    return bool(one.report()["slower at the median"] <= BAR_MS)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--photographs", type=Path, required=True)
+    arguments.add_argument("--captions", type=Path, required=True, help="JSON lines; what is asked")
+    arguments.add_argument("--pictures", type=int, default=200)
+    arguments.add_argument("--questions", type=int, default=200)
+    arguments.add_argument("--clients", type=int, default=4)
+    arguments.add_argument("--shards", type=int, default=3)
+    arguments.add_argument("--replicas", type=int, default=1)
+    arguments.add_argument("--round-trips", type=int, choices=[1, 2], default=2)
+    arguments.add_argument("--model", default="bfan-equal")
+    arguments.add_argument("--threads", type=int, default=1)
+    arguments.add_argument("--write", type=Path, nargs="?", const=MEASURED, help="file for the simulation")
+    return arguments
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if run(parser().parse_args()) else 1)

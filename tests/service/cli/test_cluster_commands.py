@@ -1,0 +1,190 @@
+"""`regard cluster`: what each command does and says, with a collection that stands in for one on Ray."""
+
+import json
+import pickle
+import sys
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+import ray
+
+from service.cluster import bring_up, ray_director
+from service.cluster.bring_up import outcome_of
+from service.cluster.cluster_view import ClusterView, ShardView
+from service.cluster.director import NOTHING_PLANNED, ClusterPlan
+from service.cluster.journal import Position
+from service.cluster.remote import value_of
+from service.cluster.shard_node import ReplicaStatus
+from service.errors import UserError
+from service.settings import ClusterSettings, Settings
+from tests.support.cli_runner import Regard
+
+COMMANDS = [["up"], ["status"], ["add-shard"], ["rebalance"], ["repair", "0", "1"], ["down"]]
+NO_SUCH_REPLICA = "there is no replica 7 of shard 0: `regard cluster status` lists all of them"
+STATUS = ReplicaStatus(Position(12, "c"), {"ready": 5, "queued": 1, "failed": 0, "deleted": 2}, True, 3_000_000_000)
+
+
+class StandIn:
+    """A collection of one shard with two replicas, the second of which does not answer."""
+
+    def __init__(self) -> None:
+        self.looks_until_balanced = 0
+        self.repaired: list[tuple[int, int]] = []
+
+    def plan(self) -> ClusterPlan:
+        return ClusterPlan((("regard-node=a", "regard-node=b"),), 1)
+
+    def view(self) -> ClusterView:
+        self.looks_until_balanced -= 1
+        return ClusterView([ShardView(frozenset({0}), 2, 12)], moving_from=1 if self.looks_until_balanced > 0 else None)
+
+    def status(self, shard: int, number: int) -> "Future[Any]":
+        answer: Future[Any] = Future()
+        if number == 0:
+            answer.set_result(STATUS)
+        else:
+            answer.set_exception(ConnectionError("gone"))
+        return answer
+
+    def add_shard(self) -> int:
+        self.looks_until_balanced = 3
+        return 1
+
+    def repair(self, shard: int, number: int) -> str:
+        if number > 1:
+            raise UserError(NO_SUCH_REPLICA)
+        self.repaired.append((shard, number))
+        return "regard-node=c@1"
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    made = StandIn()
+    monkeypatch.setattr(ray_director, "running_cluster", lambda chosen: made)
+    monkeypatch.setattr("service.cli.commands.cluster.SECONDS_BETWEEN", 0.0)
+    return made
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_ray_every_command_says_how_it_is_installed(
+    regard: Regard, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    status, _, error = regard("cluster", *command)
+    assert status == 1
+    assert "Ray is not installed: `uv pip sync requirements-cluster.lock`" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_where_no_ray_runs_every_command_says_how_it_is_started(
+    regard: Regard, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise ConnectionError("nobody there")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refuse)
+    status, _, error = regard("cluster", *command, "--ray-address", "10.9.8.7:6379")
+    assert status == 1
+    assert "no Ray cluster at 10.9.8.7:6379: start one with `ray start --head`" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS[1:])
+def test_where_no_collection_runs_every_command_says_so(
+    regard: Regard, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    def unknown(*_: Any) -> None:
+        raise ValueError("no such actor")
+
+    monkeypatch.setattr(ray_director, "connect_to_ray", lambda chosen: None)
+    monkeypatch.setattr(ray, "get_actor", unknown)
+    status, _, error = regard("cluster", *command)
+    assert status == 1
+    assert NOTHING_PLANNED in error
+
+
+def test_up_hands_over_what_was_asked_for(regard: Regard, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[Settings, ClusterSettings]] = []
+
+    def start(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
+        given.append((settings, cluster))
+        return ClusterPlan((("a", "b"), ("b", "c")), 2)
+
+    monkeypatch.setattr(bring_up, "bring_up", start)
+    monkeypatch.setenv("REGARD_SEARCH_DEADLINE_S", "3")
+    status, shown, notes = regard("cluster", "up", "--shards", 2, "--write-quorum", 2, "--port", 8123)
+    assert (status, shown) == (0, "search at http://127.0.0.1:8123\n")
+    assert "2 shards with 2 replicas each: `regard cluster status`" in notes
+    ((settings, cluster),) = given
+    assert settings.port == 8123
+    assert (cluster.shards, cluster.replicas, cluster.write_quorum, cluster.search_deadline_s) == (2, 2, 2, 3.0)
+
+
+def test_a_quorum_that_cannot_be_reached_is_refused(regard: Regard) -> None:
+    status, _, error = regard("cluster", "up", "--replicas", 2, "--write-quorum", 3)
+    assert status == 1
+    assert "write_quorum is 3, and there are 2 replicas" in error
+
+
+def test_status_is_a_table_for_people_and_json_for_programs(regard: Regard, stand_in: StandIn) -> None:
+    status, shown, _ = regard("cluster", "status")
+    assert status == 0
+    head, *rows = [line.split() for line in shown.splitlines() if line.strip()]
+    assert head[:4] == ["shard", "replica", "node", "state"]
+    assert ["0", "0", "regard-node=a", "answers", "12", "5", "1", "0", "3.0"] in rows
+    assert ["0", "1", "regard-node=b", "away"] in rows
+    stand_in.looks_until_balanced = 5
+    status, shown, _ = regard("cluster", "status", "--json")
+    told = json.loads(shown)
+    assert told["is_growing"] is True
+    assert [(one["state"], one["free_gb"]) for one in told["replicas"]] == [("answers", 3.0), ("away", None)]
+
+
+def test_add_shard_waits_for_the_pictures_unless_told_not_to(regard: Regard, stand_in: StandIn) -> None:
+    status, _, notes = regard("cluster", "add-shard")
+    assert status == 0
+    assert stand_in.looks_until_balanced == 0
+    assert "Shard 1 is there" in notes
+    assert "Every picture is in its shard." in notes
+    status, _, notes = regard("cluster", "add-shard", "--no-wait")
+    assert (status, stand_in.looks_until_balanced) == (0, 3)
+    assert "Every picture" not in notes
+
+
+def test_rebalance_waits(regard: Regard, stand_in: StandIn) -> None:
+    stand_in.looks_until_balanced = 4
+    status, _, notes = regard("cluster", "rebalance")
+    assert (status, stand_in.looks_until_balanced) == (0, 0)
+    assert "Every picture is in its shard." in notes
+
+
+def test_repair_says_where_the_replica_is_made_anew(regard: Regard, stand_in: StandIn) -> None:
+    status, _, notes = regard("cluster", "repair", 0, 1)
+    assert (status, stand_in.repaired) == (0, [(0, 1)])
+    assert "Replica 1 of shard 0 is made anew on regard-node=c@1" in notes
+
+
+def test_a_replica_that_does_not_exist_is_one_line(regard: Regard, stand_in: StandIn) -> None:
+    status, _, error = regard("cluster", "repair", 0, 7)
+    assert status == 1
+    assert NO_SUCH_REPLICA in error
+    assert "Traceback" not in error
+    assert stand_in.repaired == []
+
+
+def test_down_ends_what_runs(regard: Regard, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(bring_up, "take_down", lambda chosen: ended.append(chosen.ray_address))
+    assert regard("cluster", "down", "--ray-address", "head:6379")[0] == 0
+    assert ended == ["head:6379"]
+
+
+def test_a_mistake_comes_back_from_the_director_as_it_was() -> None:
+    outcome = pickle.loads(pickle.dumps(outcome_of(StandIn().repair, 0, 7)))
+    with pytest.raises(UserError) as mistake:
+        value_of(outcome)
+    assert str(mistake.value) == NO_SUCH_REPLICA
+    assert value_of(outcome_of(StandIn().repair, 0, 1)) == "regard-node=c@1"
+    with pytest.raises(ZeroDivisionError):
+        outcome_of(lambda: 1 // 0)

@@ -1,0 +1,39 @@
+"""A router's folder goes with the router: at its end, or, where it was killed, at the next start."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from service.cluster.router_folder import ROUTERS, RouterFolder
+from tests.support.project_files import ROOT
+
+HELD = """
+import sys, time
+from pathlib import Path
+from service.cluster.router_folder import RouterFolder
+held = RouterFolder(Path(sys.argv[1]))
+(held.path / "upload").write_bytes(b"half of it")
+print(held.path, flush=True)
+time.sleep(600)
+"""
+
+
+def folders(data_dir: Path) -> set[Path]:
+    return {path for path in (data_dir / ROUTERS).iterdir() if path.is_dir()}
+
+
+def test_what_a_killed_router_left_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HELD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as router:
+        assert router.stdout is not None
+        left = Path(router.stdout.readline().strip())
+        with closing(RouterFolder(tmp_path)) as beside:  # one that runs keeps its folder
+            assert folders(tmp_path) == {left, beside.path}
+        os.kill(router.pid, signal.SIGKILL)
+    assert (left / "upload").exists()
+    with closing(RouterFolder(tmp_path)) as fresh:
+        assert folders(tmp_path) == {fresh.path}
+    assert folders(tmp_path) == set()
