@@ -8,7 +8,7 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from service.settings import PREFIX, Settings
+from service.settings import PREFIX, ClusterSettings, Settings
 
 
 def flag_name(name: str) -> str:
@@ -65,9 +65,22 @@ def read_settings(given: dict[str, Any]) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as fault:
-        first = fault.errors(include_url=False)[0]
-        message = first["msg"].removeprefix("Value error, ")
-        if not first["loc"]:
-            raise typer.BadParameter(message) from None
-        name = str(first["loc"][0])
-        raise typer.BadParameter(f"{flag_name(name)} ({PREFIX}{name.upper()}): {message}") from None
+        raise wrong_setting(fault) from None
+
+
+def read_cluster_settings(given: dict[str, Any]) -> ClusterSettings:
+    """The same for the settings of a collection on several machines."""
+    try:
+        return ClusterSettings(**given)
+    except ValidationError as fault:
+        raise wrong_setting(fault) from None
+
+
+def wrong_setting(fault: ValidationError) -> typer.BadParameter:
+    """What to say of the first setting that is wrong."""
+    first = fault.errors(include_url=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return typer.BadParameter(message)
+    name = str(first["loc"][0])
+    return typer.BadParameter(f"{flag_name(name)} ({PREFIX}{name.upper()}): {message}")

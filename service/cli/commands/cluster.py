@@ -11,7 +11,7 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_note, print_table
-from service.cli.settings_options import with_settings
+from service.cli.settings_options import read_cluster_settings, with_settings
 from service.errors import UserError
 from service.settings import ClusterSettings, Settings
 
@@ -34,7 +34,7 @@ def cluster_settings(ray_address: str | None, **given: Any) -> ClusterSettings:
     if find_spec("ray") is None:
         raise UserError("Ray is not installed: `uv pip sync requirements-cluster.lock`, or the image `cluster`, has it")
     values = {name: value for name, value in {**given, "ray_address": ray_address}.items() if value is not None}
-    return ClusterSettings(**values)
+    return read_cluster_settings(values)
 
 
 @cluster.command()

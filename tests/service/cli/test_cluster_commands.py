@@ -123,8 +123,11 @@ def test_up_hands_over_what_was_asked_for(regard: Regard, monkeypatch: pytest.Mo
 
 def test_a_quorum_that_cannot_be_reached_is_refused(regard: Regard) -> None:
     status, _, error = regard("cluster", "up", "--replicas", 2, "--write-quorum", 3)
-    assert status == 1
+    assert status == 2
     assert "write_quorum is 3, and there are 2 replicas" in error
+    status, _, error = regard("cluster", "up", "--shards", 0)
+    assert status == 2
+    assert "--shards (REGARD_SHARDS): Input should be greater than or equal to 1" in error
 
 
 def test_status_is_a_table_for_people_and_json_for_programs(regard: Regard, stand_in: StandIn) -> None:

@@ -145,6 +145,7 @@ def test_what_was_placed_among_other_shards_is_refused(opened: Any) -> None:
 def test_routers_are_told_of_the_key_file(opened: Any, tmp_path: Path) -> None:
     director = opened()
     assert director.view().keys is None
+    (tmp_path / "head").mkdir()
     (tmp_path / "head" / "keys.json").write_bytes(b"{}")
     assert director.view().keys == b"{}"
 
