@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.equality_questions import dressed, pairs_of_questions
+from benchmarks.equality_questions import dressed, pairs_of_questions, pairs_of_sentences
 from benchmarks.local_shards import LocalDirectory, Source, sharded_engine
 from models.datasets.captions import read_captions
 from models.datasets.feature_collection import open_collection
@@ -192,9 +192,8 @@ def main() -> None:
     """Print a line for each number of shards, and one that sums up."""
     given = parser().parse_args()
     sources = read_sources(given.features, given.captions, given.split, given.pictures)
-    requests = [one for pair in pairs_of_questions(sources, given.questions) for one in pair]
-    if given.round_trips == 1:
-        requests = [one for one in requests if isinstance(one, TextSearchRequest) and one.match == "pictures"]
+    pairs = (pairs_of_sentences if given.round_trips == 1 else pairs_of_questions)(sources, given.questions)
+    requests = [one for pair in pairs for one in pair]
     with tempfile.TemporaryDirectory(prefix="regard-equality-") as folder:
         # An empty directory, so that the detector is asked for nothing but its digest.
         settings = Settings(data_dir=Path(folder) / "none", models=(given.model,), threads=given.threads)

@@ -172,7 +172,10 @@ def is_ready(url: str) -> bool:
 def both_sides(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, ClusterSettings, Settings]]:
     """The address of the one process, that of the cluster, and the settings of the cluster."""
     common: dict[str, Any] = {"models": (given.model,), "threads": given.threads, "cache_entries": 0}
-    chosen = ClusterSettings(shards=given.shards, replicas=given.replicas, search_round_trips=given.round_trips)
+    # A shard that is late is waited for, so that every answer is a whole one.
+    chosen = ClusterSettings(
+        shards=given.shards, replicas=given.replicas, search_round_trips=given.round_trips, search_deadline_s=30.0
+    )
     with ExitStack() as stack:
         nodes = stack.enter_context(running_ray_cluster())
         chosen = chosen.model_copy(update={"ray_address": nodes.address})

@@ -77,6 +77,14 @@ def pairs_of_questions(sources: Sequence[Source], count: int) -> Iterator[tuple[
         yield make(**common), make(**common, **filtered)
 
 
+def pairs_of_sentences(sources: Sequence[Source], count: int) -> Iterator[tuple[SearchRequest, SearchRequest]]:
+    """So many captions as questions of the usual size, each without a filter and with one."""
+    for number in range(count):
+        captions = sources[number * 7919 % len(sources)].record.captions
+        make = partial(TextSearchRequest, query=captions[number % len(captions)], match="pictures")
+        yield make(), make(filter=FILTERS[number % len(FILTERS)])
+
+
 def question_about(number: int, one: Source, draw: random.Random) -> Any:
     """A request that lacks size and filter, of the kind whose turn it is."""
     caption = draw.choice(one.record.captions)
