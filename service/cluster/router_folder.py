@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from index.lock import Locked, WriterLock
-from service.storage.writing import wait_for_lock
+from service.storage.data_dir_lock import wait_for_lock
 
 ROUTERS = "routers"  # in a node's data directory
 
