@@ -27,7 +27,7 @@ from service.cluster.bulk_files import BulkLimits, OfferedFile
 from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
 from service.cluster.cluster_pictures import ClusterJobs
 from service.cluster.messages import ShardLost
-from service.cluster.overview import director_of
+from service.cluster.ray_director import director_of
 from service.cluster.remote import answer_of
 from service.errors import UserError
 from service.ingest.intake import IngestReceipt
@@ -109,7 +109,7 @@ def opened_bulk_taker(settings: Mapping[str, Any], deadline_s: float, began_at: 
     return BulkTaker(
         finder=RegionFinder.reading(folder, detector_of(own.detector, device_of(own.device)), own),
         folder=folder,
-        store=ShardsOfBulk(connection.fan_out, connection, connection.placement),
+        store=ShardsOfBulk(connection.shards.fan_out, connection, connection.shards.placement),
         limits=BulkLimits(max_file_bytes=own.max_file_bytes, delete_grace_s=own.delete_grace_s, began_at=began_at),
     )
 
@@ -121,7 +121,7 @@ class BulkRun:
         self._settings: dict[str, Any] = answer_of(director_of(cluster).settings.remote())
         self._deadline_s = cluster.search_deadline_s
         self._connection = ClusterConnection(self._deadline_s, lambda keys: None)
-        self._jobs = ClusterJobs(self._connection.fan_out, self._connection.placement)
+        self._jobs = ClusterJobs(self._connection.shards.fan_out, self._connection.shards.placement)
 
     def receipts(self, files: Sequence[OfferedFile]) -> Iterator[IngestReceipt]:
         """Have all nodes take the files in; the receipts as they come."""
