@@ -72,7 +72,7 @@ def streamed(
     processes: int,
     cpus: float,
 ) -> Iterator[dict[str, Any]]:
-    """What so many processes make of the rows, in their order; each calls a `worker` made with the arguments.
+    """Batches that so many processes make of the rows, in their order; each calls a `worker` made with the arguments.
 
     No more rows wait than a few for each process.
     """

@@ -31,7 +31,7 @@ class OfferedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkLimits:
-    """What a run takes, and when it began: files arrive in their order, whichever process is faster."""
+    """Limits of the files that a run takes, and its beginning: files arrive in their order, whoever is faster."""
 
     max_file_bytes: int
     delete_grace_s: float

@@ -48,7 +48,7 @@ class BatchTaker(Protocol):
     """Takes batches of files in, see BulkTaker."""
 
     def take(self, files: Sequence[OfferedFile], job_id: str) -> IngestReceipt:
-        """What became of each."""
+        """Take a batch in; the receipt tells of each file."""
 
 
 class NodeTaker:
@@ -97,7 +97,7 @@ def innermost_cause(text: str) -> str:
 
 
 def opened_bulk_taker(settings: Mapping[str, Any], deadline_s: float, began_at: float) -> BulkTaker:
-    """What takes pictures in on a node, with the detector and the limits of the replicas."""
+    """The taker of pictures on a node, with the detector and the limits of the replicas."""
     os.nice(NICENESS)
     own = Settings(**settings)
     folder = own.data_dir / "bulk"

@@ -147,7 +147,7 @@ class BulkTaker:
         ]
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """What a call of the shards returns; one that does not answer is asked again for a while."""
+        """The result of a call of the shards; one that does not answer is asked again for a while."""
         until = self._clock() + SHARD_PATIENCE_S
         while True:
             try:

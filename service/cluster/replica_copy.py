@@ -87,7 +87,7 @@ class DirectoryCopies:
     """The copies of a replica's directory that siblings read. Safe from many threads."""
 
     def __init__(self, data_dir: Path, replica: ShardReplica) -> None:
-        """What an earlier process left of copies is removed."""
+        """Remove the parts of copies that an earlier process left."""
         self._data_dir, self._replica = data_dir, replica
         for left in data_dir.parent.glob(f"{data_dir.name}{COPY}*"):
             shutil.rmtree(left, ignore_errors=True)

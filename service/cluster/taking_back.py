@@ -1,4 +1,4 @@
-"""What a change was made upon, so that one that was made but never written down can be taken back.
+"""The state before a change, so that one that was made but never written down can be taken back.
 
 Taken back are pictures, and what was said of them. What no search shows stays: that a picture was tried again, that a
 view is wanted, the name of a job.
@@ -87,7 +87,7 @@ def _described_before(operation: Operation, now: Image, was: PictureBefore) -> I
 
 
 def _said_of(operation: Operation, image_id: str) -> dict[str, Any]:
-    """What an operation says of a picture, by the fields of a PictureChange."""
+    """The description that an operation gives a picture, by the fields of a PictureChange."""
     if isinstance(operation, Edit):
         return dict(operation.changes)
     said: dict[str, Any] = {}
