@@ -69,7 +69,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
 
 
 def read_cluster_settings(given: dict[str, Any]) -> ClusterSettings:
-    """The same for the settings of a collection on several machines."""
+    """Settings of a collection on several machines, read likewise."""
     try:
         return ClusterSettings(**given)
     except ValidationError as fault:
@@ -77,7 +77,7 @@ def read_cluster_settings(given: dict[str, Any]) -> ClusterSettings:
 
 
 def wrong_setting(fault: ValidationError) -> typer.BadParameter:
-    """What to say of the first setting that is wrong."""
+    """A sentence about the first setting that is wrong."""
     first = fault.errors(include_url=False)[0]
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:

@@ -83,7 +83,7 @@ class DirectorActor:
 
 
 def outcome_of(call: Callable[..., Any], *arguments: Any) -> Outcome:
-    """What a call returned, or whose mistake it was; a bug is raised."""
+    """The result of a call, or the mistake of whoever asked; a bug is raised."""
     try:
         return Outcome(call(*arguments))
     except UserError as mistake:

@@ -18,12 +18,12 @@ class ReachedReplica(Replica, Protocol):
     """A replica, with what a router requires of it."""
 
     def requiring(self, at_least: int, num_shards: int) -> Self:
-        """The same replica, which is to have changes up to that one, and to have let no picture go to a shard beyond so
+        """This replica, which is to have changes up to that one, and to have let no picture go to a shard beyond so
         many."""
 
 
 class KnownShards:
-    """What the director told, and what replicas told since. Safe from many threads."""
+    """News of the director, and of replicas since. Safe from many threads."""
 
     def __init__(self, deadline_s: float, reach: Callable[[int, int], ReachedReplica]) -> None:
         """`reach` gives a replica by its shard and number."""
@@ -37,7 +37,7 @@ class KnownShards:
         self._heard = 0
 
     def placement(self) -> Placement:
-        """Where pictures are now."""
+        """The places of pictures at present."""
         return self._placement
 
     def take(self, view: ClusterView) -> None:

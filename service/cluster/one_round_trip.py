@@ -1,4 +1,4 @@
-"""How many candidates each shard scores at once where a search is to need one round trip instead of two."""
+"""The number of candidates that each shard scores at once where a search needs one round trip instead of two."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ MISSED = 0.01  # share of searches that lack a candidate which two round trips w
 
 @lru_cache(maxsize=1024)
 def local_candidates(candidates: int, shards: int, missed: float = MISSED) -> int:
-    """How many of its own a shard reranks at once, so that at most this share of queries lacks a candidate.
+    """The number of its own that a shard reranks at once, so that at most this share of queries lacks a candidate.
 
     The best `candidates` of all lie in shards as balls thrown into urns; the chance of an urn with more than so many
     balls is at most the number of urns times that of one (Binomial).

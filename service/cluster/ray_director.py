@@ -49,7 +49,7 @@ class RayDirector:
         self._director = director
 
     def plan(self) -> ClusterPlan | None:
-        """What is planned."""
+        """The planned placement."""
         plan: ClusterPlan | None = answer_of(self._director.plan.remote())
         return plan
 

@@ -148,7 +148,7 @@ def answer_of(reference: Any, timeout_s: float = CALL_S) -> Any:
 
 
 def value_of(outcome: Outcome) -> Any:
-    """What an outcome holds; the problem in it is raised."""
+    """The value in an outcome; the problem in it is raised."""
     if outcome.problem is not None:
         raise outcome.problem
     return outcome.value
