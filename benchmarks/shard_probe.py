@@ -13,7 +13,7 @@ from service.cluster.ray_director import running_cluster
 from service.cluster.remote import Outcome, RemoteReplica
 from service.model_loading import load_model
 from service.search.requests import TextSearchRequest
-from service.search.sentences import encoded_sentence
+from service.search.sentences import encoded_sentences
 from service.settings import ClusterSettings, Settings
 
 STAGES = ("encode", "shortlist", "rerank")
@@ -58,7 +58,7 @@ class ShardProbe:
         """Two steps, each asked of all shards at once as a router does, and the scoring of one picture alone."""
         request = TextSearchRequest(query=question, match="pictures", model=self._matcher.name)
         with torch.inference_mode():
-            texts, embedding = encoded_sentence(self._matcher, question)
+            ((texts, embedding),) = encoded_sentences(self._matcher, [question])
         vector = embedding.float().cpu().numpy()
         found = self._ask("shortlist", "shortlist", [(request, vector, None) for _ in self._replicas])
         named = [[one.name for one in ranking.passing] for ranking in found]
