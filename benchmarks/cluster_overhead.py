@@ -229,7 +229,8 @@ def run(given: argparse.Namespace) -> bool:
     """Measure and print; whether the bar is met."""
     torch.set_num_threads(given.threads)  # of the searches in this process
     paths = photographs(given.photographs, given.pictures)
-    questions = sentences(given.captions, paths, given.questions)
+    questions = sentences(given.captions, paths, 2 * given.questions)
+    first, second = questions[WARM_UP : WARM_UP + given.questions], questions[WARM_UP + given.questions :]
     with (
         tempfile.TemporaryDirectory(prefix="regard-overhead-") as folder,
         both_sides(given, Path(folder)) as (alone, url, chosen, settings),
@@ -240,8 +241,8 @@ def run(given: argparse.Namespace) -> bool:
         askers = Asker(alone), Asker(url)
         in_turns(*askers, questions[:WARM_UP], probe.note)
         probe.forget()
-        one = in_turns(*askers, questions[WARM_UP:], probe.note)
-        several = by_several((alone, url), questions[WARM_UP:], given.clients)
+        one = in_turns(*askers, first, probe.note)
+        several = by_several((alone, url), second, given.clients)
     for latencies in (one, several):
         print(json.dumps(latencies.report()))
     if given.write is not None:
