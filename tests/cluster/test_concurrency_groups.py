@@ -24,7 +24,7 @@ class HeldNode:
         self._ended = threading.Event()
         self.replica = SimpleNamespace(position=lambda: ORIGIN)
 
-    def ask(self, at_least: int, method: str, arguments: Sequence[Any]) -> str:
+    def ask(self, at_least: int, method: str, arguments: Sequence[Any], num_shards: int | None) -> str:
         if method == "end":
             self._ended.set()
         return method
