@@ -94,6 +94,11 @@ class Stack:
                     start_new_session=True,
                 )
 
+    def said(self, role: str) -> str:
+        """The log of a role's last start so far."""
+        log = max((self.folder / "logs").glob(f"*-{role}.log"))
+        return log.read_text(encoding="utf-8", errors="replace")
+
     def pid(self, role: str) -> int:
         """The process id of a role."""
         return self._processes[role].pid

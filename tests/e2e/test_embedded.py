@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, until
+from tests.support.mixed_folder import least_count, write_mixed_folder
 from tests.support.processes import children_of
 from tests.support.project_files import ROOT
 
@@ -57,23 +58,28 @@ def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: s
         until(lambda: not any(map(is_running, started)), "something kept running")
 
 
-def test_make_run_takes_a_folder_in_and_serves_it(tmp_path: Path) -> None:
+def test_make_run_accounts_for_every_file_of_a_folder_and_serves_it(tmp_path: Path) -> None:
     folder = tmp_path / "my photos, 50% of 'em"
-    folder.mkdir()
-    pictures = painted(5)
-    for picture in pictures:
-        (folder / picture.name).write_bytes(picture.content)
+    mixed = write_mixed_folder(folder, least_count() + 1, [write_painted(tmp_path)])
     with Stack(tmp_path / "stack") as stack:
         # READY= leaves out setting up: this environment is the one it would make.
         variables = [f"PHOTOS={folder}", f"PORT={stack.port}", f"DATA={stack.data}", "READY="]
         command = ["make", "--no-print-directory", "-C", str(ROOT), "run", *variables]
         stack.start("all", command=command, MAKEFLAGS="", MAKELEVEL="0")  # not a part of `make test`
         stack.wait_ready()
-        until(lambda: len(stack.images()) == len(pictures), "the folder was not taken in")
-        until(
-            lambda: {image["state"] for image in stack.images()} == {"ready"},
-            "the pictures never became ready",
-        )
+        until(lambda: "taken in" in stack.said("all"), "the folder was not taken in")
         stack.wait_searchable()
-        assert {image["filename"] for image in stack.images()} == {picture.name for picture in pictures}
+        table = {" ".join(line.split()) for line in stack.said("all").splitlines()}
+        assert set(mixed.table_rows()) <= table
+        assert {image["state"] for image in stack.images()} == {"ready"}
+        assert len(stack.images()) == mixed.taken_in
+        assert mixed.num_files == len([path for path in folder.rglob("*") if path.is_file()])
         assert len(stack.ranking("a red ball", k=3)) == 3
+
+
+def write_painted(folder: Path) -> Path:
+    """A file with a painted picture."""
+    (picture,) = painted(1)
+    path = folder / picture.name
+    path.write_bytes(picture.content)
+    return path
