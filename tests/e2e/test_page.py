@@ -182,7 +182,7 @@ def test_everything_can_be_done_with_the_keyboard(visit: Visit) -> None:
     with page.expect_response("**/search/text"):
         page.keyboard.type("red blue")
     page.locator("#words .word").first.wait_for()
-    for _ in range(12):
+    for _ in range(20):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('word')"):
             break
@@ -253,6 +253,11 @@ def test_a_phone_shows_all_of_it_in_either_colours(browser: Browser, address: st
     size = {"width": 390, "height": 800}
     visit = Visit(browser, address, viewport=size, color_scheme=colours, has_touch=True)
     search(visit.page, "red blue")
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    model = visit.page.get_by_label("Model")
+    expect(model).to_be_hidden()  # options are folded away, so that pictures are seen
+    visit.page.get_by_text("Options").tap()
+    expect(model).to_be_visible()
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(json.loads(f"[{ground.removeprefix('rgb(').removesuffix(')')}]")) < 200) is (colours == "dark")

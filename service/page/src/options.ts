@@ -52,12 +52,25 @@ export class SearchOptions {
       ["At least", this.least],
       ["in", this.unit],
     ];
-    find("options").append(
-      ...named.map(labelled),
-      ...this.tags.elements.filter((one) => one instanceof Node),
-      el("div", { class: "line" }, ...rest.map(labelled)),
-      this.known,
+    const all = el(
+      "details",
+      {},
+      el("summary", {}, "Options"),
+      el(
+        "div",
+        { class: "line" },
+        ...named.map(labelled),
+        ...this.tags.elements.filter((one) => one instanceof Node),
+        el("div", { class: "line" }, ...rest.map(labelled)),
+        this.known,
+      ),
     );
+    find("options").append(all);
+    // On a phone they would push the pictures off the screen, so that they are folded away there.
+    const wide = matchMedia("(min-width: 44.01rem)");
+    const unfold = () => (all.open = wide.matches);
+    wide.addEventListener("change", unfold);
+    unfold();
     find("options").addEventListener("change", onchange);
     this.tags.input.addEventListener("input", () => void this.suggest());
   }

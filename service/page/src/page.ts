@@ -55,14 +55,14 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
 /** What an answer says besides its pictures. */
 function noteOf(answer: TextAnswer): string {
   const notes = [];
+  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.join(", ")}.`);
+  for (const [word, other] of Object.entries(answer.read_as ?? {})) notes.push(`“${word}” was read as “${other}”.`);
+  if (answer.note) notes.push(answer.note);
+  if (answer.left_out) notes.push(`${counted(answer.left_out, "candidate")} below the cut-off.`);
   if (answer.matched === false || (!answer.results.length && answer.left_out))
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
   else if (!answer.results.length) notes.push("Nothing was found.");
   else notes.push(`${counted(answer.results.length, "picture")}.`);
-  if (answer.left_out) notes.push(`${counted(answer.left_out, "candidate")} below the cut-off.`);
-  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.join(", ")}.`);
-  for (const [word, other] of Object.entries(answer.read_as ?? {})) notes.push(`“${word}” was read as “${other}”.`);
-  if (answer.note) notes.push(answer.note);
   return notes.join(" ");
 }
 
