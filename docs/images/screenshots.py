@@ -44,7 +44,7 @@ def take_screenshots(folder: Path) -> None:
                 visit.page.locator("li.card .picture").first.click()
                 visit.page.get_by_role("dialog").get_by_role("button", name=WORD, exact=True).hover()
                 wait_for_images(visit.page)
-            (folder / name).write_bytes(with_palette(visit.page.screenshot()))
+            (folder / name).write_bytes(visit.page.screenshot())
             visit.close()
 
 
@@ -61,5 +61,13 @@ def wait_for_images(page: Page) -> None:
     wait_until(lambda: bool(page.evaluate("[...document.images].every((one) => one.complete)")))
 
 
+def main(folder: Path) -> None:
+    """Take the screenshots and keep them in few colours."""
+    with tempfile.TemporaryDirectory() as place:
+        take_screenshots(Path(place))
+        for name in NAMES:
+            (folder / name).write_bytes(with_palette((Path(place) / name).read_bytes()))
+
+
 if __name__ == "__main__":
-    take_screenshots(Path(sys.argv[1]))
+    main(Path(sys.argv[1]))

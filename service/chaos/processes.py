@@ -19,6 +19,7 @@ from service.worker.supervisor import worker_environment
 HOST = "127.0.0.1"
 ENDING_S = 60.0
 REDIS_ANSWER_S = 10.0
+PARENT, STARTED = 1, 19  # fields of /proc/PID/stat, counted after the name (proc(5))
 
 
 def free_port() -> int:
@@ -37,9 +38,9 @@ def children_of(parent: int) -> list[int]:
                 after_name = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:  # it ended while we looked
                 continue
-            if int(after_name[1]) == parent:
-                found.append(int(folder.name))
-    return sorted(found)
+            if int(after_name[PARENT]) == parent:
+                found.append((int(after_name[STARTED]), int(folder.name)))
+    return [child for _, child in sorted(found)]  # numbers of processes begin anew after the highest
 
 
 class Processes:

@@ -119,11 +119,12 @@ def test_a_decoder_that_dies_is_replaced(tmp_path: Path) -> None:
     pipe, file = tmp_path / "pipe.jpg", tmp_path / "picture.jpg"
     os.mkfifo(pipe)
     file.write_bytes(encoded(corners(), "JPEG"))
+    before = set(children_of(os.getpid()))
     with DecodePool(1, LIMITS) as fresh:
         fresh.decode(file)
-        before = children_of(os.getpid())
+        (decoder,) = set(children_of(os.getpid())) - before
         waiting = fresh.submit(pipe)
-        killer = threading.Timer(0.3, lambda: [os.kill(child, signal.SIGKILL) for child in before[-1:]])
+        killer = threading.Timer(0.3, os.kill, (decoder, signal.SIGKILL))
         killer.start()
         with pytest.raises(DecodeFailed, match="signal 9") as failed:
             waiting.result()
