@@ -56,7 +56,7 @@ EXPOSE 8000
 # A node: the head with the command below, the others with `ray start --block --address=HEAD:6379`.
 FROM runtime AS cluster
 COPY --from=build-cluster /opt/regard /opt/regard
-ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0
+ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 RAY_worker_niceness=0
 CMD ["ray", "start", "--head", "--block", "--port=6379", "--disable-usage-stats", "--include-dashboard=false"]
 
 # Triton compiles a small program in C for each kernel when it is first run, and loads what it keeps in its folder.

@@ -43,6 +43,10 @@ def ping(url: str) -> None:
 class ResultCache(Protocol):
     """Bytes by key, for some time."""
 
+    @property
+    def keeps_any(self) -> bool:
+        """Whether anything is kept at all."""
+
     async def get(self, key: str) -> bytes | None:
         """The answer under `key`, if it is still there."""
 
@@ -59,6 +63,11 @@ class LocalCache:
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
         self._answers: OrderedDict[str, bytes] = OrderedDict()
+
+    @property
+    def keeps_any(self) -> bool:
+        """Whether there is room for an answer."""
+        return self._max_entries > 0
 
     async def get(self, key: str) -> bytes | None:
         """The answer under `key`, which then counts as just used."""
@@ -81,6 +90,8 @@ class LocalCache:
 
 class RedisCache:
     """Answers in Redis; after a failure it is left alone a while: a dead server costs one time-out."""
+
+    keeps_any = True
 
     def __init__(
         self,

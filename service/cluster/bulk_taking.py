@@ -23,10 +23,9 @@ from service.cluster.bulk_files import (
     spooled_file,
 )
 from service.cluster.cluster_pictures import ClusterPictureStore, ShardWriters
-from service.cluster.fan_out import FanOut
+from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement
-from service.cluster.sharded_gallery import all_answers
 from service.errors import NotReady
 from service.ingest.filenames import display_name
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile

@@ -20,13 +20,12 @@ from index.records import (
     TagUse,
     TagValue,
 )
-from service.cluster.fan_out import FanOut
+from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import REGIONS, Files
 from service.cluster.shard_writer import RETRY
-from service.cluster.sharded_gallery import all_answers
 from service.errors import NotReady
 from service.ingest.picture_store import ReceivedPicture, TakenIn
 from service.search.model_views import ModelView, ModelViews, ViewState

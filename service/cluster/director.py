@@ -16,13 +16,12 @@ from typing import Any, Protocol
 from index.files import make_folder
 from index.files import replace as replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.fan_out import FanOut
+from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.members_file import MembersFile
 from service.cluster.operations import Operation
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_replica import Files
 from service.cluster.shard_writer import RETRY, ShardWriter, WritableReplica
-from service.cluster.sharded_gallery import all_answers
 from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from service.cluster.messages import NewerPlacement
+from service.cluster.messages import NewerPlacement, ShardLost
 from service.errors import Problem
 
 REMEMBERED = 200  # calls of one kind, whose times say when a second request is due
@@ -171,3 +171,13 @@ class FanOut:
         """Shards whose latest request is older than most calls take, and that have a replica left."""
         now = self.clock()
         return [one for one in attempts if one.shard not in answers and one.left and now - one.asked_at >= hedge]
+
+
+def all_answers(
+    fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[Any]], chosen: dict[int, str] | None = None
+) -> dict[int, Any]:
+    """Shard -> answer. ShardLost where one of these shards does not answer."""
+    answers = fan_out.ask(method, arguments, chosen)
+    if missing := sorted(set(arguments) - set(answers)):
+        raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.", missing)
+    return answers

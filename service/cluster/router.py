@@ -11,10 +11,11 @@ from service.api.problems import problem_response
 from service.api.services import Services, add_picture_gauges, wired_services
 from service.cluster.asgi_calls import AppRequest, AppResponse
 from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore, ShardWriters
-from service.cluster.fan_out import FanOut
+from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
+from service.cluster.open_shards import TooFewShards
 from service.cluster.placement import Placement
-from service.cluster.sharded_gallery import ShardedGalleries, all_answers
+from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
 from service.ingest.intake import Intake
 from service.model_loading import LoadedModels
@@ -66,6 +67,8 @@ class ClusterEngine(SearchEngine):
         for _ in range(ATTEMPTS - 1):
             try:
                 return search(query)
+            except TooFewShards:
+                raise
             except ShardLost as fault:
                 lost |= set(fault.shards)
                 query = Query(query.request, *self._shards.open(query.request, lost))

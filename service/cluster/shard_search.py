@@ -49,7 +49,7 @@ class ShardSearch:
         if isinstance(request, TextSearchRequest) and request.match != "pictures":
             texts = self._catalog.shared_texts.statistics(request.query)
         return ShardState(
-            version=opened.index_version,
+            version=opened.gallery.version,
             is_empty=opened.gallery.is_empty,
             has_captions=asks_captions and opened.gallery.has_captions,
             captions=self._catalog.identities.count_captions() if asks_captions else CaptionCounts(0, 0),

@@ -20,11 +20,11 @@ import torch
 from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_search import TextMatch
-from index.text_statistics import ScoredText, TextStatistics
 from models.matching.matcher import EncodedImages, EncodedTexts
-from service.cluster.fan_out import FanOut
-from service.cluster.messages import Floats, ItemName, NewerPlacement, RankedName, ShardLost, ShardRanking, ShardState
+from service.cluster.fan_out import FanOut, all_answers
+from service.cluster.messages import Floats, ItemName, RankedName, ShardLost, ShardRanking, ShardState
 from service.cluster.one_round_trip import local_candidates
+from service.cluster.open_shards import OpenShards, begin_opening
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ABSENT
 from service.errors import FeaturesOnly, NotFound
@@ -73,19 +73,29 @@ class ShardedGallery:
         self,
         fan_out: FanOut,
         request: SearchRequest,
-        states: Mapping[int, ShardState],
-        asked: int,
-        chosen: dict[int, str],
+        opening: "Future[OpenShards]",
         round_trips: int = 2,
     ) -> None:
-        """`states` are of the shards that answered, of so many that were asked, by the replicas that are `chosen`."""
-        self._fan_out, self._request, self._states, self._chosen = fan_out, request, states, chosen
-        self._round_trips = round_trips
+        """What is `opening` is waited for when it is first needed, and fails there."""
+        self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
         self._scores: dict[str, np.float32] = {}
-        self.shards: ShardCounts | None = ShardCounts(asked=asked, answered=len(states))
         self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
         self._images: dict[str, Image | None] = {}
-        self._matching = self._begin_text_matches()
+
+    @property
+    def shards(self) -> ShardCounts:
+        """How many shards there are, and how many answer."""
+        opened = self._opening.result()
+        return ShardCounts(asked=opened.num_shards, answered=len(opened.states))
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the model's answers may."""
+        return self._opening.result().version
+
+    @property
+    def _states(self) -> Mapping[int, ShardState]:
+        return self._opening.result().states
 
     @property
     def is_empty(self) -> bool:
@@ -120,9 +130,10 @@ class ShardedGallery:
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
-        if self._matching is None:
+        matching = self._opening.result().matching
+        if matching is None:
             return []
-        answers = self._matching.result()
+        answers = matching.result()
         # Of a picture that is being moved, the one in the later shard counts, as in `best_names`.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
         found = sorted(once.values(), key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
@@ -130,7 +141,7 @@ class ShardedGallery:
         matches = []
         for shard, one in found[: request.shortlist]:
             row = self._pictures.of(shard, one.image.image_id)
-            self._images[one.image.image_id] = one.image
+            self._images.setdefault(one.image.image_id, one.image)  # what was said when it was scored holds
             matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(distances, one.distance)))
         return matches
 
@@ -223,14 +234,6 @@ class ShardedGallery:
         }
         return in_order(self._named(self._captions, rows), self._ask("explain_captions", asked))
 
-    def _begin_text_matches(self) -> "Future[dict[int, list[ScoredText]]] | None":
-        """The look for the question's words in all shards, which goes on while the question is encoded."""
-        parts = [state.texts for state in self._states.values() if state.texts is not None]
-        if not parts:
-            return None
-        asked = dict.fromkeys(self._states, (self._request, TextStatistics.total(parts)))
-        return self._fan_out.threads.submit(self._ask, "text_matches", asked)
-
     def _named(self, rows: Rows[ItemName], wanted: Iterable[int]) -> list[ItemName]:
         return [rows.names[row] for row in wanted]
 
@@ -240,7 +243,7 @@ class ShardedGallery:
     def _ask(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
         """The answers of all these shards. ShardLost where one of them does not answer any more."""
         # One replica answers all steps, as long as it does: another one may know of more or fewer pictures.
-        return all_answers(self._fan_out, method, arguments, self._chosen)
+        return all_answers(self._fan_out, method, arguments, self._opening.result().chosen)
 
 
 class NamedModels(Protocol):
@@ -272,24 +275,12 @@ class ShardedGalleries:
     def open(self, request: SearchRequest, without: Collection[int] = ()) -> OpenGallery:
         """The gallery of the request's model, over the shards that answer, and are not among those given up.
 
-        UnknownModel, ViewNotBuilt, NotReady; ShardLost where none answers, or one does not and the request wants all.
+        UnknownModel at once; what `begin_opening` names where the gallery is first looked into.
         """
-        try:
-            return self._open(request, without)
-        except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
-            return self._open(request, without)
-
-    def _open(self, request: SearchRequest, without: Collection[int]) -> OpenGallery:
         model = self._models.named(request.model)
         named = request.model_copy(update={"model": model.name})
-        num_shards = len(self._fan_out.replicas)
-        asked, chosen = [shard for shard in range(num_shards) if shard not in without], dict[int, str]()
-        states = self._fan_out.ask("state", dict.fromkeys(asked, (named,)), chosen)
-        if not states or (len(states) < num_shards and not request.partial):
-            raise ShardLost(f"{num_shards - len(states)} of {num_shards} shards do not answer; try again shortly.")
-        version = "|".join(states[shard].version if shard in states else "" for shard in range(num_shards))
-        gallery = ShardedGallery(self._fan_out, named, states, num_shards, chosen, self._round_trips)
-        return OpenGallery(model, gallery, version)
+        opening = begin_opening(self._fan_out, named, without)
+        return OpenGallery(model, ShardedGallery(self._fan_out, named, opening, self._round_trips))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
@@ -310,16 +301,6 @@ class ShardedGalleries:
             raise FeaturesOnly(
                 f"{model.name} reads features of another detector: ask with the image_id of a stored one."
             )
-
-
-def all_answers(
-    fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[Any]], chosen: dict[int, str] | None = None
-) -> dict[int, Any]:
-    """Shard -> answer. ShardLost where one of these shards does not answer."""
-    answers = fan_out.ask(method, arguments, chosen)
-    if missing := sorted(set(arguments) - set(answers)):
-        raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.", missing)
-    return answers
 
 
 def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: Rows[ItemName]) -> Candidates:

@@ -80,7 +80,11 @@ class Query(Generic[AnyRequest]):
     request: AnyRequest
     model: ModelView
     gallery: Gallery
-    index_version: str  # changes whenever the model's answers may
+
+    @property
+    def index_version(self) -> str:
+        """Changes whenever the model's answers may."""
+        return self.gallery.version
 
     @property
     def matcher(self) -> Matcher:
@@ -148,9 +152,8 @@ class SearchEngine:
             match=request.match,
             timings_ms=watch.milliseconds,
         )
-        with watch.stage("text"):
-            matches = gallery.text_matches(request) if request.match != "pictures" else []
         if texts is None or gallery.is_empty:
+            matches = text_matches(query, watch)
             hits = best_pictures(request, None, [], matches, gallery.images_at)
             return found(
                 results=self._presented(hits, None, query, accelerate, watch), matched=True if matches else None
@@ -164,6 +167,7 @@ class SearchEngine:
             candidates = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
         else:
             candidates = candidates.rescored(scores, None)
+        matches = text_matches(query, watch)  # last: shards look for words while they rank and score
         hits, left_out = picture_hits(query, candidates, matches)
         matched = verdict(candidates, matcher, request.query, bool(matches))
         return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)
@@ -326,6 +330,12 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
 def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
     """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
     return run_here if query.gallery.scores_elsewhere else accelerate
+
+
+def text_matches(query: Query[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:
+    """Pictures whose text holds the question, where that is looked at."""
+    with watch.stage("text"):
+        return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
 
 
 def picture_hits(

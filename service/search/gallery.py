@@ -24,8 +24,14 @@ class Gallery(Protocol):
 
     scores_elsewhere: bool
     """Whether scoring and explaining happen on other machines, and so need no turn on this one's accelerator."""
-    shards: ShardCounts | None
-    """How many shards it has, and how many answer; None where it is of one data directory."""
+
+    @property
+    def shards(self) -> ShardCounts | None:
+        """How many shards it has, and how many answer; None where it is of one data directory."""
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the model's answers may."""
 
     @property
     def is_empty(self) -> bool:
@@ -79,11 +85,10 @@ class Gallery(Protocol):
 
 
 class OpenGallery(NamedTuple):
-    """The model and the gallery of a query, with a version that changes whenever the model's answers may."""
+    """The model and the gallery of a query."""
 
     model: ModelView
     gallery: Gallery
-    index_version: str
 
 
 class Galleries(Protocol):

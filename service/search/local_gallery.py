@@ -35,9 +35,15 @@ class LocalGallery:
     shards: ShardCounts | None = None
 
     def __init__(
-        self, galleries: "LocalGalleries", matcher: Matcher, snapshot: Snapshot | None, regions: RegionStore | None
+        self,
+        galleries: "LocalGalleries",
+        matcher: Matcher,
+        snapshot: Snapshot | None,
+        regions: RegionStore | None,
+        version: str,
     ) -> None:
         """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
+        self.version = version
         self._galleries, self._catalog = galleries, galleries.catalog
         self._matcher, self._snapshot, self._regions = matcher, snapshot, regions
 
@@ -142,8 +148,9 @@ class LocalGalleries:
         version = self.catalog.version()
         view, snapshot = self._models.resolve(request.model)
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
-        gallery = LocalGallery(self, view.matcher, snapshot, self._regions.of(view.matcher.extractor_digest))
-        return OpenGallery(view, gallery, f"{version}-{pictures}-{captions}")
+        regions = self._regions.of(view.matcher.extractor_digest)
+        named = f"{version}-{pictures}-{captions}"
+        return OpenGallery(view, LocalGallery(self, view.matcher, snapshot, regions, named))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture.

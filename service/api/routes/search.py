@@ -6,7 +6,7 @@ own that borrows the accelerator; the result is written and kept.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -60,7 +60,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     """
     started = time.perf_counter()
     query = await look_up(services, services.search.begin, body)
-    key = cache_key({"search": "text", **determining(query)})
+    key = answer_key(services, query, {"search": "text"})
     if (kept := await kept_answer(services, key, TextAnswer, query, started)) is not None:
         return kept
     cost = await look_up(services, services.search.cost, query)
@@ -99,7 +99,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
     async with uploaded_form(request, services, limits) as form:
         body, picture = image_request(form)
         query = await look_up(services, services.search.begin, body)
-        key = cache_key({"search": "image", "sha256": picture and picture.sha256, **determining(query)})
+        key = answer_key(services, query, {"search": "image", "sha256": picture and picture.sha256})
         if (kept := await kept_answer(services, key, ImageAnswer, query, started)) is not None:
             return kept
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
@@ -139,6 +139,11 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
     return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
 
 
+def answer_key(services: Services, query: Query[Any], asked: Mapping[str, Any]) -> str | None:
+    """The key that the answer is kept under; None where none is kept, so that no shard's version is waited for."""
+    return cache_key({**asked, **determining(query)}) if services.cache.keeps_any else None
+
+
 def determining(query: Query[Any]) -> dict[str, Any]:
     """Everything an answer depends on."""
     return {
@@ -155,13 +160,13 @@ async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -
 
 
 async def kept_answer(
-    services: Services, key: str, schema: type[AnyAnswer], query: Query[Any], started: float
+    services: Services, key: str | None, schema: type[AnyAnswer], query: Query[Any], started: float
 ) -> Response | None:
     """The answer that was kept under the key, marked so, with the time that finding it took.
 
     None where there is none, or it is no answer of this form to this query.
     """
-    kept = await services.cache.get(key)
+    kept = None if key is None else await services.cache.get(key)
     answer = None if kept is None else await look_up(services, answer_from, kept, schema, query)
     services.metrics.cache.labels("miss" if answer is None else "hit").inc()
     if answer is None:
@@ -195,7 +200,7 @@ async def run(services: Services, request: Request, cost: int, work: Any) -> Any
 
 async def respond(
     services: Services,
-    key: str,
+    key: str | None,
     schema: type[AnyAnswer],
     result: SearchResult[Any] | ImageSearchResult[Any],
     started: float,
@@ -208,7 +213,8 @@ async def respond(
         return answer.model_dump_json().encode()
 
     content = await look_up(services, written)
-    await services.cache.put(key, content)
+    if key is not None:
+        await services.cache.put(key, content)
     return Response(content, media_type="application/json")
 
 

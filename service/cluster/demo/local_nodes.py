@@ -37,6 +37,7 @@ SYSTEM_CONFIG = {
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
+    "RAY_worker_niceness": "0",  # as a process that searches without Ray
     "RAY_SERVE_LOG_TO_STDERR": "0",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # a proxy takes its time to start beside replicas that load models
     "PYTHONPATH": str(PACKAGES_FOLDER),

@@ -46,9 +46,11 @@ def test_no_entries_means_no_cache() -> None:
     async def use() -> bytes | None:
         cache = LocalCache(max_entries=0)
         await cache.put("x", b"1")
+        assert not cache.keeps_any
         return await cache.get("x")
 
     assert asyncio.run(use()) is None
+    assert LocalCache(max_entries=1).keeps_any
 
 
 def test_every_part_of_a_question_counts() -> None:

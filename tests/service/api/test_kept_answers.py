@@ -3,13 +3,17 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from index.catalog import Catalog
 from service.api.cache import LocalCache
+from service.api.routes.search import answer_key
 from service.api.schemas.results import ImageAnswer, TextAnswer, answer_format
+from service.search.requests import TextSearchRequest
 from tests.support.library import Library, two_coloured
 from tests.support.web_app import Api, checked
 
@@ -35,6 +39,14 @@ def spoil(api: Api, content: bytes) -> None:
 
 def changed(answer: dict[str, object], **fields: object) -> bytes:
     return json.dumps(answer | fields).encode()
+
+
+def test_where_no_answer_is_kept_nothing_is_asked_of_the_gallery_for_its_key(api: Api) -> None:
+    query = api.services.search.begin(TextSearchRequest(query="red"))
+    assert answer_key(api.services, query, {"search": "text"})
+    without = replace(api.services, cache=LocalCache(0))
+    nothing: Any = object()  # whatever is read of it fails
+    assert answer_key(without, nothing, {"search": "text"}) is None
 
 
 def test_what_is_no_answer_to_the_question_is_a_miss(api: Api) -> None:

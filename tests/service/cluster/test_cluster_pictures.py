@@ -12,13 +12,12 @@ import pytest
 from index.filters import EVERY, Filter
 from index.records import ImageOrder, NewPicture, PictureChange
 from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore, steps
-from service.cluster.fan_out import FanOut
+from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.operations import Operation
 from service.cluster.placement import Placement, shard_of
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_writer import ShardWriter
-from service.cluster.sharded_gallery import all_answers
 from service.errors import NotReady
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.originals import image_id_of

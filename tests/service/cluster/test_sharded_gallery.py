@@ -221,7 +221,7 @@ def test_a_problem_of_a_shard_is_that_of_the_search(whole: Library, halves: list
     for replica in (replica for shard in halves for replica in shard):
         replica.fault = NotFound("There is no such thing.")
     with pytest.raises(NotFound, match="no such thing"):
-        engine.begin(RED)
+        answer(engine, RED)
     with pytest.raises(UnknownModel):
         engine.begin(RED.model_copy(update={"model": "none"}))
 

@@ -1,0 +1,108 @@
+"""The shards of a query say how they are while its question is encoded, and look for its words while they score."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cluster.fan_out import FanOut
+from service.cluster.open_shards import TooFewShards
+from service.cluster.placement import Placement
+from service.cluster.router import ClusterEngine
+from service.cluster.sharded_gallery import ShardedGalleries
+from service.errors import UnknownModel, ViewNotBuilt
+from service.search.requests import TextSearchRequest
+from tests.support.library import Library, two_coloured
+from tests.support.shards import LocalReplica, engine_over, replica_of
+
+WAIT_S = 30.0
+ASKED = TextSearchRequest(query="red", k=3)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    with closing(Library(tmp_path / "library")) as library:
+        yield library
+
+
+@pytest.fixture
+def shards(library: Library, tmp_path: Path) -> Iterator[list[LocalReplica]]:
+    """Two shards with a picture each."""
+    with ExitStack() as stack:
+        replicas = []
+        for colour in ("red", "blue"):
+            own = stack.enter_context(closing(Library(tmp_path / colour)))
+            own.add(colour, two_coloured(colour, colour), captions=[f"a {colour} one"])
+            own.catch_up()
+            replicas.append(replica_of(colour, own))
+        yield replicas
+
+
+def cluster_engine(library: Library, shards: list[LocalReplica]) -> ClusterEngine:
+    fan_out = FanOut([[replica] for replica in shards], WAIT_S)
+    galleries = ShardedGalleries(fan_out, library.models, library.extractor.digest, lambda: Placement(2))
+    return ClusterEngine(galleries, library.models, library.extractor)
+
+
+def awaited(event: threading.Event) -> None:
+    assert event.wait(WAIT_S), "this is waited for before it is begun"
+
+
+def test_the_question_is_encoded_while_shards_say_how_they_are(
+    library: Library, shards: list[LocalReplica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded, encode = threading.Event(), library.matcher.encode_sentences
+
+    def noted(sentences: Any) -> Any:
+        encoded.set()
+        return encode(sentences)
+
+    monkeypatch.setattr(library.matcher, "encode_sentences", noted)
+    for replica in shards:
+        replica.hold = partial(awaited, encoded)
+    engine = engine_over([[replica] for replica in shards], library)
+    query = engine.begin(ASKED)
+    assert not encoded.is_set()
+    assert len(engine.text(query).results) == 2
+
+
+def test_words_are_looked_for_while_pictures_are_scored(library: Library, shards: list[LocalReplica]) -> None:
+    scoring = [threading.Event() for _ in shards]
+
+    def score_noted(event: threading.Event, score: Any, *arguments: Any) -> Any:
+        event.set()
+        return score(*arguments)
+
+    def look_later(event: threading.Event, look: Any, *arguments: Any) -> Any:
+        awaited(event)
+        return look(*arguments)
+
+    for event, replica in zip(scoring, shards, strict=True):
+        search: Any = replica._search
+        search.score_pictures = partial(score_noted, event, search.score_pictures)
+        search.text_matches = partial(look_later, event, search.text_matches)
+    engine = engine_over([[replica] for replica in shards], library)
+    found = engine.text(engine.begin(ASKED)).results
+    assert [hit.found_by for hit in found] == [("pictures", "text"), ("pictures",)]
+
+
+def test_too_few_shards_are_not_asked_again(library: Library, shards: list[LocalReplica]) -> None:
+    engine = cluster_engine(library, shards)
+    shards[0].fault = ConnectionError("gone")
+    with pytest.raises(TooFewShards, match="1 of 2 shards do not answer"):
+        engine.text(engine.begin(ASKED.model_copy(update={"partial": False})))
+    assert shards[1].calls == ["state"]
+
+
+def test_a_problem_of_the_first_step_is_that_of_the_search(library: Library, shards: list[LocalReplica]) -> None:
+    engine = cluster_engine(library, shards)
+    shards[0].fault = ViewNotBuilt("not yet")
+    query = engine.begin(ASKED)
+    with pytest.raises(ViewNotBuilt, match="not yet"):
+        engine.text(query)
+    with pytest.raises(UnknownModel):
+        engine.begin(ASKED.model_copy(update={"model": "none"}))
