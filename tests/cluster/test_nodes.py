@@ -22,6 +22,11 @@ class Resident:
         return os.getpid()
 
     @ray.method
+    def niceness(self) -> int:
+        """The niceness of its process."""
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    @ray.method
     def node(self) -> str:
         """The name of its node."""
         return str(ray.get_runtime_context().get_node_labels()[LABEL])
@@ -54,3 +59,9 @@ def test_an_actor_ends_with_its_node_and_comes_back_with_it(ray_cluster: RayClus
     wait_until(lambda: process_of("node-2") is not None)
     assert process_of("node-2") != before["node-2"]
     assert ray.get(ray.get_actor("node-2").node.remote()) == "node-2"
+
+
+def test_an_actor_is_as_nice_as_who_started_its_node(ray_cluster: RayCluster) -> None:
+    resident = ray.remote(Resident).options(num_cpus=0).remote()
+    assert ray.get(resident.niceness.remote()) == os.getpriority(os.PRIO_PROCESS, 0)
+    ray.kill(resident)
