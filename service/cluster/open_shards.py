@@ -29,7 +29,7 @@ class OpenShards:
 
     @property
     def version(self) -> str:
-        """Those of the shards; nothing for one that does not answer."""
+        """The versions of all shards in a row, nothing for one that does not answer."""
         return "|".join(self.states[n].version if n in self.states else "" for n in range(self.num_shards))
 
 

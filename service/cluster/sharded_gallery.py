@@ -76,7 +76,7 @@ class ShardedGallery:
         opening: "Future[OpenShards]",
         round_trips: int = 2,
     ) -> None:
-        """What is `opening` is waited for when it is first needed, and fails there."""
+        """The shards that are `opening` are waited for when they are first needed, and fail there."""
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
         self._scores: dict[str, np.float32] = {}
         self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
@@ -84,7 +84,7 @@ class ShardedGallery:
 
     @property
     def shards(self) -> ShardCounts:
-        """How many shards there are, and how many answer."""
+        """The numbers of shards that there are, and that answer."""
         opened = self._opening.result()
         return ShardCounts(asked=opened.num_shards, answered=len(opened.states))
 

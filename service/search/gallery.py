@@ -27,7 +27,7 @@ class Gallery(Protocol):
 
     @property
     def shards(self) -> ShardCounts | None:
-        """How many shards it has, and how many answer; None where it is of one data directory."""
+        """The numbers of its shards, and of those that answer; None where it is of one data directory."""
 
     @property
     def version(self) -> str:

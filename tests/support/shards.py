@@ -42,6 +42,10 @@ class LocalReplica(Replica):
         check_placement(self.known, self.placed_among)
         return answer
 
+    def close(self) -> None:
+        """Wait for every call: nobody reads a library that is closed."""
+        self._threads.shutdown()
+
     def requiring(self, at_least: int, num_shards: int) -> Self:
         """Itself, which is asked by one that knows of so many shards."""
         self.known = num_shards

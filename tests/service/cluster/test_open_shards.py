@@ -38,7 +38,7 @@ def shards(library: Library, tmp_path: Path) -> Iterator[list[LocalReplica]]:
             own = stack.enter_context(closing(Library(tmp_path / colour)))
             own.add(colour, two_coloured(colour, colour), captions=[f"a {colour} one"])
             own.catch_up()
-            replicas.append(replica_of(colour, own))
+            replicas.append(stack.enter_context(closing(replica_of(colour, own))))
         yield replicas
 
 

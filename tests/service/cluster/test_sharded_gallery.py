@@ -91,7 +91,7 @@ def split_engine(folder: Path, whole: Library, split: list[int], num_shards: int
         library = stack.enter_context(closing(Library(folder / str(shard))))
         fill(library, [number for number in range(NUM) if split[number] == shard])
         library.matcher.calibration = whole.matcher.calibration
-        shards.append([replica_of(f"{shard}", library)])
+        shards.append([stack.enter_context(closing(replica_of(f"{shard}", library)))])
     return engine_over(shards, whole)
 
 
@@ -169,7 +169,7 @@ def halves(whole: Library, tmp_path: Path) -> Iterator[list[list[LocalReplica]]]
         for shard in range(2):
             library = stack.enter_context(closing(Library(tmp_path / str(shard))))
             fill(library, [number for number in range(NUM) if number % 2 == shard])
-            shards.append([replica_of(f"{shard}-{n}", library) for n in range(2)])
+            shards.append([stack.enter_context(closing(replica_of(f"{shard}-{n}", library))) for n in range(2)])
         yield shards
 
 
@@ -231,7 +231,7 @@ def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Lib
         libraries = [stack.enter_context(closing(Library(tmp_path / str(shard)))) for shard in range(2)]
         for library, numbers in zip(libraries, (range(NUM), range(0, NUM, 2)), strict=True):
             fill(library, list(numbers))
-        replicas = [replica_of(f"{shard}", library) for shard, library in enumerate(libraries)]
+        replicas = [stack.enter_context(closing(replica_of(f"{n}", one))) for n, one in enumerate(libraries)]
         engine = engine_over([[replica] for replica in replicas], whole)
         query = engine.begin(RED)
         moved = {image_id_of(f"picture {number}") for number in range(0, NUM, 2)}
