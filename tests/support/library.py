@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import PIL.Image
 
 from index.catalog import Catalog
 from index.records import DetectedPicture, NewPicture, TagValue
 from index.view import ViewWriter
-from models.extractors.base import Detections
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
@@ -21,7 +19,7 @@ from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, TextSearchResult
 from service.storage.data_dir import DataDir
 from service.storage.originals import Originals
-from service.storage.region_records import PictureFeatures, RecordLayout
+from service.storage.region_records import PictureFeatures, RecordLayout, pack
 from service.storage.region_stores import RegionStores
 from tests.support.fakes import COLOURS, FakeExtractor, FakeMatcher
 
@@ -47,10 +45,12 @@ NAMES = [f"{left} and {right}" for left, right in itertools.product(COLOURS, rep
 class Library:
     """Catalog, region slab and one view in `folder`, with a SearchEngine over them."""
 
-    def __init__(self, folder: Path, others: Sequence[FakeMatcher] = ()) -> None:
-        """`others` are models that are known but have no view."""
+    def __init__(
+        self, folder: Path, others: Sequence[FakeMatcher] = (), extractor: FakeExtractor | None = None
+    ) -> None:
+        """`others` are models that are known but have no view; `extractor` finds regions where one is given."""
         self.folder = folder
-        self.extractor, self.matcher = FakeExtractor(), FakeMatcher()
+        self.extractor, self.matcher = extractor or FakeExtractor(), FakeMatcher()
         data = DataDir(folder)
         self.catalog = Catalog(data.catalog)
         self._slab = RecordLayout.of(self.extractor).open(data.regions, write=True)
@@ -99,15 +99,17 @@ class Library:
             self.catch_up()
         return image_id
 
-    def commit(self, image_id: str, picture: PIL.Image.Image) -> None:
-        """Give a queued picture its regions."""
+    def commit(self, image_id: str, picture: PIL.Image.Image, size: tuple[int, int] | None = None) -> None:
+        """Give a queued picture its regions; `size` is its full size, where `picture` is reduced."""
         slot = self.catalog.num_slots()
-        self._slab.append(slot, records(self.extractor.extract([picture])))
+        width, height = size or picture.size
+        scale = width / picture.width, height / picture.height
+        self._slab.append(slot, pack(self.extractor.extract([picture]), [scale]))
         ready = DetectedPicture(
             image_id=image_id,
             slot=slot,
-            width=picture.width,
-            height=picture.height,
+            width=width,
+            height=height,
             extractor=self.extractor.digest,
         )
         self.catalog.commit([ready])
@@ -122,7 +124,7 @@ class Library:
             except DecodeFailed as failed:
                 self.catalog.set_aside(queued.image_id, failed.reason, NOW)
             else:
-                self.commit(queued.image_id, decoded.picture)
+                self.commit(queued.image_id, decoded.picture, (decoded.width, decoded.height))
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -162,11 +164,6 @@ class Library:
         """Close every file."""
         for part in (self.models, self.regions, self.writer, self._slab, self.catalog):
             part.close()
-
-
-def records(detections: Detections) -> dict[str, np.ndarray]:
-    """Detections as the region slab takes them."""
-    return {name: tensor.numpy() for name, tensor in detections.tensors().items()}
 
 
 def sixty_four(folder: Path) -> Library:

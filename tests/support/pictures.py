@@ -8,6 +8,17 @@ import PIL.Image
 
 from tests.support.project_files import ROOT
 
+ORIENTATION = 0x0112
+# How a camera stores an upright scene under each EXIF orientation: the inverse of what a viewer does.
+STORED_AS = {
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_90,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_270,
+}
 CORNERS = {"red": (0.1, 0.1), "lime": (0.9, 0.1), "blue": (0.1, 0.9), "white": (0.9, 0.9)}
 
 
@@ -16,6 +27,14 @@ def encoded(picture: PIL.Image.Image, kind: str, **options: object) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def as_stored(scene: PIL.Image.Image, kind: str, orientation: int, **options: object) -> bytes:
+    """An upright scene as a file of a camera that was held under that EXIF orientation."""
+    exif = PIL.Image.Exif()
+    exif[ORIENTATION] = orientation
+    picture = scene.transpose(STORED_AS[orientation]) if orientation in STORED_AS else scene
+    return encoded(picture, kind, exif=exif, **options)
 
 
 def heic_corners(orientation: int = 1) -> bytes:

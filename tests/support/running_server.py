@@ -14,17 +14,22 @@ from service.connections import web_server
 from service.model_loading import LoadedModels
 from service.serve import base_url, listening_socket
 from service.settings import Settings
-from tests.support.fakes import FakeMatcher
+from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import Library
 
 
 @contextmanager
-def running_server(folder: Path, matcher: FakeMatcher | None = None, **settings_given: Any) -> Iterator[str]:
-    """The address of a server on the data directory, until the block ends; it searches by `matcher` where one is given.
+def running_server(
+    folder: Path,
+    matcher: FakeMatcher | None = None,
+    extractor: FakeExtractor | None = None,
+    **settings_given: Any,
+) -> Iterator[str]:
+    """The address of a server on the data directory, until the block ends.
 
-    Further arguments are settings.
+    It searches by `matcher` and finds regions by `extractor` where they are given; further arguments are settings.
     """
-    library = Library(folder)
+    library = Library(folder, extractor=extractor)
     matchers: dict[str, Matcher] = {"fake": matcher or library.matcher}
     loaded = LoadedModels(extractor=library.extractor, matchers=matchers, views=["fake"])
     settings = Settings(data_dir=folder, decode_workers=1, **settings_given)

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from service.media.decode_pool import DecodeLimits, DecodePool
-from tests.support.pictures import CORNERS, corners, encoded, heic_corners, seen_corners
+from tests.support.pictures import CORNERS, as_stored, corners, encoded, heic_corners, seen_corners
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
 
@@ -87,23 +87,9 @@ def test_what_is_transparent_is_white(pool: DecodePool, tmp_path: Path, mode: st
 def test_orientation_is_applied_and_the_size_is_the_upright_one(
     pool: DecodePool, tmp_path: Path, kind: str, orientation: int
 ) -> None:
-    # How a camera stores an upright scene under each orientation: the inverse of what a viewer does.
-    stored = {
-        2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
-        3: PIL.Image.Transpose.ROTATE_180,
-        4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
-        5: PIL.Image.Transpose.TRANSPOSE,
-        6: PIL.Image.Transpose.ROTATE_90,
-        7: PIL.Image.Transpose.TRANSVERSE,
-        8: PIL.Image.Transpose.ROTATE_270,
-    }
     # Large enough to be reduced, which happens before the turn.
-    scene = corners(1800, 1200)
-    picture = scene.transpose(stored[orientation]) if orientation in stored else scene
-    exif = PIL.Image.Exif()
-    exif[0x0112] = orientation
     file = tmp_path / "turned"
-    file.write_bytes(encoded(picture, kind, exif=exif))
+    file.write_bytes(as_stored(corners(1800, 1200), kind, orientation))
     found = pool.decode(file)
     assert (found.width, found.height) == (1800, 1200)
     assert found.picture.size == (1333, 889)
