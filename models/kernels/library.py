@@ -1,10 +1,11 @@
-"""The built kernels, loaded by ctypes: scores of stored pictures, read where they lie."""
+"""The built kernels, loaded by ctypes: scores of stored pictures, read where they lie, and layers of an encoder."""
 
 import ctypes
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from models.batches import Words, tiles
 from models.kernels.forms import KernelForm
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
+from models.kernels.transformer import CTransformer, sentences_at_once
 
 BLOCK = 16  # as in source/lanes.h
 PART = 16  # candidates that one of several threads takes at a time: a fraction of a millisecond
@@ -99,8 +101,9 @@ class KernelLibrary:
     def __init__(self, path: Path, target: str) -> None:
         """OSError where the file cannot be loaded."""
         self.target = target
-        self._scores = ctypes.CDLL(str(path)).regard_scores
-        self._scores.restype = ctypes.c_int
+        library = ctypes.CDLL(str(path))
+        self._scores, self._transform = library.regard_scores, library.regard_transform
+        self._scores.restype = self._transform.restype = ctypes.c_int
         self._helpers = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="kernels")
 
     def scores(
@@ -138,27 +141,56 @@ class KernelLibrary:
     ) -> None:
         """Fill the scores, in parts that the caller's thread and up to threads - 1 others take in turn."""
         options, words = _Form(*form.numbers()), sentence.as_structure()
-        parts = tiles(len(rows), PART if threads > 1 else max(1, len(rows)))
+
+        def work(part: slice) -> None:
+            own = scores[part]
+            failed = self._scores(
+                ctypes.byref(pictures),
+                ctypes.byref(words),
+                ctypes.byref(options),
+                ctypes.c_void_p(rows[part].ctypes.data),
+                ctypes.c_int64(len(own)),
+                ctypes.c_void_p(own.data_ptr()),
+            )
+            if failed:
+                raise MemoryError("there is no memory for the table of one picture and one sentence")
+
+        self._take_turns(work, tiles(len(rows), PART if threads > 1 else max(1, len(rows))), threads)
+
+    def transform(
+        self, layers: CTransformer, states: Float[Tensor, "N D"], lengths: Sequence[int], threads: int = 1
+    ) -> None:
+        """Replace states of the pieces of sentences of these lengths, one after the other, by the last layer's.
+
+        ValueError for states of another type or shape.
+        """
+        if states.dtype != torch.float32 or not states.is_contiguous() or states.device.type != "cpu":
+            raise ValueError("states are float32 in one piece on the CPU")
+        if states.shape != (sum(lengths), layers.width):
+            raise ValueError(f"states must be {(sum(lengths), layers.width)}, not {tuple(states.shape)}")
+        starts = list(accumulate(lengths, initial=0))
+
+        def work(part: slice) -> None:
+            count = part.stop - part.start
+            own = states[starts[part.start] : starts[part.stop]]
+            sizes = (ctypes.c_int32 * count)(*lengths[part])
+            if self._transform(ctypes.byref(layers), sizes, ctypes.c_int32(count), ctypes.c_void_p(own.data_ptr())):
+                raise MemoryError(f"there is no memory for the layers of {len(own)} pieces")
+
+        self._take_turns(work, sentences_at_once(lengths, threads), threads)
+
+    def _take_turns(self, work: Callable[[slice], None], parts: Sequence[slice], threads: int) -> None:
+        """Do every part, in the caller's thread and up to threads - 1 others, which take them in turn."""
         waiting = iter(parts)  # shared: taking the next one is atomic
 
-        def work(parts: Iterator[slice]) -> None:
+        def run(parts: Iterator[slice]) -> None:
             for part in parts:
-                own = scores[part]
-                failed = self._scores(
-                    ctypes.byref(pictures),
-                    ctypes.byref(words),
-                    ctypes.byref(options),
-                    ctypes.c_void_p(rows[part].ctypes.data),
-                    ctypes.c_int64(len(own)),
-                    ctypes.c_void_p(own.data_ptr()),
-                )
-                if failed:
-                    raise MemoryError("there is no memory for the table of one picture and one sentence")
+                work(part)
 
-        helpers = [self._helpers.submit(work, waiting) for _ in range(min(threads, len(parts)) - 1)]
+        helpers = [self._helpers.submit(run, waiting) for _ in range(min(threads, len(parts)) - 1)]
         try:
-            work(waiting)
-        finally:  # no thread may read the records after their owner has let go of them
+            run(waiting)
+        finally:  # no thread may use arrays after their owner has let go of them
             wait([helper for helper in helpers if not helper.cancel()])
         for helper in helpers:
             if not helper.cancelled():

@@ -88,10 +88,11 @@ class Matcher(nn.Module, ABC):
         self.kernels: RecordKernels | None = None
 
     def use_kernels(self, kernels: RecordKernels | None) -> None:
-        """Score stored pictures by these kernels from now on, as far as they know the model; by PyTorch for None."""
-        for module in self.modules():
-            if isinstance(module, Matcher):
-                module.kernels = kernels
+        """Score stored pictures, and read sentences, by these kernels as far as they can; by PyTorch for None."""
+        if isinstance(self.reader, PretrainedReader):  # all matchers that share it
+            self.reader.use_kernels(kernels)
+        for matcher in (module for module in self.modules() if isinstance(module, Matcher)):
+            matcher.kernels = kernels
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -210,8 +211,7 @@ class SingleMatcher(Matcher):
         calibration: Calibration | None = None,
         hubness: HubnessCorrection | None = None,
     ) -> None:
-        """`hubness` lowers the scores that `calibration` speaks of. ValueError where the reader gives what the encoders
-        do not read."""
+        """`hubness` lowers the scores that `calibration` speaks of. ValueError where the reader is for others."""
         super().__init__(name, reader, extractor_digest, digest, calibration)
         if isinstance(reader, PretrainedReader) is not (encoders.text == "pretrained"):
             raise ValueError(f"the encoders of {name} are for {encoders.text} text, and its reader is of another kind")

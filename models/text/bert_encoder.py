@@ -11,9 +11,11 @@ and a sentence's vector the mean of its pieces' states, unit length. Weights may
 (quantised_rows.py).
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -23,7 +25,18 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from models.batches import tiles
-from models.text.quantised_rows import PLANES, SCALE, QuantisedEmbedding, dequantise_all
+from models.kernels.transformer import ByteLayer, ByteLinear, KernelLayers, LayerNormWeights, TransformerKernels
+from models.text.packed_linear import pack_linear_layers
+from models.text.quantised_rows import (
+    PLANES,
+    SCALE,
+    QuantisedEmbedding,
+    dequantise_all,
+    stored_shape,
+    whole_rows,
+)
+
+log = logging.getLogger(__name__)
 
 WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
 LAYER_NORM_EPSILON = 1e-12
@@ -38,6 +51,8 @@ LAYER_PARTS = {
     "output.LayerNorm": "output_norm",
 }
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
+ENCODER_LAYER = "encoder.layer."
+BITS_OF_A_BYTE = 8
 EMBEDDING_PARTS = {
     "word_embeddings": "pieces",
     "position_embeddings": "positions",
@@ -59,15 +74,15 @@ class BertConfig:
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Tensor]) -> "BertConfig":
-        """The sizes of published weights; ValueError where an embedding or the first layer is missing."""
+        """The sizes of weights as they are stored; ValueError where an embedding or the first layer is missing."""
         try:
-            num_pieces, width = weights[WORD_EMBEDDINGS].shape
+            num_pieces, width = stored_shape(weights, WORD_EMBEDDINGS)
             return cls(
                 num_pieces=num_pieces,
                 num_positions=len(weights["embeddings.position_embeddings.weight"]),
-                num_layers=len([name for name in weights if name.endswith("attention.self.query.weight")]),
+                num_layers=len([name for name in weights if name.endswith("attention.self.query.bias")]),
                 width=width,
-                hidden_width=len(weights["encoder.layer.0.intermediate.dense.weight"]),
+                hidden_width=stored_shape(weights, f"{ENCODER_LAYER}0.intermediate.dense.weight")[0],
             )
         except KeyError as missing:
             raise ValueError(f"these are no weights of a BERT encoder: {missing} is missing") from None
@@ -96,6 +111,16 @@ class TransformerLayer(nn.Module):
         return output
 
 
+class TransformerLayers(nn.ModuleList):
+    """Layers one after the other."""
+
+    def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
+        """The last layer's states; those of padding mean nothing."""
+        for layer in self:
+            states = layer(states, mask)
+        return states
+
+
 class BertEncoder(nn.Module):
     """Sentences in, unit vectors out; never trained here."""
 
@@ -110,15 +135,18 @@ class BertEncoder(nn.Module):
         self.positions = nn.Embedding(config.num_positions, config.width)
         self.segments = nn.Embedding(2, config.width)
         self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
-        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
+        self.layers: nn.Module = TransformerLayers(TransformerLayer(config) for _ in range(config.num_layers))
 
     def forward(self, ids: Int64[Tensor, "Q P"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
         """States of the pieces of sentences; those of padding mean nothing."""
         embedded = self.pieces(ids) + self.positions.weight[: ids.shape[1]] + self.segments.weight[0]
-        states: Tensor = self.norm(embedded)
-        for layer in self.layers:
-            states = layer(states, mask)
+        states: Tensor = self.layers(self.norm(embedded), mask)
         return states
+
+    def use_kernels(self, kernels: TransformerKernels | None) -> None:
+        """Compute layers that are never trained by these kernels from now on; by PyTorch for None."""
+        if isinstance(self.layers, FrozenLayers):
+            self.layers.use_kernels(kernels)
 
     @property
     def device(self) -> torch.device:
@@ -144,22 +172,97 @@ class BertEncoder(nn.Module):
 def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder:
     """The encoder in a folder with the published files; ValueError where they are others, OSError where none.
 
-    `keep_quantised` leaves the embeddings of pieces in the few bits that they may be stored in: such an encoder is for
-    the CPU, and is not trained.
+    `keep_quantised` leaves what is stored in a few bits a weight as it is, and makes the layers ready when they are
+    needed (FrozenLayers): such an encoder is for the CPU, and is not trained.
     """
     stored = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
-    weights = dequantise_all(stored)
-    encoder = BertEncoder(
-        BertConfig.from_weights(weights), Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
-    )
-    state = {ours: tensor for name, tensor in weights.items() if (ours := _our_name(name)) is not None}
+    config = BertConfig.from_weights(stored)
+    tokenizer = Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
+    with torch.device("meta"):  # no memory: what is stored becomes the parameters
+        encoder = BertEncoder(config, tokenizer)
+    kept: dict[str, nn.Module] = {}
+    if keep_quantised and WORD_EMBEDDINGS + PLANES in stored:
+        kept["pieces"] = QuantisedEmbedding(stored.pop(WORD_EMBEDDINGS + PLANES), stored.pop(WORD_EMBEDDINGS + SCALE))
+    if keep_quantised and (layers := byte_layers(stored, config.num_layers)):
+        kept["layers"] = FrozenLayers(config, layers)
+        stored = {name: tensor for name, tensor in stored.items() if not name.startswith(ENCODER_LAYER)}
+    for name in kept:
+        setattr(encoder, name, nn.Identity())  # so that none of its parameters is missed
+    weights = dequantise_all(stored).items()
+    state = {ours: tensor for name, tensor in weights if (ours := _our_name(name)) is not None}
     try:
-        encoder.load_state_dict(state, strict=True)
+        encoder.load_state_dict(state, strict=True, assign=True)
     except RuntimeError as fault:
         raise ValueError(f"{folder}: {fault}") from None
-    if keep_quantised and WORD_EMBEDDINGS + PLANES in stored:
-        encoder.pieces = QuantisedEmbedding(stored[WORD_EMBEDDINGS + PLANES], stored[WORD_EMBEDDINGS + SCALE])
+    for name, module in kept.items():
+        setattr(encoder, name, module)
     return encoder.eval()
+
+
+def byte_layers(stored: Mapping[str, Tensor], num_layers: int) -> list[ByteLayer]:
+    """The layers, where their matrices are stored in at most 8 bits a weight; none where one is not, or is missing."""
+
+    def part(layer: int, published: str) -> ByteLinear | LayerNormWeights:
+        name = f"{ENCODER_LAYER}{layer}.{published}"
+        if published.endswith("LayerNorm"):
+            return LayerNormWeights(stored[f"{name}.weight"].float(), stored[f"{name}.bias"].float())
+        planes, scale = stored[f"{name}.weight{PLANES}"], stored[f"{name}.weight{SCALE}"]
+        if len(planes) > BITS_OF_A_BYTE:
+            raise KeyError(name)
+        return ByteLinear(whole_rows(planes), scale.float(), stored[f"{name}.bias"].float())
+
+    try:
+        parts = [{ours: part(n, published) for published, ours in LAYER_PARTS.items()} for n in range(num_layers)]
+    except KeyError:
+        return []
+    return [ByteLayer(**own) for own in parts]  # type: ignore[arg-type]  # the names say which is which
+
+
+class FrozenLayers(nn.Module):
+    """Layers on the CPU that are never trained, made ready when they are first needed: for kernels or for PyTorch.
+
+    Safe from many threads.
+    """
+
+    def __init__(self, config: BertConfig, layers: Sequence[ByteLayer]) -> None:
+        super().__init__()
+        self._config, self._layers = config, layers
+        self._kernels: TransformerKernels | None = None
+        self._ready: KernelLayers | TransformerLayers | None = None
+        self._making = Lock()
+
+    def use_kernels(self, kernels: TransformerKernels | None) -> None:
+        """Compute by these kernels from now on, as far as they can; by PyTorch for None."""
+        with self._making:
+            if kernels is not self._kernels:
+                self._kernels, self._ready = kernels, None
+
+    def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
+        """The last layer's states; those of padding mean nothing."""
+        with self._making:
+            if self._ready is None:
+                self._ready = self._made()
+            ready = self._ready
+        computed: Tensor = ready(states, mask)
+        return computed
+
+    def _made(self) -> "KernelLayers | TransformerLayers":
+        if self._kernels is not None:
+            try:
+                return KernelLayers(self._layers, self._config.num_heads, LAYER_NORM_EPSILON, self._kernels)
+            except ValueError as fault:
+                log.debug("the sentence encoder is computed by PyTorch: %s", fault)
+        with torch.device("meta"):
+            layers = TransformerLayers(TransformerLayer(self._config) for _ in self._layers)
+        for layer, own in zip(layers, self._layers, strict=True):
+            state = {
+                f"{name}.{kind}": tensor
+                for name in LAYER_PARTS.values()
+                for kind, tensor in (("weight", getattr(own, name).weight), ("bias", getattr(own, name).bias))
+            }
+            layer.load_state_dict(state, strict=True, assign=True)
+        pack_linear_layers(layers)
+        return layers.eval().requires_grad_(False)
 
 
 def _our_name(name: str) -> str | None:

@@ -23,9 +23,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from models.batches import Words, tiles
 from models.digests import digest_of
+from models.kernels.transformer import TransformerKernels
 from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
-from models.text.packed_linear import pack_linear_layers
 from models.text.reader import END, NO_WORDS, START
 
 SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
@@ -96,6 +96,10 @@ class PretrainedReader:
     def state_dim(self) -> int:
         """Width D of the states."""
         return self.encoder.config.width
+
+    def use_kernels(self, kernels: object) -> None:
+        """Compute the encoder's layers by these kernels from now on, as far as they can; by PyTorch for None."""
+        self.encoder.use_kernels(kernels if isinstance(kernels, TransformerKernels) else None)
 
     def remembering(self, sentences: Iterable[str]) -> "PretrainedReader":
         """A reader by the same encoder that has the states of these sentences at hand, for a training."""
@@ -207,10 +211,7 @@ def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> 
         raise ValueError(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
     config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
     words = (folder / WORDS_FILE).read_text("utf-8").split()
-    on_processor = torch.device(device).type == "cpu"
-    encoder = load_bert_encoder(folder, keep_quantised=on_processor).to(device)
-    if on_processor:
-        pack_linear_layers(encoder)
+    encoder = load_bert_encoder(folder, keep_quantised=torch.device(device).type == "cpu").to(device)
     return PretrainedReader(encoder, words, config["common_words"], digest)
 
 

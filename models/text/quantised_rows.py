@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int8, Int64, UInt8
 from torch import Tensor, nn
 
 PLANES, SCALE = ".planes", ".scale"  # endings of the two tensors of a matrix
@@ -37,12 +37,19 @@ def quantise_rows(matrix: Float[Tensor, "N D"], bits: int) -> dict[str, Tensor]:
 
 def dequantise_rows(planes: Tensor, scale: Tensor) -> Float[Tensor, "N D"]:
     """The matrix that the planes and scales of `quantise_rows` stand for."""
-    bits = len(planes)
+    return _shifted(planes).float().sub_(2 ** (len(planes) - 1)).mul_(scale.float()[:, None])
+
+
+def whole_rows(planes: Tensor) -> Int8[Tensor, "N D"]:
+    """The whole numbers n that planes of at most 8 bits stand for."""
+    return _shifted(planes).to(torch.int16).sub_(2 ** (len(planes) - 1)).to(torch.int8)
+
+
+def _shifted(planes: Tensor) -> UInt8[Tensor, "N D"]:
     shifted = np.zeros((planes.shape[1], planes.shape[2] * 8), np.uint8)
     for bit, plane in enumerate(planes.numpy()):
         shifted |= np.unpackbits(plane, axis=1) << bit
-    whole = torch.from_numpy(shifted).float().sub_(2 ** (bits - 1))
-    return whole.mul_(scale.float()[:, None])
+    return torch.from_numpy(shifted)
 
 
 def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -51,6 +58,15 @@ def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     parts = {name + ending for name in matrices for ending in (PLANES, SCALE)}
     plain = {name: t.float() if t.is_floating_point() else t for name, t in stored.items() if name not in parts}
     return plain | {name: dequantise_rows(stored[name + PLANES], stored[name + SCALE]) for name in matrices}
+
+
+def stored_shape(stored: Mapping[str, Tensor], name: str) -> tuple[int, int]:
+    """Rows and columns of a matrix that may be stored as planes and scales. KeyError where it is not stored."""
+    if name + PLANES in stored:
+        _, rows, eighths = stored[name + PLANES].shape
+        return rows, 8 * eighths
+    rows, columns = stored[name].shape
+    return rows, columns
 
 
 class QuantisedEmbedding(nn.Module):

@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "models.digests": set(),
     "models.single_threads": set(),
     "models.safe_load": set(),
-    "models.text": {"batches", "digests"},
+    "models.text": {"batches", "digests", "kernels"},
     "models.kernels": {"batches"},
     "models.rerankers": {"batches", "kernels"},
     "models.matching": {"batches", "digests", "kernels", "rerankers", "text"},

@@ -1,4 +1,5 @@
-/* Scores of pictures with one sentence, read from their stored records in place. models/kernels/library.py calls it.
+/* Scores of pictures with one sentence, read from their stored records in place; models/kernels/library.py calls it.
+ * Layers of the sentence encoder are in transformer.h.
  *
  * A picture's records are halves: the vectors of its regions and the inner products of all their pairs. A score is one
  * product of regions and words, then attention on it while all of it lies in the processor's first cache.
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 
 #include "pooling.h"
+#include "transformer.h"
 
 /* Of all pictures that could be scored: addresses of the first one's fields, and bytes from one picture to the next. */
 typedef struct {

@@ -12,12 +12,15 @@
 #if defined(__AVX512F__)
 #define LANES 16 /* numbers of one register */
 #define MOST_ROWS 12 /* rows that are multiplied at a time: their sums stay in registers */
+#define MOST_SUMS 16 /* as many rows as there can be sums in registers */
 #elif defined(__AVX2__)
 #define LANES 8
 #define MOST_ROWS 6
+#define MOST_SUMS 6
 #else
 #define LANES 4
 #define MOST_ROWS 6
+#define MOST_SUMS 6
 #endif
 
 #define BLOCK 16 /* words, or other columns, that are computed side by side, on every processor */

@@ -45,7 +45,7 @@ INLINE void fetch(const half *from, int length) {
  * and one block of columns. */
 INLINE void multiply(const int rows, const float *wide, int step, int length, const float *columns,
                      float *sums) {
-  lanes sum[MOST_ROWS][PARTS];
+  lanes sum[MOST_SUMS][PARTS];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4

@@ -1,4 +1,4 @@
-/* Scores of random pictures and sentences of many sizes, for a build with sanitizers: every array is allocated exactly,
+/* Scores of random pictures and sentences, and layers, of many sizes, for a build with sanitizers: every array is allocated exactly,
  * so that reading past its end is found. With an argument one picture too many is read, which must be found. */
 #include <stdio.h>
 
@@ -49,10 +49,44 @@ static int check(int case_number, int too_many) {
   return failed || failed_too;
 }
 
+static int8_t *bytes(int count) {
+  int8_t *made = malloc(count);
+  for (int n = 0; n < count; n++) made[n] = (int8_t)(127 * drawn());
+  return made;
+}
+
+static linear drawn_linear(int inputs, int outputs) {
+  return (linear){bytes(inputs * outputs), floats(outputs), floats(outputs), inputs, outputs};
+}
+
+static void free_linear(const linear *f) {
+  free((void *)f->packed), free((void *)f->scale), free((void *)f->bias);
+}
+
+static int check_layers(void) {
+  const int heads = 1 + below(3), width = heads * BLOCK * (1 + below(2)), hidden = BLOCK * (1 + below(20));
+  const int sentences = below(4);
+  int rows = 0, *lengths = malloc(sizeof(int) * sentences);
+  for (int n = 0; n < sentences; n++) rows += lengths[n] = 1 + below(40);
+  const transformer_layer layer = {drawn_linear(width, 3 * width), drawn_linear(width, width),
+                                   drawn_linear(width, hidden), drawn_linear(hidden, width),
+                                   {floats(width), floats(width)}, {floats(width), floats(width)}};
+  const transformer t = {&layer, 1, width, hidden, heads, 1e-12f};
+  float *states = floats(rows * width);
+  const int failed = regard_transform(&t, lengths, sentences, states);
+  const linear *linears[] = {&layer.query_key_value, &layer.mix, &layer.widen, &layer.narrow};
+  for (int n = 0; n < 4; n++) free_linear(linears[n]);
+  const float *norms[] = {layer.attention_norm.scale, layer.attention_norm.shift, layer.output_norm.scale,
+                          layer.output_norm.shift};
+  for (int n = 0; n < 4; n++) free((void *)norms[n]);
+  free(lengths), free(states);
+  return failed;
+}
+
 int main(int number_of_arguments, char **arguments) {
   (void)arguments;
   for (int n = 0; n < 420; n++)
-    if (check(n, number_of_arguments > 1)) return 1;
+    if (check(n, number_of_arguments > 1) || (n % 4 == 0 && check_layers())) return 1;
   puts("nothing found");
   return 0;
 }
