@@ -1,7 +1,7 @@
 """The figures and plots of docs/speed.md: recorded by one command, written into the page by another.
 
 python -m benchmarks.speed_page record
-    runs `regard bench` in turn and keeps each report, with its command, in benchmarks/results/speed/; about 11 minutes
+    runs `regard bench` in turn and keeps each report, with its command, in benchmarks/results/speed/; about 25 minutes
     on two idle cores. Names of runs may follow, to repeat these alone.
 python -m benchmarks.speed_page write
     draws the plots into docs/images/ and puts them, the tables and the commands into docs/speed.md
@@ -41,6 +41,7 @@ RUNS: Mapping[str, str] = {  # what stands behind `regard bench`
     "evaluate": "evaluate --threads 1 --captions 2560" + of_models(["scan-t2i-avg", "bfan-prob"]),
     "train": "train --rounds 2" + of_models(["scan-t2i-avg"]),
     "shortlist": "shortlist --width 386 --rounds 5",
+    "shortlist-million": "shortlist --width 386 --rounds 3 --candidates 1000000",
     "serve": "serve --pictures 10000 --clients 8 --seconds 5 --rounds 3",
     "ingest": "ingest --pictures 48 --rounds 3",
     "ingest-beside": "ingest --pictures 24 --rounds 2 --beside 1",
@@ -77,11 +78,14 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {  # benchmark -> column of the repor
     },
     "shortlist": {
         "rows": "pictures",
+        "kind": "index",
+        "used": "used",
+        "recall": "recall of the best 100",
+        "recall_filtered": "behind a filter",
+        "bytes_per_row": "bytes a picture",
+        "build_s": "built in, s",
         "ms_per_query": "ms a query",
         "exact_ms_per_query": "exact search, ms",
-        "floor_of_exact_ms": "its floor, ms",
-        "recall": "recall of the best 100",
-        "build_s": "built in, s",
     },
     "serve": {
         "form": "form",

@@ -1,7 +1,8 @@
 """Stage one: which rows' embeddings have the largest inner product with a query's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,26 +17,35 @@ Ints = npt.NDArray[np.int64]
 
 untyped: Any = faiss  # its stubs know the C++ constructors, not the Python ones
 
-IVF_FROM = 100_000  # rows from which a part is searched approximately
+IVF_FROM = 100_000  # rows from which an index with inverted lists is worth its building
 GROWTH = 8  # the newest parts are merged with the one before them when they reach an eighth of its rows
-PROBED = 1 / 8  # share of the rows that a search of inverted lists compares with
-RETRAINED = 4  # inverted lists are trained anew when the rows have grown this many times
+PROBED = 1 / 8  # share of the rows whose codes a search of inverted lists compares with
+RESCORED = 1.5  # times as many rows as are asked for are found by their codes, to be compared exactly
 TRAINING_ROWS_PER_LIST = 64
+ADDED_AT_ONCE = 1 << 16  # rows
 
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive rows in one FAISS index that is never added to again: FAISS cannot search while adding."""
+    """Consecutive rows in one FAISS index that is never added to again: FAISS cannot search while adding.
+
+    An index of inverted lists (IVF) holds a byte for each number of a vector (SQ8). It chooses rows, whose scores and
+    order are those of `exact`, the [rows, dim] vectors themselves, which may lie in a mapped file. A flat index holds
+    the vectors, and `exact` is None.
+    """
 
     index: Any
-    trained_on: int  # number of rows that an inverted-list (IVF) index was trained on, 0 for a flat one
+    exact: Floats | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
         return int(self.index.ntotal)
 
     def search(self, query: Floats, k: int, allowed: Mask | None) -> tuple[Floats, Ints]:
-        """Scores and rows [Q, min(k, rows allowed)] of the best allowed rows, numbered from the part's start."""
+        """Scores and rows [Q, min(k, rows allowed)] of the best allowed rows, numbered from the part's start.
+
+        Rows that are missing among them are -1 (score -inf).
+        """
         num_allowed = len(self) if allowed is None else int(np.count_nonzero(allowed))
         k = min(k, num_allowed)
         if k == 0:
@@ -44,72 +54,73 @@ class Part:
         chosen = {}
         if allowed is not None and num_allowed < len(self):
             chosen["sel"] = untyped.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-        if not self.trained_on:
-            return self._run(query, k, untyped.SearchParameters(**chosen))
+        if self.exact is None:
+            scores, rows = self.index.search(query, k, params=untyped.SearchParameters(**chosen))
+            return scores, rows
         # A filter must not cost recall: the fewer rows pass, the more lists are looked through, at last all.
         share = max(PROBED * len(self), 8 * k) / num_allowed
         lists = min(self.index.nlist, math.ceil(share * self.index.nlist))
-        scores, rows = self._run(query, k, untyped.SearchParametersIVF(nprobe=lists, **chosen))
-        if (rows < 0).any():
-            return self._run(query, k, untyped.SearchParametersIVF(nprobe=self.index.nlist, **chosen))
-        return scores, rows
-
-    def _run(self, query: Floats, k: int, params: Any) -> tuple[Floats, Ints]:
-        scores, rows = self.index.search(query, k, params=params)
-        return scores, rows
+        found = min(num_allowed, math.ceil(RESCORED * k))
+        _, rows = self.index.search(query, found, params=untyped.SearchParametersIVF(nprobe=lists, **chosen))
+        if (rows[:, k - 1] < 0).any():
+            everywhere = untyped.SearchParametersIVF(nprobe=self.index.nlist, **chosen)
+            _, rows = self.index.search(query, found, params=everywhere)
+        return _rescored(self.exact, query, rows, k)
 
     def vectors(self) -> Floats:
-        """[rows, dim] embeddings; those of a flat index are not copied and are valid while the index lives."""
-        if not self.trained_on:
-            flat = faiss.rev_swig_ptr(self.index.get_xb(), self.index.ntotal * self.index.d)
-            return np.asarray(flat, np.float32).reshape(-1, self.index.d)
-        copy = untyped.clone_index(self.index)  # the direct map is made on a copy: others search the original
-        copy.make_direct_map()
-        return np.asarray(copy.reconstruct_n(0, len(self)), np.float32)
-
-
-def merged(parts: Sequence[Part], fresh: Floats, ivf_from: int) -> Part:
-    """One part with the rows of all parts in their order, then the fresh rows; IVF from `ivf_from` rows on."""
-    total = sum(map(len, parts)) + len(fresh)
-    if parts and parts[0].trained_on and total <= RETRAINED * parts[0].trained_on:
-        index = faiss.clone_index(parts[0].index)
-        for rows in [*(part.vectors() for part in parts[1:]), fresh]:
-            index.add(rows)
-        return Part(index, parts[0].trained_on)
-    # The parts outlive the call, and so do the vectors seen through them.
-    rows = np.concatenate([*(part.vectors() for part in parts), fresh])
-    return inverted_part(rows) if total >= ivf_from else flat_part(rows)
+        """[rows, dim] embeddings, not copied; those of a flat index are valid while the index lives."""
+        if self.exact is not None:
+            return self.exact
+        flat = faiss.rev_swig_ptr(self.index.get_xb(), self.index.ntotal * self.index.d)
+        return np.asarray(flat, np.float32).reshape(-1, self.index.d)
 
 
 def flat_part(rows: Floats) -> Part:
-    """A part that is searched exactly."""
+    """A part with a copy of [n, dim] rows that is searched exactly."""
     index = faiss.IndexFlatIP(rows.shape[1])
-    index.add(rows)
-    return Part(index, trained_on=0)
+    index.add(np.ascontiguousarray(rows, np.float32))
+    return Part(index)
 
 
-def inverted_part(rows: Floats) -> Part:
-    """A part that is searched approximately, trained with about sqrt(rows) inverted lists."""
-    dim = rows.shape[1]
-    num_lists = max(1, math.isqrt(len(rows)))
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, num_lists, faiss.METRIC_INNER_PRODUCT)
-    index.cp.max_points_per_centroid = TRAINING_ROWS_PER_LIST
+def inverted_part(exact: Floats) -> Part:
+    """A part of [n, dim] rows that is searched approximately, with about sqrt(n) inverted lists; keeps `exact`.
+
+    Built by one thread, whatever FAISS is told otherwise: searches have the other cores.
+    """
+    num_rows, dim = exact.shape
+    num_lists = max(1, math.isqrt(num_rows))
+    quantizer, code = faiss.IndexFlatIP(dim), faiss.ScalarQuantizer.QT_8bit
+    index = faiss.IndexIVFScalarQuantizer(quantizer, dim, num_lists, code, faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1  # says nothing about small stores
-    index.train(rows)
-    index.add(rows)
-    return Part(index, trained_on=len(rows))
+    sample = np.random.default_rng(0).permutation(num_rows)[: TRAINING_ROWS_PER_LIST * num_lists]
+    with _one_thread():
+        index.train(np.ascontiguousarray(exact[np.sort(sample)], np.float32))
+        for start in range(0, num_rows, ADDED_AT_ONCE):
+            index.add(np.ascontiguousarray(exact[start : start + ADDED_AT_ONCE], np.float32))
+    return Part(index, exact)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """FAISS works with one thread for the caller, who is a thread itself; others keep theirs."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 class Shortlist:
     """Embeddings to search by inner product. Immutable, so it is safe to search from any thread.
 
-    `extended` gives a new shortlist that shares what is large. Rows lie in a few parts, each several times larger
-    than the next (one main part and small newer ones), so that a row is copied a bounded number of times however
-    slowly the shortlist grows.
+    `extended` and `indexed` give new shortlists that share what is large. Rows lie in a few parts: an index of inverted
+    lists, where one was built, then flat ones, each several times larger than the next, so that a row is copied a
+    bounded number of times however slowly the shortlist grows.
     """
 
     def __init__(self, dim: int, parts: Sequence[Part] = (), ivf_from: int = IVF_FROM) -> None:
-        """A shortlist of [rows, dim] parts; merged parts are exact (flat) below `ivf_from` rows, IVF from there on."""
+        """A shortlist of [rows, dim] parts, which is due for an index from `ivf_from` rows on."""
         self.dim = dim
         self.parts = tuple(parts)
         self._ivf_from = ivf_from
@@ -119,18 +130,42 @@ class Shortlist:
         return sum(map(len, self.parts))
 
     def extended(self, embeddings: Floats) -> Self:
-        """A shortlist with [n, dim] float32 embeddings as the next rows; ValueError for another width."""
+        """A shortlist with [n, dim] float32 embeddings as the next rows; ValueError for another width. Never slow:
+        the new rows are searched exactly until an index holds them."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.dim:
             raise ValueError(f"embeddings are [n, {self.dim}], not {list(embeddings.shape)}")
         if len(embeddings) == 0:
             return self
-        fresh = np.ascontiguousarray(embeddings, np.float32)
-        kept, size = list(self.parts), len(fresh)
+        kept, size = list(self.parts), len(embeddings)
         absorbed: list[Part] = []
-        while kept and len(kept[-1]) <= GROWTH * size:
+        while kept and kept[-1].exact is None and len(kept[-1]) <= GROWTH * size:
             size += len(kept[-1])
             absorbed.insert(0, kept.pop())
-        return type(self)(self.dim, [*kept, merged(absorbed, fresh, self._ivf_from)], self._ivf_from)
+        fresh = flat_part(np.concatenate([*(part.vectors() for part in absorbed), embeddings]))
+        return type(self)(self.dim, [*kept, fresh], self._ivf_from)
+
+    @property
+    def index_is_due(self) -> bool:
+        """Whether enough rows lie in no index of inverted lists that a new one of all rows is worth its building."""
+        indexed = sum(len(part) for part in self.parts if part.exact is not None)
+        return len(self) >= self._ivf_from and GROWTH * (len(self) - indexed) >= indexed
+
+    def indexed(self, part: Part) -> Self:
+        """The shortlist with the part, which was built of its first rows, in place of what it had of these.
+
+        ValueError where it has fewer rows than the part.
+        """
+        if len(part) > len(self):
+            raise ValueError(f"the shortlist has {len(self)} rows, the index {len(part)}")
+        parts, start = [part], 0
+        for old in self.parts:
+            stop = start + len(old)
+            if start >= len(part):
+                parts.append(old)
+            elif stop > len(part):
+                parts.append(flat_part(old.vectors()[len(part) - start :]))
+            start = stop
+        return type(self)(self.dim, parts, self._ivf_from)
 
     def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
         """The best k of the allowed rows for each of [Q, dim] queries: scores [Q, k] descending, rows [Q, k].
@@ -157,6 +192,13 @@ def _cut(allowed: Mask, start: int, stop: int) -> Mask:
     """[stop - start] the part's share, False past the end of `allowed`."""
     share = allowed[start:stop]
     return np.pad(share, (0, stop - start - len(share)))
+
+
+def _rescored(exact: Floats, query: Floats, rows: Ints, k: int) -> tuple[Floats, Ints]:
+    """The best k of the rows [Q, n] found for [Q, dim] queries, by the vectors themselves; a row of -1 is none."""
+    # No matrix product: a row's score depends on nothing else that is asked for.
+    scores = np.einsum("qnd,qd->qn", exact[rows], query)
+    return _best(np.where(rows < 0, np.float32(-np.inf), scores), rows, k)
 
 
 def _best(scores: Floats, rows: Ints, k: int) -> tuple[Floats, Ints]:

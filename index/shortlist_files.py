@@ -1,7 +1,10 @@
-"""Trained shortlists on disk: a view that is opened again is searched at once, without training.
+"""Indexes of shortlists on disk: a view that is opened again is searched at once, without training.
 
-A file holds the FAISS index of a shortlist's main part, another says which rows of which view it covers, with the
-checksum of the first. Whatever does not match is as good as absent: the shortlist is then trained from the embeddings.
+A file holds the FAISS index of a shortlist's first part, another says which rows of which view it covers, with the
+checksum of the first. Whatever does not match is as good as absent: the index is then built from the embeddings.
+
+The index is opened by memory map, so that the processes that search it share its pages. A file that is replaced or
+removed lives on for who has opened it.
 """
 
 import json
@@ -13,11 +16,11 @@ from typing import Any
 import faiss
 
 from index.files import make_folder, remove_strays, replace, sync_file, temporary_beside
-from index.shortlist import Part
+from index.shortlist import Floats, Part
 
 log = logging.getLogger(__name__)
 
-SHORTLIST_FORMAT = 1
+SHORTLIST_FORMAT = 2  # 1 held float32 vectors in its lists
 READ_AT_ONCE = 1 << 24  # bytes
 
 
@@ -28,14 +31,13 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
     content = _content_path(folder, name)
     with temporary_beside(content) as file:  # also another web process may be at it
         temporary = Path(file.name)
-        faiss.write_index(part.index, str(temporary))
+        _write(part, temporary)
         about = {
             "format": SHORTLIST_FORMAT,
             "generation": generation,
             "rows": len(part),
             "dim": int(part.index.d),
-            "trained_on": part.trained_on,
-            "crc32": _checksum(temporary),
+            "crc32": _checksum_of(temporary),
         }
         sync_file(temporary)
         temporary.replace(content)
@@ -43,24 +45,31 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
     replace(_about_path(folder, name), json.dumps(about, indent=1).encode())
 
 
-def load_part(folder: Path, name: str, *, generation: str, dim: int, most_rows: int) -> Part | None:
-    """The stored part; None where there is none that checks, or it covers more rows than count now."""
+def load_part(folder: Path, name: str, *, generation: str, exact: Floats) -> Part | None:
+    """The stored part of the first of the [n, dim] exact rows that count now, its index mapped.
+
+    None where there is none that checks, or it covers more rows.
+    """
     try:
         about: dict[str, Any] = json.loads(_about_path(folder, name).read_bytes())
-        if about["format"] != SHORTLIST_FORMAT or about["generation"] != generation or about["dim"] != dim:
+        if about["format"] != SHORTLIST_FORMAT or about["generation"] != generation:
             return None
-        if about["rows"] > most_rows:
+        if about["dim"] != exact.shape[1] or about["rows"] > len(exact):
             return None
-        if _checksum(_content_path(folder, name)) != about["crc32"]:
-            log.warning("the stored shortlist %s is damaged and is built anew", _content_path(folder, name))
-            return None
+        with _content_path(folder, name).open("rb") as file:
+            # By its handle, since another process may put another file in its place meanwhile.
+            opened = Path(f"/dev/fd/{file.fileno()}")
+            if _checksum_of(opened) != about["crc32"]:
+                log.warning("the stored shortlist %s is damaged and is built anew", file.name)
+                return None
+            # Only what this program wrote passes the checksum: FAISS itself trusts the files that it is given.
+            index = faiss.read_index(str(opened), faiss.IO_FLAG_MMAP_IFC)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError) as fault:
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError) as fault:  # the last is FAISS'
         log.warning("the stored shortlist in %s cannot be read and is built anew: %s", folder, fault)
         return None
-    # Only what this program wrote passes the checksum: FAISS itself trusts the files that it is given.
-    return Part(faiss.read_index(str(_content_path(folder, name))), int(about["trained_on"]))
+    return Part(index, exact[: index.ntotal])
 
 
 def _content_path(folder: Path, name: str) -> Path:
@@ -71,7 +80,14 @@ def _about_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def _checksum(path: Path) -> int:
+def _write(part: Part, path: Path) -> None:
+    try:
+        faiss.write_index(part.index, str(path))
+    except RuntimeError as fault:  # FAISS' word for a disk that refuses
+        raise OSError(f"{path} cannot be written: {fault}") from fault
+
+
+def _checksum_of(path: Path) -> int:
     crc = 0
     with path.open("rb") as file:
         while chunk := file.read(READ_AT_ONCE):

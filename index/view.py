@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from index import view_manifest
 from index.fault_points import FaultPoint, reach
 from index.files import make_folder, remove_strays
 from index.ragged import Half, RaggedSlab
-from index.shortlist import IVF_FROM, Floats, Shortlist
+from index.shortlist import IVF_FROM, Floats, Part, Shortlist, inverted_part
 from index.shortlist_files import load_part, save_part
 from index.slab import Arrays, Corrupt, RowNumbers, Slab
 from index.view_manifest import Counts, Manifest, NoView, ViewMismatch
@@ -36,7 +36,7 @@ __all__ = [
     "remove_shortlists",
 ]
 
-IMAGES, CAPTIONS = "images", "captions"
+NAMES = IMAGES, CAPTIONS = "images", "captions"
 SHORTLISTS = "shortlists"  # the folder of stored shortlists
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,12 @@ class Stores:
         self.image_embeddings = Slab.open(folder / "image_embeddings", embedding, write)
         self.captions = RaggedSlab.open(folder / "captions", about.word_dim, write)
         self.caption_embeddings = Slab.open(folder / "caption_embeddings", embedding, write)
+
+    def embeddings(self, name: str, count: int) -> Floats:
+        """[count, E] embeddings of the first images or captions, where they are mapped. IndexError for fewer."""
+        slab = self.image_embeddings if name == IMAGES else self.caption_embeddings
+        mapped: Floats = slab.in_place(count)["embedding"][:count]
+        return mapped
 
     def valid_counts(self, counts: Counts) -> Counts:
         """The counts without damaged tails."""
@@ -224,20 +230,28 @@ class Snapshot:
 
     def extended(self, manifest: Manifest, counts: Counts) -> Self:
         """The state with the rows up to the counts, which are not fewer than this one's."""
-        images = _extended(self.images, self.stores.image_embeddings, counts.images)
-        captions = _extended(self.captions, self.stores.caption_embeddings, counts.captions)
+        images, captions = (
+            shortlist.extended(self.stores.embeddings(name, count)[len(shortlist) :])
+            for name, shortlist, count in zip(NAMES, (self.images, self.captions), counts, strict=True)
+        )
         return type(self)(manifest, self.stores, images, captions)
 
+    def shortlist(self, name: str) -> Shortlist:
+        """The shortlist over the embeddings of images or of captions."""
+        return self.images if name == IMAGES else self.captions
 
-def _extended(shortlist: Shortlist, embeddings: Slab, count: int) -> Shortlist:
-    return shortlist.extended(embeddings.field("embedding", len(shortlist), count))
+    def indexed(self, name: str, part: Part) -> Self:
+        """The state with an index of the first images or captions, see Shortlist.indexed."""
+        if name == IMAGES:
+            return replace(self, images=self.images.indexed(part))
+        return replace(self, captions=self.captions.indexed(part))
 
 
 class View:
     """Reads a view that another process may be extending.
 
-    `snapshot` costs nothing and may be called from any thread. `refresh` builds what comes next, FAISS indexes
-    included, which may take long: it belongs to one background thread, while searches use the snapshot of before.
+    `snapshot` costs nothing and may be called from any thread. `refresh` copies what is new, and `build_index` may take
+    minutes: each belongs to a background thread of its own, while searches use the snapshot of before.
     """
 
     def __init__(self, folder: Path, ivf_from: int = IVF_FROM) -> None:
@@ -268,39 +282,60 @@ class View:
             manifest, before = Manifest.parse(content, self._folder), self._snapshot
             if manifest.generation == before.manifest.generation:
                 self._snapshot = before.extended(manifest, manifest.counts)
-                self._store_shortlists(before, self._snapshot)
             else:  # older snapshots may still read the old files, which close when the last of them is gone
                 self._snapshot = self._load(manifest)
             self._content = content
             return True
 
+    def build_index(self) -> bool:
+        """Build the indexes that are due, of images and of captions; True when one was.
+
+        Rows are searched exactly until then, and all others while it lasts.
+        """
+        built = [self._build(name) for name in NAMES]
+        return any(built)
+
+    def _build(self, name: str) -> bool:
+        snapshot = self._snapshot
+        shortlist = snapshot.shortlist(name)
+        if not shortlist.index_is_due:
+            return False
+        manifest, exact = snapshot.manifest, snapshot.stores.embeddings(name, len(shortlist))
+        part = self._stored_part(name, manifest, exact)  # another process may have built it
+        if part is None or shortlist.indexed(part).index_is_due:
+            part = self._kept(name, manifest, inverted_part(exact))
+        with self._refreshing:
+            now = self._snapshot
+            if now.manifest.generation == manifest.generation:  # otherwise rows were cut meanwhile
+                self._snapshot = now.indexed(name, part)
+        return True
+
     def _load(self, manifest: Manifest) -> Snapshot:
         """Everything that counts and is undamaged (the writer may not have cut a damaged tail back yet)."""
         stores = Stores(self._folder, manifest, write=False)
         counts = stores.valid_counts(manifest.counts)
-        stored = Snapshot(
-            manifest,
-            stores,
-            self._stored_shortlist(IMAGES, manifest, counts.images),
-            self._stored_shortlist(CAPTIONS, manifest, counts.captions),
+        images, captions = (
+            self._stored_shortlist(name, manifest, stores.embeddings(name, count))
+            for name, count in zip(NAMES, counts, strict=True)
         )
-        snapshot = stored.extended(manifest, counts)
-        self._store_shortlists(stored, snapshot)
-        return snapshot
+        return Snapshot(manifest, stores, images, captions).extended(manifest, counts)
 
-    def _stored_shortlist(self, name: str, manifest: Manifest, most_rows: int) -> Shortlist:
-        folder, dim = self._folder / SHORTLISTS, manifest.embed_dim
-        part = load_part(folder, name, generation=manifest.generation, dim=dim, most_rows=most_rows)
-        return Shortlist(dim, [] if part is None else [part], self._ivf_from)
+    def _stored_shortlist(self, name: str, manifest: Manifest, exact: Floats) -> Shortlist:
+        part = self._stored_part(name, manifest, exact)
+        return Shortlist(manifest.embed_dim, [] if part is None else [part], self._ivf_from)
 
-    def _store_shortlists(self, before: Snapshot, now: Snapshot) -> None:
-        """Store the main parts that were trained or extended in between."""
-        for name, old, new in ((IMAGES, before.images, now.images), (CAPTIONS, before.captions, now.captions)):
-            if new.parts and new.parts[0].trained_on and new.parts[:1] != old.parts[:1]:
-                try:
-                    save_part(self._folder / SHORTLISTS, name, new.parts[0], now.manifest.generation)
-                except OSError as fault:  # a full or read-only disk: it is trained again at the next opening
-                    log.warning("the shortlist of %s is not stored: %s", self._folder, fault)
+    def _stored_part(self, name: str, manifest: Manifest, exact: Floats) -> Part | None:
+        return load_part(self._folder / SHORTLISTS, name, generation=manifest.generation, exact=exact)
+
+    def _kept(self, name: str, manifest: Manifest, built: Part) -> Part:
+        """The part as it is stored, whose memory other processes share; as it was built where it cannot be."""
+        try:
+            save_part(self._folder / SHORTLISTS, name, built, manifest.generation)
+        except OSError as fault:  # a full or read-only disk: it is built again at the next opening
+            log.warning("the shortlist of %s is not stored: %s", self._folder, fault)
+            return built
+        stored = self._stored_part(name, manifest, built.vectors())
+        return built if stored is None else stored
 
 
 def _refuse_past(rows: RowNumbers, count: int) -> None:

@@ -39,8 +39,8 @@ SHOWN = {  # benchmark -> title, unit, columns that name a group, column of each
     "shortlist": (
         "The shortlist of one query",
         "milliseconds, less is better",
-        ("rows",),
-        {"ours": "ms_per_query", "exact": "exact_ms_per_query", "floor of an exact search": "floor_of_exact_ms"},
+        ("kind", "rows"),
+        {"this index": "ms_per_query", "exact": "exact_ms_per_query", "floor of an exact search": "floor_of_exact_ms"},
     ),
     "serve": (
         "Searches over HTTP",

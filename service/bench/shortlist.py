@@ -1,34 +1,98 @@
-"""Stage one: the shortlist against an exact search by one matrix product, and how many of the exact best it finds."""
+"""Stage one: the shortlist against an exact search by one matrix product, and against other kinds of indexes: how many
+of the exact best each finds, how fast, in how many bytes, and how long it takes to build."""
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from index.shortlist import Floats, Shortlist
+from index.records import Mask
+from index.shortlist import IVF_FROM, Floats, Ints, Part, Shortlist, flat_part, inverted_part
 from models.bench.timing import MachineRates, time_interleaved
+from service.bench.drawn_embeddings import drawn_pictures, drawn_sentences
 
 ASKED = 32
-CLUSTERS = 256  # pictures of one subject lie together
-SPREAD = 0.7  # of a picture around its subject, as a share of the distance between subjects
 FLOAT_BYTES = 4
+PASSING = 1 / 100  # share of the rows that a filter allows
+NEIGHBOURS, BUILD_BREADTH, SEARCH_BREADTH = 32, 100, 200  # of a graph (HNSW)
 
 
-def spectral_rows(count: int, dim: int, seed: int) -> Floats:
-    """[count, dim] unit vectors around common centres, with variances that fall as 1 / n from axis to axis, as those
-    of encoded photographs do; on uniform directions no approximate search would find anything."""
-    generator = np.random.default_rng(seed)
-    scale = (1 / np.sqrt(np.arange(1, dim + 1))).astype(np.float32)
-    centres = np.random.default_rng(0).standard_normal((CLUSTERS, dim), np.float32)
-    rows = generator.standard_normal((count, dim), np.float32)
-    rows *= SPREAD
-    rows += centres[generator.integers(CLUSTERS, size=count)]
-    rows *= scale
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows
+def _faiss() -> Any:
+    import faiss  # noqa: PLC0415 - kinds of indexes that no service uses
+
+    return faiss
+
+
+class Searched(Protocol):
+    """An index as it is asked."""
+
+    def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
+        """Scores and rows [Q, k] of the best k of the allowed rows for [Q, dim] queries; -1 for none."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph of near neighbours (Malkov and Yashunin 2016, HNSW) over float32 vectors."""
+
+    index: Any
+
+    def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
+        """Scores and rows [Q, k] of the best that were met; -1 where too few of the rows on the way are allowed."""
+        chosen: dict[str, Any] = {"efSearch": max(SEARCH_BREADTH, 2 * k)}
+        if allowed is not None:
+            chosen["sel"] = _faiss().IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+        scores, rows = self.index.search(query, k, params=_faiss().SearchParametersHNSW(**chosen))
+        return scores, rows
+
+
+def flat(rows: Floats) -> tuple[Searched, Any]:
+    """The vectors as they are."""
+    return _alone(flat_part(rows))
+
+
+def inverted_codes(rows: Floats) -> tuple[Searched, Any]:
+    """Inverted lists of codes, a byte a number, that choose what is compared exactly."""
+    return _alone(inverted_part(rows))
+
+
+def inverted_vectors(rows: Floats) -> tuple[Searched, Any]:
+    """As many inverted lists of the vectors themselves."""
+    faiss, codes = _faiss(), inverted_part(rows).index
+    centres = faiss.clone_index(codes.quantizer)  # which otherwise ends with the codes
+    index = faiss.IndexIVFFlat(centres, codes.d, codes.nlist, faiss.METRIC_INNER_PRODUCT)
+    index.add(rows)
+    return _alone(Part(index, rows))
+
+
+def graph(rows: Floats) -> tuple[Searched, Any]:
+    """A graph, built by all threads."""
+    faiss = _faiss()
+    index = faiss.IndexHNSWFlat(rows.shape[1], NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = BUILD_BREADTH
+    index.add(rows)
+    return Graph(index), index
+
+
+def _alone(part: Part) -> tuple[Searched, Any]:
+    return Shortlist(part.vectors().shape[1], [part]), part.index
+
+
+INDEX_KINDS: Mapping[str, Callable[[Floats], tuple[Searched, Any]]] = {
+    "flat": flat,
+    "IVF, SQ8": inverted_codes,
+    "IVF, float32": inverted_vectors,
+    "HNSW, float32": graph,
+}
+
+
+def used_kind(count: int) -> str:
+    """The kind of index that a service searches so many rows by."""
+    return "flat" if count < IVF_FROM else "IVF, SQ8"
 
 
 def recall(found: npt.NDArray[np.int64], exact: npt.NDArray[np.int64]) -> float:
@@ -37,44 +101,67 @@ def recall(found: npt.NDArray[np.int64], exact: npt.NDArray[np.int64]) -> float:
     return sum(same) / exact.size
 
 
-def shortlist_row(count: int, dim: int, k: int, rounds: int, rates: MachineRates) -> dict[str, Any]:
-    """The figures of one size: building, one search after the other, and recall of the k best."""
-    rows, queries = spectral_rows(count, dim, 1), spectral_rows(ASKED, dim, 2)
-    k = min(k, count)
-    began = time.perf_counter()
-    shortlist = Shortlist(dim).extended(rows)
-    building = time.perf_counter() - began
-    table = torch.from_numpy(rows)
+def num_bytes(index: Any) -> int:
+    """Bytes of an index as FAISS writes it."""
+    faiss, written = _faiss(), list[int]()
+
+    def count(content: bytes) -> int:
+        written.append(len(content))
+        return len(content)
+
+    faiss.write_index(index, faiss.PyCallbackIOWriter(count))
+    return sum(written)
+
+
+def size_rows(count: int, dim: int, k: int, rounds: int, rates: MachineRates) -> Iterator[dict[str, Any]]:
+    """The figures of one size, a row for every kind: recall of the k best of all and of what a filter allows, bytes,
+    building, and one search after the other."""
+    rows, queries = drawn_pictures(count, dim, 1), drawn_sentences(ASKED, dim, 2)
+    allowed = np.random.default_rng(3).permutation(count) < max(1, round(PASSING * count))
+    table, k = torch.from_numpy(rows), min(k, count)
+    few = min(k, int(allowed.sum()))
 
     def exact(query: Floats) -> torch.Tensor:
         return (table @ torch.from_numpy(query)).topk(k).indices
 
-    turns = time_interleaved(
-        {
-            "ours": lambda: [shortlist.search(query[None], k) for query in queries],
-            "exact": lambda: [exact(query) for query in queries],
-            "together": lambda: shortlist.search(queries, k),
-        },
-        rounds,
-    )
-    _, found = shortlist.search(queries, k)
+    best = np.stack([exact(query).numpy() for query in queries])
+    best_allowed = np.flatnonzero(allowed)[np.argsort(-queries @ rows[allowed].T, axis=1)[:, :few]]
     floor = rates.floor(2.0 * rows.size, float(FLOAT_BYTES * rows.size))
-    return {
-        "rows": count,
-        "k": k,
-        "build_s": building,
-        "ms_per_query": 1e3 * turns.median("ours") / ASKED,
-        "ms_per_query_of_32": 1e3 * turns.median("together") / ASKED,
-        "exact_ms_per_query": 1e3 * turns.median("exact") / ASKED,
-        "floor_of_exact_ms": 1e3 * floor,
-        "ratio_to_exact": turns.ratio("exact", "ours"),
-        "recall": recall(found, np.stack([exact(query).numpy() for query in queries])),
-    }
+    for name, build in INDEX_KINDS.items():
+        began = time.perf_counter()
+        searched, index = build(rows)
+        building = time.perf_counter() - began
+        forms: dict[str, Callable[[], Any]] = {
+            "ours": partial(_one_by_one, searched, queries, k),
+            "exact": lambda: [exact(query) for query in queries],
+            "together": partial(searched.search, queries, k),
+        }
+        turns = time_interleaved(forms, rounds)
+        yield {
+            "rows": count,
+            "kind": name,
+            "used": "yes" if name == used_kind(count) else "no",
+            "k": k,
+            "recall": recall(searched.search(queries, k)[1], best),
+            "recall_filtered": recall(searched.search(queries, few, allowed)[1], best_allowed),
+            "bytes_per_row": num_bytes(index) / count,
+            "build_s": building,
+            "ms_per_query": 1e3 * turns.median("ours") / ASKED,
+            "ms_per_query_of_32": 1e3 * turns.median("together") / ASKED,
+            "exact_ms_per_query": 1e3 * turns.median("exact") / ASKED,
+            "floor_of_exact_ms": 1e3 * floor,
+            "ratio_to_exact": turns.ratio("exact", "ours"),
+        }
+
+
+def _one_by_one(searched: Searched, queries: Floats, k: int) -> None:
+    for query in queries:
+        searched.search(query[None], k)
 
 
 def shortlist_rows(
     counts: Sequence[int], dim: int, k: int, rounds: int, rates: MachineRates
 ) -> Iterator[dict[str, Any]]:
-    """A row for every number of pictures."""
+    """A row for every number of pictures and every kind of index."""
     for count in counts:
-        yield shortlist_row(count, dim, k, rounds, rates)
+        yield from size_rows(count, dim, k, rounds, rates)

@@ -17,6 +17,7 @@ from service.storage.region_stores import ANSWERING, MigrationProgress, RegionSt
 log = logging.getLogger(__name__)
 
 REFRESH_S = 0.1  # a picture is found this much later than its view holds it
+INDEX_S = 1.0  # between two looks whether an index is due
 RETRY_S = 5  # the first pictures of a migration can be searched after about so long
 
 
@@ -49,7 +50,7 @@ class ModelView:
         return None if view is None else view.snapshot()
 
     def refresh(self) -> None:
-        """Take up what the worker published since. Builds indexes, so it is no part of a request."""
+        """Take up what the worker published since. Copies what is new, so it is no part of a request."""
         try:
             if self._view is None:
                 self._view = View(self._folder)
@@ -61,6 +62,11 @@ class ModelView:
             if str(fault) != self._fault:  # once, not ten times a second
                 log.error("the view of %s cannot be read: %s", self.name, fault)
             self._fault = str(fault)
+
+    def build_index(self) -> None:
+        """Build the indexes of the view that are due, which may take minutes."""
+        if self._view is not None:
+            self._view.build_index()
 
     def state(self, catalog: Catalog) -> ViewState:
         """The state of the view, compared with what the catalog has committed."""
@@ -163,6 +169,11 @@ class ModelViews:
         for view in self:
             view.refresh()
 
+    def build_indexes(self) -> None:
+        """Build, for every model, the indexes that are due."""
+        for view in self:
+            view.build_index()
+
     def _maintain(self, digests: Collection[str]) -> None:
         for view in self:
             view.maintained = view.maintained or view.matcher.digest in digests
@@ -174,33 +185,42 @@ class ModelViews:
 
 
 class ViewRefresher:
-    """The one thread that keeps the snapshots of all views up: no request waits for an index to be built."""
+    """The threads that keep the snapshots of all views up: no request waits for rows to be taken up, and neither waits
+    for an index to be built."""
 
     def __init__(self, views: ModelViews) -> None:
         self._views = views
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="views", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, args=(turn, seconds), name=name, daemon=True)
+            for name, turn, seconds in (
+                ("views", views.refresh, REFRESH_S),
+                ("indexes", views.build_indexes, INDEX_S),
+            )
+        ]
 
     def start(self) -> None:
         """Open what there is, then go on in the background."""
         self._views.refresh()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether the threads run."""
+        return all(thread.is_alive() for thread in self._threads)
 
     def close(self) -> None:
-        """End the thread, after the index that it may be building."""
+        """End the threads, after the index that one may be building."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
 
-    def _run(self) -> None:
-        while not self._stop.wait(REFRESH_S):
+    def _run(self, turn: Callable[[], None], seconds: float) -> None:
+        while not self._stop.wait(seconds):
             try:
-                self._views.refresh()
+                turn()
             except Exception:  # whatever it is, the next turn tries again and searches use the last snapshots
                 log.exception("the views could not be refreshed")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from index.shortlist import Shortlist
+from index.shortlist import GROWTH, Shortlist, flat_part, inverted_part
 
 DIM = 5
 Floats = npt.NDArray[np.float32]
@@ -39,8 +39,14 @@ def check(shortlist: Shortlist, rows: Floats, query: Floats, k: int, allowed: Ma
             np.testing.assert_array_equal(scores_of[:count], np.sort(products[candidates])[::-1][:count])
 
 
+def holds_an_index(shortlist: Shortlist) -> bool:
+    """Whether part of it is searched approximately."""
+    return any(part.exact is not None for part in shortlist.parts)
+
+
 class Growing(RuleBasedStateMachine):
-    """Rows are added and hidden, the shortlist is now and then made anew from all rows (a reopening)."""
+    """Rows are added and hidden, an index is built of the first rows, and the shortlist is now and then made anew from
+    all rows (a reopening)."""
 
     @initialize(ivf_from=st.sampled_from([1, 25, 10**6]))
     def start(self, ivf_from: int) -> None:
@@ -49,13 +55,28 @@ class Growing(RuleBasedStateMachine):
         self.allowed = np.empty(0, np.bool_)
         self.shortlist = Shortlist(DIM, ivf_from=ivf_from)
         self.published: list[tuple[Shortlist, int]] = []
+        self.indexed = 0
 
     @rule(count=st.integers(0, 40), seed=st.integers(0, 2**32 - 1))
     def add(self, count: int, seed: int) -> None:
-        self.published.append((self.shortlist, len(self.rows)))
+        self.publish()
         self.rows = np.concatenate([self.rows, whole_numbers(count, seed)])
         self.allowed = np.concatenate([self.allowed, np.ones(count, np.bool_)])
         self.shortlist = self.shortlist.extended(self.rows[len(self.shortlist) :])
+
+    def publish(self) -> None:
+        self.published.append((self.shortlist, len(self.rows)))
+
+    @rule(later=st.integers(0, 5))
+    def index_what_is_due(self, later: int) -> None:
+        """Build an index of the rows of one of the last shortlists, as a thread that took a while would."""
+        before, count = [*self.published[-later - 1 : -1], (self.shortlist, len(self.rows))][0]
+        if before.index_is_due and count >= self.indexed:
+            self.publish()
+            self.indexed = count
+            self.shortlist = self.shortlist.indexed(inverted_part(self.rows[:count]))
+            assert self.shortlist.parts[0].exact is not None
+            assert later or not self.shortlist.index_is_due
 
     @rule(share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
     def hide(self, share: float, seed: int) -> None:
@@ -63,12 +84,12 @@ class Growing(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.shortlist = Shortlist(DIM, ivf_from=self.ivf_from).extended(self.rows)
+        self.shortlist, self.indexed = Shortlist(DIM, ivf_from=self.ivf_from).extended(self.rows), 0
 
     @rule(num_queries=st.sampled_from([1, 3, 30]), k=st.integers(1, 60), seed=st.integers(0, 2**32 - 1))
     def search(self, num_queries: int, k: int, seed: int) -> None:
         query = whole_numbers(num_queries, seed)
-        check(self.shortlist, self.rows, query, k, self.allowed, exact=self.ivf_from > len(self.rows))
+        check(self.shortlist, self.rows, query, k, self.allowed, exact=not self.indexed)
 
     @rule(seed=st.integers(0, 2**32 - 1))
     def search_what_was_published_before(self, seed: int) -> None:
@@ -76,7 +97,7 @@ class Growing(RuleBasedStateMachine):
             assert len(shortlist) == count
             rows = self.rows[:count]
             everything = np.ones(count, np.bool_)
-            check(shortlist, rows, whole_numbers(2, seed), 7, everything, exact=self.ivf_from > count)
+            check(shortlist, rows, whole_numbers(2, seed), 7, everything, exact=not holds_an_index(shortlist))
 
     @invariant()
     def has_every_row(self) -> None:
@@ -126,36 +147,85 @@ def test_rows_added_one_by_one_lie_in_few_parts() -> None:
         assert len(shortlist.parts) <= 5  # each at least eight times the next
 
 
+def clustered(count: int, seed: int) -> Floats:
+    """[count, 32] vectors around 40 centres."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(4).normal(size=(40, 32))
+    return (centres[random.integers(0, 40, count)] + 0.5 * random.normal(size=(count, 32))).astype(np.float32)
+
+
 def test_inverted_lists_find_nearly_what_a_full_search_finds() -> None:
-    random = np.random.default_rng(4)
-    centres = random.normal(size=(40, 32))
-    rows = (centres[random.integers(0, 40, 6_000)] + 0.5 * random.normal(size=(6_000, 32))).astype(np.float32)
+    rows = clustered(6_000, seed=4)
     query, few = rows[:50] + 0.1, np.zeros(6_000, np.bool_)
-    few[random.choice(6_000, 300, replace=False)] = True
-    flat, lists = (
-        Shortlist(32, ivf_from=size).extended(rows[:4_000]).extended(rows[4_000:]) for size in (10**6, 1_000)
-    )
-    assert lists.parts[0].trained_on
+    few[np.random.default_rng(5).choice(6_000, 300, replace=False)] = True
+    flat = Shortlist(32).extended(rows)
+    lists = Shortlist(32).extended(rows).indexed(inverted_part(rows[:5_500]))
+    assert [len(part) for part in lists.parts] == [5_500, 500]
     for allowed, least in ((None, 0.95), (few, 1.0)):  # a narrow filter looks through all lists
-        expected, found = (one.search(query, 10, allowed)[1] for one in (flat, lists))
+        (_, expected), (scores, found) = (one.search(query, 10, allowed) for one in (flat, lists))
         hits = [len(set(a) & set(b)) for a, b in zip(expected, found, strict=True)]
         assert np.mean(hits) >= 10 * least
+        products = np.take_along_axis(query @ rows.T, found, axis=1)  # not those of the codes
+        np.testing.assert_allclose(scores, products, rtol=1e-5)
+
+
+def test_rows_found_by_their_codes_are_ordered_by_their_vectors() -> None:
+    """Vectors that no code tells apart come as a full search would give them."""
+    random = np.random.default_rng(8)
+    rows = np.repeat(random.normal(size=(40, 16)), 50, axis=0) + 1e-4 * random.normal(size=(2_000, 16))
+    rows = np.asarray(rows, np.float32)
+    query = rows[::50]
+    codes = Shortlist(16).extended(rows).indexed(inverted_part(rows))
+    for one, found in zip(query, codes.search(query, 60)[1], strict=True):
+        products = rows @ one
+        assert (np.diff(products[found]) <= 1e-5).all()  # as far as rounding tells
+        assert set(found[:10]) <= set(np.argsort(-products)[:12])
+
+
+def test_codes_take_a_byte_a_number() -> None:
+    rows = clustered(20_000, seed=1)
+    assert inverted_part(rows).index.code_size == 32
+    assert inverted_part(rows).vectors() is rows
 
 
 def test_inverted_lists_that_hold_nothing_allowed_do_not_end_the_search() -> None:
     rows = np.random.default_rng(6).normal(size=(2_000, DIM)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     far = rows[:, 0] < 0  # half of the rows, in lists that a query along the first axis looks at last
-    shortlist, query = Shortlist(DIM, ivf_from=1).extended(rows), np.eye(1, DIM, dtype=np.float32)
+    shortlist, query = Shortlist(DIM, [inverted_part(rows)]), np.eye(1, DIM, dtype=np.float32)
     _, found = shortlist.search(query, 10, far)
     np.testing.assert_array_equal(found[0], np.flatnonzero(far)[np.argsort(-rows[far, 0])[:10]])
 
 
-def test_inverted_lists_are_trained_anew_after_much_growth() -> None:
-    shortlist = Shortlist(DIM, ivf_from=100).extended(whole_numbers(200, seed=1))
-    for seed in range(10):
-        shortlist = shortlist.extended(whole_numbers(200, seed))
-    assert 200 < shortlist.parts[0].trained_on <= 2_200
+def test_an_index_is_due_when_an_eighth_of_the_rows_lies_outside() -> None:
+    rows = whole_numbers(800, seed=1)
+    shortlist = Shortlist(DIM, ivf_from=400).extended(rows[:399])
+    assert not shortlist.index_is_due
+    shortlist = shortlist.extended(rows[399:400])
+    assert shortlist.index_is_due
+    assert not holds_an_index(shortlist)  # nothing is trained by who adds rows
+    shortlist = shortlist.indexed(inverted_part(rows[:400])).extended(rows[400:449])
+    assert not shortlist.index_is_due
+    shortlist = shortlist.extended(rows[449 : 400 + 400 // GROWTH])
+    assert shortlist.index_is_due
+    assert [len(part) for part in shortlist.indexed(inverted_part(rows[:450])).parts] == [450]
+
+
+@pytest.mark.parametrize("indexed", [0, 1, 99, 100, 101, 130])
+def test_an_index_takes_the_place_of_the_first_rows_alone(indexed: int) -> None:
+    rows = whole_numbers(130, seed=1)
+    parts = [flat_part(rows[:100]), flat_part(rows[100:])]
+    part = inverted_part(rows[:indexed]) if indexed else flat_part(rows[:0])
+    shortlist = Shortlist(DIM, parts).indexed(part)
+    assert len(shortlist) == 130
+    np.testing.assert_array_equal(np.concatenate([one.vectors() for one in shortlist.parts]), rows)
+    check(shortlist, rows, whole_numbers(2, seed=3), 9, np.ones(130, np.bool_), exact=False)
+
+
+def test_an_index_of_more_rows_than_there_are_is_refused() -> None:
+    rows = whole_numbers(20, seed=1)
+    with pytest.raises(ValueError, match="has 10 rows, the index 20"):
+        Shortlist(DIM).extended(rows[:10]).indexed(inverted_part(rows))
 
 
 @pytest.mark.parametrize(("shape", "k"), [((DIM,), 3), ((1, DIM + 1), 3), ((1, DIM), 0)])

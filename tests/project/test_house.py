@@ -29,7 +29,7 @@ ANYWHERE = {
 IN_FUNCTIONS = {
     "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
     "index": set[str](),
-    "service": {"torchvision", "pi_heif", "rawpy"},
+    "service": {"torchvision", "pi_heif", "rawpy", "faiss"},
     "clients": set[str](),
 }
 
@@ -142,6 +142,7 @@ ENTRANCES = {
     "h11": ("service/connections.py",),
     "typer": ("service/cli/",),
     "ray": ("service/cluster/",),
+    "faiss": ("index/", "service/bench/shortlist.py"),
     "service.api.app": ("service/serve.py", "service/cluster/"),
     "service.api.routes": ("service/api/app.py", "service/api/routes/"),
     "detectron2": ("models/extractors/detectron2.py",),

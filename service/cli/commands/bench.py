@@ -66,7 +66,7 @@ def bench(
         Benchmark,
         typer.Argument(
             help="rerank: a sentence against candidates. train: one step on hardest negatives. "
-            "evaluate: all captions with all pictures. shortlist: stage one against an exact search. "
+            "evaluate: all captions with all pictures. shortlist: stage one by kinds of index and exactly. "
             "serve: searches over HTTP against the same in one process. ingest: each stage, and the service against "
             "the bare extractor. start: until it listens and is ready, and its memory."
         ),
@@ -194,14 +194,15 @@ def _rows_of_service(
     """`_rows_of_models` for what concerns a service; folders that are made for it end with the stack."""
     from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
     from service.bench.serving import serve_rows  # noqa: PLC0415
-    from service.bench.shortlist import shortlist_rows  # noqa: PLC0415
+    from service.bench.shortlist import INDEX_KINDS, shortlist_rows  # noqa: PLC0415
     from service.bench.starting import start_rows  # noqa: PLC0415
     from service.bench.synthetic import fill_with_pictures  # noqa: PLC0415
     from service.model_loading import LoadedModels  # noqa: PLC0415
 
     if given.what is Benchmark.SHORTLIST:
         counts = given.candidates or [10_000, 100_000]
-        return shortlist_rows(counts, given.sizes.width, 100, given.rounds, rates), len(counts)
+        rows = shortlist_rows(counts, given.sizes.width, 100, given.rounds, rates)
+        return rows, len(counts) * len(INDEX_KINDS)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="regard-bench-")))
     settings = _settings(given, given.data_dir or folder / "data")
     match given.what:

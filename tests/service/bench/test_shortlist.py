@@ -1,10 +1,12 @@
-"""The shortlist's benchmark compares with an exact search."""
+"""The shortlist's benchmark compares kinds of indexes with an exact search."""
 
+import faiss
 import numpy as np
 import pytest
 
+from index.shortlist import IVF_FROM
 from models.bench.timing import MachineRates
-from service.bench.shortlist import recall, shortlist_row, spectral_rows
+from service.bench.shortlist import INDEX_KINDS, graph, num_bytes, recall, size_rows, used_kind
 
 RATES = MachineRates(flops=1e12, reads=1e10)
 
@@ -15,16 +17,37 @@ def test_recall_is_the_share_of_the_exact_rows() -> None:
     assert recall(np.array([[1, 9], [8, -1]]), exact) == 0.25
 
 
-def test_rows_have_a_spectrum_that_falls() -> None:
-    rows = spectral_rows(2000, 16, 3)
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
-    deviations = rows.std(0)
-    assert deviations[0] > 2 * deviations[7] > deviations[15]
-    assert (spectral_rows(5, 16, 3) == spectral_rows(5, 16, 3)).all()
+@pytest.fixture(scope="module")
+def measured() -> dict[str, dict[str, float]]:
+    """The rows of 2 000 pictures, by kind."""
+    return {row["kind"]: row for row in size_rows(2_000, 64, 100, 1, RATES)}
 
 
-def test_an_exact_shortlist_misses_nothing() -> None:
-    row = shortlist_row(300, 8, 10, 1, RATES)
-    assert row["recall"] == 1.0
-    assert row["floor_of_exact_ms"] == pytest.approx(1e3 * 300 * 8 * 4 / 1e10)
-    assert {"ms_per_query", "exact_ms_per_query", "ratio_to_exact"} <= {name for name, one in row.items() if one > 0}
+def test_every_kind_has_its_figures(measured: dict[str, dict[str, float]]) -> None:
+    assert list(measured) == list(INDEX_KINDS)
+    for row in measured.values():
+        figures = {"ms_per_query", "ms_per_query_of_32", "exact_ms_per_query", "ratio_to_exact", "build_s"}
+        assert figures <= {name for name, one in row.items() if not isinstance(one, str) and one > 0}
+        assert row["floor_of_exact_ms"] == pytest.approx(1e3 * 2_000 * 64 * 4 / 1e10)
+
+
+def test_an_exact_shortlist_misses_nothing(measured: dict[str, dict[str, float]]) -> None:
+    assert measured["flat"]["recall"] == measured["flat"]["recall_filtered"] == 1.0
+
+
+def test_codes_lose_nothing_that_lists_of_vectors_find(measured: dict[str, dict[str, float]]) -> None:
+    codes, vectors = measured["IVF, SQ8"], measured["IVF, float32"]
+    assert codes["recall"] >= vectors["recall"] - 0.002
+    assert codes["recall_filtered"] == 1.0  # a filter that lets little through looks through all lists
+    assert codes["bytes_per_row"] < vectors["bytes_per_row"] < measured["HNSW, float32"]["bytes_per_row"]
+
+
+def test_bytes_are_those_of_the_file() -> None:
+    searched, index = graph(np.eye(40, 16, dtype=np.float32))
+    assert num_bytes(index) == len(faiss.serialize_index(index))
+    _, found = searched.search(np.eye(1, 16, dtype=np.float32), 3, np.arange(40) < 5)
+    assert set(found[0]) < {-1, 0, 1, 2, 3, 4}
+
+
+def test_the_kind_that_is_used_follows_the_size() -> None:
+    assert (used_kind(IVF_FROM - 1), used_kind(IVF_FROM)) == ("flat", "IVF, SQ8")

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from index.shortlist import Shortlist
+from index.view import View
+from service.search import model_views
 from service.search.model_views import ViewRefresher
 from tests.support.library import Library, two_coloured
 from tests.support.processes import wait_until
@@ -49,6 +51,29 @@ def test_while_an_index_is_built_the_old_snapshot_answers(library: Library, monk
     go.set()
     thread.join()
     assert len(library.text("red").results) == 2
+
+
+def test_new_pictures_are_found_while_an_index_is_built(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.add("red", two_coloured("red", "red"))
+    building, go = threading.Event(), threading.Event()
+
+    def slowly(_view: View) -> bool:
+        building.set()
+        return go.wait(30)
+
+    monkeypatch.setattr(View, "build_index", slowly)
+    monkeypatch.setattr(model_views, "INDEX_S", 0.01)
+    refresher = ViewRefresher(library.models)
+    refresher.start()
+    assert building.wait(30)
+    assert len(library.text("red").results) == 1
+    library.add("blue", two_coloured("blue", "blue"), view=False)
+    library.extend_view()
+    wait_until(lambda: len(library.text("red").results) == 2)
+    assert refresher.alive
+    go.set()
+    refresher.close()
+    assert not refresher.alive
 
 
 def test_a_query_keeps_the_state_that_it_began_with(library: Library) -> None:
