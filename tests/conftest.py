@@ -19,6 +19,8 @@ REQUIRE_ALL = os.environ.get("REGARD_REQUIRE_ALL") == "1"
 # What steers tests; every other REGARD_ variable is a setting of somebody's own service.
 STEERING = (TEST_DATA, "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD", "REGARD_MUTATIONS", "REGARD_CASES")
 
+PROGRAMS = {"redis": ["redis-server"], "browser": ["chromium"], "node": ["node", "npm"], "curl": ["curl"]}
+
 for name in [name for name in os.environ if name.startswith("REGARD_") and not name.startswith(STEERING)]:
     del os.environ[name]
 # Test processes share few cores; before torch or faiss is imported here or in a child, which read it once.
@@ -35,22 +37,21 @@ def missing(need: str) -> str | None:
     if need == "realdata":
         folder = os.environ.get(TEST_DATA)
         return None if folder and Path(folder).is_dir() else f"{TEST_DATA} names no folder of photographs"
-    if need == "redis" and shutil.which("redis-server") is None:
-        return "redis-server is not installed"
-    if need == "browser" and not (shutil.which("chromium") and importlib.util.find_spec("playwright")):
-        return "chromium or playwright is not installed"
+    if need == "browser" and not importlib.util.find_spec("playwright"):
+        return "playwright is not installed"
     if need == "detectron2":
         return None if importlib.util.find_spec("detectron2") else "detectron2 is not installed"
     if need == "gpu":
         import torch  # noqa: PLC0415 - seconds, and few runs need it here
 
         return None if torch.cuda.is_available() else "no CUDA device"
-    return None
+    absent = [program for program in PROGRAMS.get(need, ()) if shutil.which(program) is None]
+    return f"{absent[0]} is not installed" if absent else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run here, with its reason."""
-    for need in ("realdata", "redis", "browser", "gpu", "detectron2"):
+    for need in (*PROGRAMS, "realdata", "gpu", "detectron2"):
         if item.get_closest_marker(need) and (reason := missing(need)):
             pytest.skip(reason)
 

@@ -1,0 +1,57 @@
+"""The built page that is committed is, byte for byte, what its sources and the HTTP interface's document build."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.project_files import ROOT
+
+TYPES = Path("service/page/src/openapi.ts")
+BUILT = Path("service/web")
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources with what builds them, of the versions that are locked, and nothing that was built before."""
+    folder = tmp_path_factory.mktemp("build")
+    shutil.copytree(ROOT / "service/page", folder / "service/page", ignore=shutil.ignore_patterns("node_modules"))
+    (folder / "docs").mkdir()
+    shutil.copy(ROOT / "docs/openapi.json", folder / "docs")
+    (folder / TYPES).unlink()
+    run(folder, "ci", "--no-audit", "--no-fund")
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> None:
+    """Run npm where the page's sources are. AssertionError with its last words where that fails."""
+    ended = subprocess.run(
+        ["npm", *arguments], cwd=folder / "service/page", capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-4000:]
+
+
+@pytest.mark.node
+def test_building_gives_the_files_that_are_committed(copy: Path) -> None:
+    run(copy, "run", "build")
+    assert (copy / TYPES).read_bytes() == (ROOT / TYPES).read_bytes(), "run `make page`"
+    built, committed = files_of(copy / BUILT), files_of(ROOT / BUILT)
+    assert built.keys() == committed.keys()
+    assert [name for name in built if built[name] != committed[name]] == [], "run `make page`"
+    run(copy, "run", "check")  # that the page sends and reads what the document says
+
+
+@pytest.mark.node
+def test_a_changed_interface_changes_what_is_built(copy: Path) -> None:
+    document = copy / "docs/openapi.json"
+    document.write_text(document.read_text(encoding="utf-8").replace('"shortlist_rank"', '"shortlist_place"'))
+    run(copy, "run", "build")
+    assert "shortlist_place" in (copy / TYPES).read_text(encoding="utf-8")
+    assert (copy / BUILT / "page.js").read_bytes() != (ROOT / BUILT / "page.js").read_bytes()
+    with pytest.raises(AssertionError, match="shortlist_rank"):  # which the page reads
+        run(copy, "run", "check")
