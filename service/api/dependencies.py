@@ -24,7 +24,7 @@ class ClientDisconnected(Problem):
     title = "The caller hung up"
 
 
-def get_services(request: Request) -> Services:
+async def get_services(request: Request) -> Services:  # a plain function would be given to a thread each time
     """The services that the application was created with."""
     services = request.app.state.services
     assert isinstance(services, Services)

@@ -35,9 +35,8 @@ from service.errors import (
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
-from service.search.engine import Accelerate, Query, origin
+from service.search.engine import Accelerate, Query, SearchEngine, origin
 from service.search.requests import ImageSearchRequest, TextSearchRequest
-from service.search.results import ImageSearchResult, SearchResult
 
 router = APIRouter(tags=["search"])
 T = TypeVar("T")
@@ -59,13 +58,12 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     Pictures whose file name, captions, tags and date hold every word of the query join it, by reciprocal rank.
     """
     started = time.perf_counter()
-    query = await look_up(services, services.search.begin, body)
+    query, cost = await look_up(services, begun, services.search, body)
     key = answer_key(services, query, {"search": "text"})
     if (kept := await kept_answer(services, key, TextAnswer, query, started)) is not None:
         return kept
-    cost = await look_up(services, services.search.cost, query)
-    result = await run(services, request, cost, partial(services.search.text, query))
-    return await respond(services, key, TextAnswer, result, started)
+    content = await run(services, request, cost, partial(services.search.text, query), TextAnswer, started)
+    return await respond(services, key, content)
 
 
 @router.post(
@@ -104,8 +102,8 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
             return kept
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
         cost = await look_up(services, services.search.cost, query, picture is not None)
-        result = await run(services, request, cost, work)
-        return await respond(services, key, ImageAnswer, result, started)
+        content = await run(services, request, cost, work, ImageAnswer, started)
+        return await respond(services, key, content)
 
 
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
@@ -187,32 +185,33 @@ def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyA
     return answer if is_own and len(answer.results) <= query.request.k else None
 
 
-async def run(services: Services, request: Request, cost: int, work: Any) -> Any:
-    """The result of `work(accelerate=..)`, as long as the caller waits for it. Overloaded."""
-    with services.accelerator.admit(cost) as admission:
-        accelerate: Accelerate = admission.run
-        running = services.search_threads.submit(work, accelerate=accelerate)
-        result = await cancel_on_disconnect(request, asyncio.wrap_future(running))
-    services.metrics.stage_times(result.timings_ms)
-    note_stages(result.timings_ms)
-    return result
+def begun(search: SearchEngine, body: TextSearchRequest) -> tuple[Query[TextSearchRequest], int]:
+    """A query and its cost; what SearchEngine's `begin` and `cost` raise."""
+    query = search.begin(body)
+    return query, search.cost(query)
 
 
-async def respond(
-    services: Services,
-    key: str | None,
-    schema: type[AnyAnswer],
-    result: SearchResult[Any] | ImageSearchResult[Any],
-    started: float,
-) -> Response:
-    """The result as JSON, kept for the next who asks the same."""
+async def run(
+    services: Services, request: Request, cost: int, work: Any, schema: type[AnyAnswer], started: float
+) -> bytes:
+    """The result of `work(accelerate=..)` as JSON, as long as the caller waits for it. Overloaded."""
 
-    def written() -> bytes:
+    def answer(accelerate: Accelerate) -> tuple[dict[str, float], bytes]:
+        result = work(accelerate=accelerate)
         timings = {**result.timings_ms, "total": milliseconds_since(started)}
         answer = schema.model_validate({**vars(result), "timings_ms": timings}, from_attributes=True)
-        return answer.model_dump_json().encode()
+        return result.timings_ms, answer.model_dump_json().encode()
 
-    content = await look_up(services, written)
+    with services.accelerator.admit(cost) as admission:
+        running = services.search_threads.submit(answer, admission.run)
+        timings, content = await cancel_on_disconnect(request, asyncio.wrap_future(running))
+    services.metrics.stage_times(timings)
+    note_stages(timings)
+    return content
+
+
+async def respond(services: Services, key: str | None, content: bytes) -> Response:
+    """An answer, kept for the next who asks the same."""
     if key is not None:
         await services.cache.put(key, content)
     return Response(content, media_type="application/json")
