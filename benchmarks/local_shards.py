@@ -5,7 +5,7 @@ nothing but what travels is shared.
 """
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from typing import Any, Self
 from index.catalog import Catalog
 from index.records import PictureChange
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
-from models.matching.matcher import Matcher
+from models.matching.lazy_matcher import LazyMatcher
 from service.cluster.fan_out import FanOut
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ShardSearch
@@ -73,7 +73,10 @@ class LocalDirectory:
             while builders.catch_up(self.catalog, slab):
                 pass
         regions = self._open.enter_context(closing(RegionStores(data, self.catalog, extractor)))
-        views = [ModelView(name, one, data.view(one.digest), maintained=True) for name, one in matchers.items()]
+        views = [
+            ModelView(name, one, data.view(one.header.digest), maintained=True)
+            for name, one in self._loaded.served.items()
+        ]
         models = self._open.enter_context(closing(ModelViews(views, self.catalog, regions)))
         models.refresh()
         self.galleries = LocalGalleries(self.catalog, regions, models, extractor)
@@ -118,8 +121,8 @@ class PickledReplica:
 class RouterModels:
     """The models as a router knows them: without views."""
 
-    def __init__(self, matchers: dict[str, Matcher], folder: Path) -> None:
-        self._views = {name: ModelView(name, one, folder, maintained=True) for name, one in matchers.items()}
+    def __init__(self, models: Mapping[str, LazyMatcher], folder: Path) -> None:
+        self._views = {name: ModelView(name, one, folder, maintained=True) for name, one in models.items()}
 
     @property
     def default(self) -> ModelView:
@@ -140,7 +143,7 @@ def sharded_engine(shards: Sequence[LocalDirectory], loaded: LoadedModels, round
         [PickledReplica(f"shard-{number}", ShardSearch(one.catalog, one.galleries))]
         for number, one in enumerate(shards)
     ]
-    models = RouterModels(loaded.matchers, Path("nowhere"))
+    models = RouterModels(loaded.served, Path("nowhere"))
     galleries = ShardedGalleries(
         FanOut(replicas, DEADLINE_S), models, loaded.extractor.digest, lambda: Placement(len(shards)), round_trips
     )

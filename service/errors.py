@@ -276,6 +276,21 @@ class NotReady(Problem):
     title = "The service is not ready"
 
 
+class ModelNotLoaded(Problem):
+    """The weights of a known model cannot be read; other models answer as before."""
+
+    status = 503
+    kind = "model-not-loaded"
+    title = "This model cannot be loaded"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The weights of {name} cannot be read any more as they were when the service started; its log says what is"
+            " wrong with them. Other models answer. Whoever runs the service puts the files right or starts it again.",
+            model=name,
+        )
+
+
 class Overloaded(Problem):
     """More work is waiting than the queue takes; `Retry-After` says when to come back."""
 

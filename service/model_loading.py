@@ -1,8 +1,10 @@
 """Loads the extractor and the models that settings name; model_names.py says how they name them."""
 
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,8 +13,9 @@ from models.extractors.base import Extractor
 from models.extractors.registry import load_extractor
 from models.kernels.device_library import DeviceKernels
 from models.kernels.library import KernelLibrary, NoKernels, load_library
-from models.matching.checkpoint import WEIGHTS, load_matcher
-from models.matching.ensemble import build_ensemble
+from models.matching.checkpoint import WEIGHTS, load_matcher, read_header
+from models.matching.ensemble import build_ensemble, ensemble_header
+from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher, SingleMatcher
 from service.errors import Misconfigured
 from service.model_names import DETECTOR, ensemble_members, model_name, weights_folders
@@ -24,28 +27,8 @@ log = logging.getLogger(__name__)
 
 
 def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
-    """The models that the entries name, by name and in their order.
-
-    Misconfigured for what does not exist or cannot be loaded, for one name of two models, and for members of an
-    ensemble that do not go together.
-    """
-    folders = weights_folders(entries)
-    loaded: dict[Path, SingleMatcher] = {}
-
-    def load(name: str) -> SingleMatcher:
-        folder = folders[name]
-        if folder not in loaded:  # a model that is served alone and in an ensemble is loaded once
-            loaded[folder] = load_matcher(folder, device)
-        return loaded[folder]
-
-    def load_entry(entry: str) -> Matcher:
-        name = model_name(entry)
-        try:
-            return build_ensemble([load(member) for member in ensemble_members(entry) or [name]])
-        except ValueError as fault:
-            raise Misconfigured(f"{name}: {fault}") from fault
-
-    return {model_name(entry): load_entry(entry) for entry in entries}
+    """The models that the entries name, by name and in their order. Misconfigured as `lazy_models`."""
+    return {name: loaded_matcher(name, model) for name, model in lazy_models(entries, device).items()}
 
 
 def load_model(entry: str, device: str) -> Matcher:
@@ -53,78 +36,162 @@ def load_model(entry: str, device: str) -> Matcher:
     return next(iter(load_models([entry], device).values()))
 
 
+def lazy_models(
+    entries: Sequence[str], device: str, prepare: Callable[[Matcher], object] = lambda matcher: None
+) -> dict[str, LazyMatcher]:
+    """The models that the entries name, by name and in their order, each read when it is first needed and then given to
+    `prepare`. A model that is served alone and in an ensemble is read once.
+
+    Misconfigured for what does not exist or cannot be loaded as far as its header tells, for one name of two models,
+    and for members of an ensemble that do not go together.
+    """
+    folders = weights_folders(entries)
+    single: dict[Path, LazyMatcher] = {}
+
+    def read(load: Callable[[], Matcher]) -> Matcher:
+        matcher = load()
+        prepare(matcher)
+        return matcher
+
+    def begin(name: str) -> LazyMatcher:
+        folder = folders[name]
+        if folder not in single:
+            single[folder] = LazyMatcher(read_header(folder), partial(read, partial(load_matcher, folder, device)))
+        return single[folder]
+
+    def begin_entry(entry: str) -> LazyMatcher:
+        if not ensemble_members(entry):
+            return begin(model_name(entry))
+        members = [begin(member) for member in ensemble_members(entry)]
+        header = ensemble_header([member.header for member in members])
+        return LazyMatcher(header, partial(read, lambda: build_ensemble([single_matcher(one) for one in members])))
+
+    lazy: dict[str, LazyMatcher] = {}
+    for entry in entries:
+        with naming(model_name(entry)):
+            lazy[model_name(entry)] = begin_entry(entry)
+    return lazy
+
+
+def single_matcher(model: LazyMatcher) -> SingleMatcher:
+    """A member of an ensemble, which is read where it was not."""
+    matcher = model.matcher
+    assert isinstance(matcher, SingleMatcher)
+    return matcher
+
+
+def loaded_matcher(name: str, model: LazyMatcher) -> Matcher:
+    """The matcher that is served under the name. Misconfigured where it cannot be loaded."""
+    with naming(name):
+        return model.matcher
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Turns a ValueError into Misconfigured that names the model."""
+    try:
+        yield
+    except ValueError as fault:
+        raise Misconfigured(f"{name}: {fault}") from fault
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedModels:
     """The models that settings name, on their device."""
 
     extractor: Extractor
-    matchers: dict[str, Matcher]
+    matchers: Mapping[str, Matcher]
     """The default first. Some may be of a former extractor, whose regions and views the data directory still holds."""
     views: Sequence[str]  # names of those that pictures are encoded for
+    lazy: Mapping[str, LazyMatcher] = field(default_factory=dict)
+    """Further ones, which are read when they are first asked for."""
 
     @classmethod
-    def from_settings(cls, settings: Settings, stored: bool = True) -> "LoadedModels":
+    def from_settings(cls, settings: Settings, stored: bool = True, at_first_use: bool = False) -> "LoadedModels":
         """Read weights from disk; Misconfigured where a model was made for another detector.
 
         Models of a detector whose regions the data directory still holds are loaded too, as long as there is one of the
         detector in service. Those of a detector that it gave up are left out with a warning. Without `stored` it does
-        not matter what the data directory holds.
+        not matter what the data directory holds. `at_first_use`: of all but the default the header alone is read now,
+        unless settings say otherwise; on a GPU, whose memory is shared out among them, all are loaded.
         """
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
         device = device_of(settings.device)
+        on_gpu = torch.device(device).type == "cuda"
         extractor = extractor_of(settings.detector, settings.data_dir if stored else None, device)
-        matchers = load_models(settings.models, device)
+        kernels = None if on_gpu else load_kernels(settings.kernels)
+        models = lazy_models(settings.models, device, lambda matcher: matcher.use_kernels(kernels))
         former: set[str] = set()
-        if stored and any(matcher.extractor_digest == extractor.digest for matcher in matchers.values()):
+        if stored and any(model.header.extractor_digest == extractor.digest for model in models.values()):
             former, given_up = other_extractors(DataDir(settings.data_dir), extractor.digest)
-            for name in [name for name, matcher in matchers.items() if matcher.extractor_digest in given_up]:
-                digest = matchers.pop(name).extractor_digest
-                log.warning(
-                    "the model %s is left out: the regions of its detector %s were replaced by those of %s;"
-                    " remove it from REGARD_MODELS",
-                    name,
-                    digest,
-                    extractor.digest,
-                )
-        loaded = cls(extractor=extractor, matchers=matchers, views=settings.built_views)
-        loaded.check(former)
-        if torch.device(device).type == "cuda":
+            drop_given_up(models, given_up, extractor.digest)
+        check_detectors(models, extractor, former)
+        now = default_names(models, extractor) if at_first_use and not (settings.preload or on_gpu) else set(models)
+        matchers = {name: loaded_matcher(name, model) for name, model in models.items() if name in now}
+        if on_gpu:
             use_device_kernels(list(matchers.values()), torch.device(device), settings)
-        else:
-            kernels = load_kernels(settings.kernels)
-            for matcher in matchers.values():
-                matcher.use_kernels(kernels)
-        return loaded
+        return cls(
+            extractor=extractor,
+            matchers=matchers,
+            views=settings.built_views,
+            lazy={name: model for name, model in models.items() if name not in now},
+        )
 
-    def of_extractor(self, in_views: bool) -> list[Matcher]:
-        """The models of the detector in service, those that pictures are encoded for, or the others."""
-        return [
-            matcher
-            for name, matcher in self.matchers.items()
-            if matcher.extractor_digest == self.extractor.digest and (name in self.views) == in_views
-        ]
+    @property
+    def served(self) -> dict[str, LazyMatcher]:
+        """All models by name, the default first."""
+        return {name: LazyMatcher.of(matcher) for name, matcher in self.matchers.items()} | dict(self.lazy)
 
-    def check(self, former: Collection[str] = ()) -> None:
-        """Misconfigured where a model was trained on features of neither this detector nor a former one."""
-        made = self.extractor
-        for name, matcher in self.matchers.items():
-            if matcher.extractor_digest in former:
-                continue
-            if matcher.extractor_digest != made.digest:
-                what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
-                where = (
-                    "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
-                )
-                raise Misconfigured(
-                    f"{name} was trained on features of detector {matcher.extractor_digest}, and {what} {made.digest}:"
-                    f" set {where} so that they belong together"
-                )
-            if matcher.feature_dim != made.feature_dim:
-                raise Misconfigured(
-                    f"{name} reads features of {matcher.feature_dim} numbers, and those of {made.digest} have"
-                    f" {made.feature_dim}: the name of the features is wrong in one of them"
-                )
+    def in_views(self) -> list[Matcher]:
+        """The models of the detector in service that pictures are encoded for; they are loaded. Misconfigured."""
+        return [loaded_matcher(name, model) for name, model in self._of_extractor().items() if name in self.views]
+
+    def on_request(self) -> list[LazyMatcher]:
+        """The other models of the detector in service."""
+        return [model for name, model in self._of_extractor().items() if name not in self.views]
+
+    def _of_extractor(self) -> dict[str, LazyMatcher]:
+        made = self.extractor.digest
+        return {name: model for name, model in self.served.items() if model.header.extractor_digest == made}
+
+
+def drop_given_up(models: dict[str, LazyMatcher], given_up: Collection[str], extractor: str) -> None:
+    """Take away the models of detectors whose regions were given up for those of `extractor`, and say so."""
+    for name in [name for name, model in models.items() if model.header.extractor_digest in given_up]:
+        log.warning(
+            "the model %s is left out: the regions of its detector %s were replaced by those of %s;"
+            " remove it from REGARD_MODELS",
+            name,
+            models.pop(name).header.extractor_digest,
+            extractor,
+        )
+
+
+def check_detectors(models: Mapping[str, LazyMatcher], made: Extractor, former: Collection[str] = ()) -> None:
+    """Misconfigured where a model was trained on features of neither this detector nor a former one."""
+    for name, model in models.items():
+        header = model.header
+        if header.extractor_digest in former:
+            continue
+        if header.extractor_digest != made.digest:
+            what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
+            where = "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
+            raise Misconfigured(
+                f"{name} was trained on features of detector {header.extractor_digest}, and {what} {made.digest}:"
+                f" set {where} so that they belong together"
+            )
+        if header.feature_dim != made.feature_dim:
+            raise Misconfigured(
+                f"{name} reads features of {header.feature_dim} numbers, and those of {made.digest} have"
+                f" {made.feature_dim}: the name of the features is wrong in one of them"
+            )
+
+
+def default_names(models: Mapping[str, LazyMatcher], extractor: Extractor) -> set[str]:
+    """The models that may be the default: the first, and the first of the detector in service, during a migration."""
+    of_extractor = [name for name, model in models.items() if model.header.extractor_digest == extractor.digest]
+    return {next(iter(models)), *of_extractor[:1]}
 
 
 def load_kernels(wanted: bool) -> KernelLibrary | None:

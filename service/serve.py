@@ -35,8 +35,7 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
     loaded = _load(settings)
-    matchers, others = loaded.of_extractor(in_views=True), loaded.of_extractor(in_views=False)
-    serve_worker(settings, loaded.extractor, matchers, others, end_with_stdin)
+    serve_worker(settings, loaded.extractor, loaded.in_views(), loaded.on_request(), end_with_stdin)
 
 
 def run_api(
@@ -83,8 +82,9 @@ def _loading(listening: socket.socket, settings: Settings, url: str) -> Iterator
     """Says what is loaded, and answers requests with that until the block ends."""
     from service.startup_answers import answered_while_loading  # noqa: PLC0415 - the web server comes with it
 
-    models = ", ".join(model_name(entry) for entry in settings.models)
-    log.info("loading the detector and the models %s; %s answers 503 until they are there", models, url)
+    names = [model_name(entry) for entry in settings.models]
+    told = ", ".join(names if settings.preload else names[:1])
+    log.info("loading the detector and the model %s; %s answers 503 until they are there", told, url)
     started = time.monotonic()
     with answered_while_loading(listening, settings):
         yield
@@ -95,7 +95,7 @@ def _load(settings: Settings) -> "LoadedModels":
     from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
 
     with user_input():  # weights and descriptions in folders that settings name
-        return LoadedModels.from_settings(settings)
+        return LoadedModels.from_settings(settings, at_first_use=True)
 
 
 def exit_on_signals() -> None:

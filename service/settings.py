@@ -140,10 +140,15 @@ class Settings(BaseSettings):
     models: Names = Field(
         ("bfan-equal", "scan-t2i-avg", "caan", "camp", "sman"),
         min_length=1,
-        description="Models to load, with commas between, the first is the default: shipped names, folders of weights"
+        description="Models to serve, with commas between, the first is the default: shipped names, folders of weights"
         " (also as NAME=FOLDER), or several with + between for the mean of their scores.",
     )
-    views: Names = Field((), description="Names of models that pictures are encoded for; all loaded ones if not set.")
+    preload: bool = Field(
+        False,
+        description="Load all models when the service starts; otherwise those besides the default when a query first"
+        " names them, on a GPU all in any case.",
+    )
+    views: Names = Field((), description="Names of models that pictures are encoded for; all of them if not set.")
 
     max_file_bytes: int = Field(32 * MB, ge=1, description="Largest picture file taken, in bytes.")
     max_body_bytes: int = Field(512 * MB, ge=1, description="Largest request body taken, in bytes.")

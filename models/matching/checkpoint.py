@@ -11,7 +11,7 @@ digest               first 16 hex digits of a SHA-256 over the files above
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,13 @@ from safetensors.torch import load_file, save, save_file
 from models.digests import digest_of
 from models.matching.calibration import Calibration
 from models.matching.hubness_banks import HubnessBanks
+from models.matching.lazy_matcher import MatcherHeader
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
 from models.rerankers.base import stored_options
 from models.rerankers.encoders import EncoderConfig
-from models.rerankers.registry import build
-from models.text.pretrained_reader import PretrainedReader, shipped_reader
+from models.rerankers.registry import build, entry_of
+from models.text.pretrained_reader import PretrainedReader, shipped_identity, shipped_reader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
 
@@ -121,13 +122,9 @@ def load_matcher(
     One with pretrained text reads sentences by `reader`, or by the shipped encoder, which all matchers on a device
     share.
     """
-    matcher = load_uncalibrated(folder, device, reader)
-    if not (folder / CALIBRATION).is_file():
+    matcher, calibration = load_uncalibrated(folder, device, reader), _stored_calibration(folder)
+    if calibration is None:
         return matcher
-    try:
-        calibration = Calibration.from_dict(json.loads((folder / CALIBRATION).read_text(encoding="utf-8")))
-    except ValueError as fault:
-        raise BadCheckpoint(f"{folder / CALIBRATION}: {fault}") from fault
     try:
         banks = HubnessBanks.from_tensors(load_file(folder / BANKS)) if (folder / BANKS).is_file() else None
         return matcher.with_calibration(calibration, banks)
@@ -135,14 +132,38 @@ def load_matcher(
         raise BadCheckpoint(f"{folder / BANKS}: {fault}") from fault
 
 
+def read_header(folder: Path) -> MatcherHeader:
+    """The header of the folder's matcher. Its weights are not loaded, only compared with their digest.
+
+    BadCheckpoint and UnknownModel as `load_matcher`, but for weights that are whole and yet are not those of the model
+    that config.json describes.
+    """
+    digest, config = _checked_config(folder)
+    entry_of(config["model"], config.get("options"))
+    return MatcherHeader(
+        name=config["model"],
+        digest=digest,
+        extractor_digest=config["extractor"],
+        feature_dim=EncoderConfig(**config["encoders"]).feature_dim,
+        reader=_reader_identity(folder, config),
+        calibration=_stored_calibration(folder),
+    )
+
+
+def _stored_calibration(folder: Path) -> Calibration | None:
+    if not (folder / CALIBRATION).is_file():
+        return None
+    try:
+        return Calibration.from_dict(json.loads((folder / CALIBRATION).read_text(encoding="utf-8")))
+    except ValueError as fault:
+        raise BadCheckpoint(f"{folder / CALIBRATION}: {fault}") from fault
+
+
 def load_uncalibrated(
     folder: Path, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
 ) -> SingleMatcher:
     """The trained matcher without the calibration that the folder may have; otherwise as `load_matcher`."""
-    digest = _check_digest(folder)
-    config = json.loads((folder / CONFIG).read_text())
-    if config["format"] != FOLDER_FORMAT:
-        raise BadCheckpoint(f"{folder}: written in another format than {FOLDER_FORMAT}, by another release")
+    digest, config = _checked_config(folder)
     matcher = new_matcher(
         config["model"],
         EncoderConfig(**config["encoders"]),
@@ -162,13 +183,36 @@ def _reader_of(
 ) -> SentenceReader:
     if SENTENCE_ENCODER_KEY not in config:
         return Vocabulary.load(folder / VOCABULARY)
-    reader, wanted = given or shipped_reader(device), config[SENTENCE_ENCODER_KEY]
-    if reader.digest != wanted:
-        raise BadCheckpoint(
-            f"{folder} reads sentences by the encoder {wanted}, and the one here is {reader.digest}: it was trained"
-            " with another release"
-        )
+    reader = given or shipped_reader(device)
+    _check_sentence_encoder(folder, config, reader.digest)
     return reader
+
+
+def _reader_identity(folder: Path, config: Mapping[str, Any]) -> Hashable:
+    """The identity of `_reader_of`, without loading a sentence encoder."""
+    if SENTENCE_ENCODER_KEY not in config:
+        return Vocabulary.load(folder / VOCABULARY).identity
+    _check_sentence_encoder(folder, config, shipped_identity())
+    return str(config[SENTENCE_ENCODER_KEY])
+
+
+def _check_sentence_encoder(folder: Path, config: Mapping[str, Any], here: str) -> None:
+    """BadCheckpoint unless the folder's model reads by the sentence encoder `here`."""
+    wanted = config[SENTENCE_ENCODER_KEY]
+    if here != wanted:
+        raise BadCheckpoint(
+            f"{folder} reads sentences by the encoder {wanted}, and the one here is {here}: it was trained with"
+            " another release"
+        )
+
+
+def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
+    """The folder's digest, which its files agree with, and its config.json."""
+    digest = _check_digest(folder)
+    config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
+    if config["format"] != FOLDER_FORMAT:
+        raise BadCheckpoint(f"{folder}: written in another format than {FOLDER_FORMAT}, by another release")
+    return digest, config
 
 
 def _check_digest(folder: Path) -> str:

@@ -11,7 +11,7 @@ is the first member's.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words
 from models.matching.calibration import Calibration
+from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
@@ -66,18 +67,10 @@ class Ensemble(Matcher):
     """The mean of the members' rescaled scores. It is made of trained matchers and not trained itself."""
 
     def __init__(
-        self, members: Sequence[SingleMatcher], rescalings: Sequence[AffineRescaling], calibration: Calibration | None
+        self, members: Sequence[SingleMatcher], header: MatcherHeader, rescalings: Sequence[AffineRescaling]
     ) -> None:
-        """`rescalings` are the members', in their order."""
-        first = members[0]
-        digests = "+".join(member.digest for member in members)
-        super().__init__(
-            "+".join(member.name for member in members),
-            first.reader,
-            first.extractor_digest,
-            hashlib.sha256(digests.encode()).hexdigest()[:16],
-            calibration,
-        )
+        """`header` is the ensemble's; `rescalings` are the members', in their order."""
+        super().__init__(header.name, members[0].reader, header.extractor_digest, header.digest, header.calibration)
         self.members = nn.ModuleList(members)
         self.rescalings = tuple(rescalings)
 
@@ -203,7 +196,15 @@ def _mean(values: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:
-    """One matcher that scores as all of them on average, or the only one; ValueError where scores are not comparable.
+    """One matcher that scores as all of them on average, or the only one; ValueError as `ensemble_header`."""
+    if len(members) == 1:
+        return members[0]
+    headers = [MatcherHeader.of(member) for member in members]
+    return Ensemble(members, ensemble_header(headers), rescalings_of(headers)).eval()
+
+
+def ensemble_header(members: Sequence[MatcherHeader]) -> MatcherHeader:
+    """The header of the members' ensemble, or that of the only one; ValueError where scores are not comparable.
 
     All must have been trained on the same detector's features and read sentences alike.
     """
@@ -212,22 +213,31 @@ def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:
     name = "+".join(member.name for member in members)
     for what, distinct in (
         ("trained on features of different detectors", {member.extractor_digest for member in members}),
-        ("trained with different vocabularies or sentence encoders", {member.reader.identity for member in members}),
+        ("trained with different vocabularies or sentence encoders", {member.reader for member in members}),
     ):
         if len(distinct) > 1:
             raise ValueError(f"{name} is no ensemble: its members are {what}")
-    families = {model_family(member.name) for member in members}
     known = [member.calibration for member in members if member.calibration is not None]
-    if len(families) > 1 and len(known) < len(members):
+    if len({model_family(member.name) for member in members}) > 1 and len(known) < len(members):
         raise ValueError(
             f"{name} is no ensemble: its members are of different families, whose scores have different scales, and"
             " not all are calibrated (`regard calibrate`)"
         )
-    rescalings = [AffineRescaling()] * len(members)
-    if len(families) > 1:
-        rescalings = [to_log_odds(one.text) for one in known]
-    calibration = ensemble_calibration(known, rescalings) if len(known) == len(members) else None
-    return Ensemble(members, rescalings, calibration).eval()
+    digests = "+".join(member.digest for member in members)
+    return replace(
+        members[0],
+        name=name,
+        digest=hashlib.sha256(digests.encode()).hexdigest()[:16],
+        calibration=ensemble_calibration(known, rescalings_of(members)) if len(known) == len(members) else None,
+    )
+
+
+def rescalings_of(members: Sequence[MatcherHeader]) -> list[AffineRescaling]:
+    """The rescaling of each member's score in the mean: none within a family, to log odds across families."""
+    known = [member.calibration for member in members if member.calibration is not None]
+    if len({model_family(member.name) for member in members}) > 1:
+        return [to_log_odds(one.text) for one in known]
+    return [AffineRescaling()] * len(members)
 
 
 def to_log_odds(model: LogOddsModel) -> AffineRescaling:

@@ -57,17 +57,23 @@ class UnknownOption(ValueError):
     """An option that a model does not have."""
 
 
-def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker[Any]:
-    """A new model by its name, with fresh weights; `options` change fields of the named config.
+def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEntry:
+    """The entry of a name, with the fields of its config that `options` change.
 
     UnknownModel and UnknownOption name the known ones.
     """
     if name not in RERANKERS:
         raise UnknownModel(name)
-    kind, config, unit_vectors = RERANKERS[name]
-    known = [field.name for field in fields(config)]
+    entry = RERANKERS[name]
+    known = [field.name for field in fields(entry.config)]
     if unknown := sorted(set(options or {}) - set(known)):
         raise UnknownOption(f"{name} has no option {', '.join(unknown)}; it has: {', '.join(known)}")
-    reranker = kind(replace(config, **(options or {})), encoders if unit_vectors else encoders.without_default_norms())
+    return entry._replace(config=replace(entry.config, **(options or {})))
+
+
+def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker[Any]:
+    """A new model by its name, with fresh weights; `options` and what is raised as for `entry_of`."""
+    kind, config, unit_vectors = entry_of(name, options)
+    reranker = kind(config, encoders if unit_vectors else encoders.without_default_norms())
     assert isinstance(reranker, Reranker)
     return reranker

@@ -221,6 +221,11 @@ def shipped_reader(device: torch.device | str = "cpu") -> PretrainedReader:
         return _shipped_reader(str(device))
 
 
+def shipped_identity() -> str:
+    """The `identity` of the shipped encoder's reader, without loading it."""
+    return (SENTENCE_ENCODER / DIGEST_FILE).read_text().strip()
+
+
 @lru_cache
 def _shipped_reader(device: str) -> PretrainedReader:
     return load_pretrained_reader(SENTENCE_ENCODER, device)

@@ -1,9 +1,10 @@
-"""Dependencies that routes share: the services behind them, the uploaded form, and work that ends with its client."""
+"""Dependencies that routes share: services, the uploaded form, a query's model, and work that ends with its client."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
@@ -11,6 +12,7 @@ from service.api.services import Services
 from service.errors import Problem
 from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import receive_form
+from service.search.engine import Query as EngineQuery
 from service.storage.free_space import disk_problem
 
 T = TypeVar("T")
@@ -71,6 +73,22 @@ async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
     finally:
         task.cancel()
         disconnect.cancel()
+
+
+async def load_at_first_use(request: Request, services: Services, query: EngineQuery[Any]) -> dict[str, float]:
+    """Wait until the model of a query is loaded and its cost is measured; the milliseconds that it took, as a stage of
+    the query, nothing where there was nothing to wait for. ModelNotLoaded, NotReady, Overloaded.
+    """
+    if not query.awaits_model:
+        return {}
+
+    async def load() -> None:
+        await services.loader.load(query.model)
+        await services.accelerator.submit(0, services.search.measure_costs)
+
+    started = time.perf_counter()
+    await cancel_on_disconnect(request, load())
+    return {"load": (time.perf_counter() - started) * 1000}
 
 
 async def _disconnect(request: Request) -> None:

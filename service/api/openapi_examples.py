@@ -50,6 +50,7 @@ _MODEL = {
     "name": "bfan-equal",
     "digest": "4b1f0c6f0f6a1d52",
     "default": True,
+    "loaded": True,
     "calibrated": True,
     "state": "ready",
     "pictures": 8,

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from index.catalog import Catalog
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
+from service.api.first_use import ModelLoader
 from service.api.job_events import StreamSlots
 from service.api.job_progress import JobProgress, JobStates
 from service.api.metrics import Metrics
@@ -57,6 +58,7 @@ class Services:
     models: ModelViews
     refresher: ViewRefresher
     search: SearchEngine
+    loader: ModelLoader
     search_threads: ThreadPoolExecutor
     lookup_threads: ThreadPoolExecutor
     health_threads: ThreadPoolExecutor
@@ -86,6 +88,7 @@ class Services:
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections."""
         self.accelerator.close()
+        await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.loader.close)
         await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.tracing.close)
         for threads in (self.search_threads, self.lookup_threads, self.health_threads):
             threads.shutdown()
@@ -138,8 +141,8 @@ def wired_services(
     regions = RegionStores(data, catalog, loaded.extractor)
     models = ModelViews(
         [
-            ModelView(name, matcher, data.view(matcher.digest), maintained=name in loaded.views)
-            for name, matcher in loaded.matchers.items()
+            ModelView(name, model, data.view(model.header.digest), maintained=name in loaded.views)
+            for name, model in loaded.served.items()
         ],
         catalog,
         regions,
@@ -162,6 +165,7 @@ def wired_services(
         models=models,
         refresher=ViewRefresher(models),
         search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
+        loader=ModelLoader(),
         search_threads=ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search"),
         lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
         health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),

@@ -102,7 +102,7 @@ def served_seconds(client: Client, files: Sequence[Path]) -> float:
 def stage_seconds(loaded: LoadedModels, files: Sequence[Path], batch: int, folder: Path) -> dict[str, float]:
     """Seconds a picture of every stage, one after the other, in this process; records and views go to `folder`."""
     spent = dict.fromkeys(STAGES, 0.0)
-    extractor, matchers = loaded.extractor, loaded.of_extractor(in_views=True)
+    extractor, matchers = loaded.extractor, loaded.in_views()
     layout = RecordLayout.of(extractor)
     with ExitStack() as stack:
         slab = stack.enter_context(closing(layout.open(folder / "regions", write=True)))

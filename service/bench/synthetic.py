@@ -63,7 +63,7 @@ def fill_with_pictures(settings: Settings, loaded: LoadedModels, pictures: int) 
         for batch in import_features(collection, settings.data_dir, lambda: extractor):
             if batch.rejected:
                 raise ValueError(f"a synthetic picture is refused: {batch.rejected[0].problem}")
-    with open_worker(settings, loaded.extractor, loaded.of_extractor(in_views=True)) as (worker, _):
+    with open_worker(settings, loaded.extractor, loaded.in_views()) as (worker, _):
         while worker.run_once():
             pass
     return num_pictures(settings)

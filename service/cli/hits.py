@@ -6,12 +6,12 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from service.cli.output import print_table, shortened, visible
+from service.cli.output import print_note, print_table, shortened, visible
 from service.cli.picture_cells import date_cell, name_cell, tags_cell
 
 if TYPE_CHECKING:
     from regard_client import Client
-    from regard_client.answers import CaptionHit, PictureHit
+    from regard_client.answers import CaptionHit, CaptionsAnswer, PictureHit, SimilarAnswer, TextAnswer
 
 LONGEST_SHOWN = 100
 
@@ -88,6 +88,12 @@ def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0) -> None:
     for hit in hits:
         if lines := explanation_lines(explanation_of(hit)):
             print(f"\n{hit['rank']} {shortened(hit['text'], LONGEST_SHOWN)}", *lines, sep="\n")
+
+
+def print_loading(answer: "TextAnswer | CaptionsAnswer | SimilarAnswer") -> None:
+    """Say, of a query that waited for it, that its model was loaded first."""
+    if load := answer["timings_ms"].get("load"):
+        print_note(f"the model {answer['model']} was loaded first, in {load / 1000:.1f} s; later queries do not wait")
 
 
 def print_nothing(left_out: int) -> None:

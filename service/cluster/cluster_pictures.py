@@ -122,12 +122,12 @@ class ClusterPictures:
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
         parts = self._ask_all("view_states")
-        return [(model, merged_state(part[model.matcher.digest] for part in parts)) for model in self._models]
+        return [(model, merged_state(part[model.header.digest] for part in parts)) for model in self._models]
 
     def build_view(self, model: ModelView, now: float) -> ViewState:
         """Have a model's view built and kept up from now on; how far it is."""
         for shard in range(self._placement().num_shards):
-            self._writers.write(shard, BuildView(digest=model.matcher.digest, now=now))
+            self._writers.write(shard, BuildView(digest=model.header.digest, now=now))
         return next(state for known, state in self.view_states() if known is model)
 
     def _found(self, image_id: str) -> list[tuple[int, Image]]:

@@ -84,7 +84,7 @@ class ShardLists:
 
     def view_states(self) -> dict[str, ViewState]:
         """The state of each model's view of this shard, by the model's digest."""
-        return {model.matcher.digest: state for model, state in self._pictures.view_states()}
+        return {model.header.digest: state for model, state in self._pictures.view_states()}
 
     def counts(self) -> Mapping[str, int]:
         """Pictures by state."""

@@ -297,7 +297,7 @@ class ShardedGalleries:
 
     def check_detector_of(self, model: ModelView) -> None:
         """FeaturesOnly unless the model reads what the detector in service finds."""
-        if model.matcher.extractor_digest != self._extractor:
+        if model.header.extractor_digest != self._extractor:
             raise FeaturesOnly(
                 f"{model.name} reads features of another detector: ask with the image_id of a stored one."
             )

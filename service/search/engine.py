@@ -88,8 +88,18 @@ class Query(Generic[AnyRequest]):
 
     @property
     def matcher(self) -> Matcher:
-        """The model's weights."""
+        """The model's weights, which are read where they were not yet."""
         return self.model.matcher
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether the model is asked, and not the pictures' text alone."""
+        return not isinstance(self.request, TextSearchRequest) or self.request.match != "text"
+
+    @property
+    def awaits_model(self) -> bool:
+        """Whether the model is to be loaded before the query can be answered."""
+        return self.needs_model and not self.model.loaded
 
 
 class SearchEngine:
@@ -106,26 +116,28 @@ class SearchEngine:
     def begin(self, request: AnyRequest) -> Query[AnyRequest]:
         """Fix what answers the request. UnknownModel, ViewNotBuilt, NotReady; InvalidRequest for what has no answer."""
         query = Query(request, *self._galleries.open(request))
-        if request.min_probability is not None and query.matcher.calibration is None:
+        if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
             )
         return query
 
     def measure_costs(self) -> None:
-        """Measure how much each model costs a pair, where models run."""
-        self._pair_costs.measure([model.matcher for model in self._models], self._extractor.num_regions)
+        """Measure how much each model that is loaded and was not measured costs a pair, where models run."""
+        loaded = [model.matcher for model in self._models if model.loaded]
+        self._pair_costs.measure(loaded, self._extractor.num_regions)
 
     def cost(self, query: Query[Any], detect: bool = False) -> int:
         """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and finding regions.
 
         With a filter a second shortlist is scored, the one that there is without it; the results that are explained
-        are scored once more. InvalidRequest for a sentence without a word.
+        are scored once more. The model is loaded, unless the query `needs_model` not. InvalidRequest for a sentence
+        without a word.
         """
         request, num_words = query.request, TYPICAL_WORDS
         candidates = request.shortlist * (2 if request.filter else 1) + request.explain * request.k
         if isinstance(request, TextSearchRequest):
-            if request.match == "text":
+            if not query.needs_model:
                 return TEXT_COST
             num_words = len(words_of(query.matcher, request.query))
         elif request.target == "images":  # stage one alone
@@ -135,13 +147,13 @@ class SearchEngine:
 
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
-        request, matcher, gallery = query.request, query.matcher, query.gallery
+        request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
         texts, read = None, dict[str, Any]()
-        if request.match != "text":
-            texts, embedding = self._encoded(matcher, request.query, accelerate, watch)
-            read["unknown_words"] = matcher.unknown_words(request.query)
-            read["read_as"] = matcher.near_words(request.query)
+        if query.needs_model:
+            texts, embedding = self._encoded(query.matcher, request.query, accelerate, watch)
+            read["unknown_words"] = query.matcher.unknown_words(request.query)
+            read["read_as"] = query.matcher.near_words(request.query)
             read["note"] = note_on(request.query)
         found = partial(
             TextSearchResult,
@@ -160,7 +172,7 @@ class SearchEngine:
             )
         with watch.stage("shortlist"):
             candidates = gallery.nearest_pictures(embedding, request, without=None, texts=texts)
-        meaning, score = matcher.calibration, accelerated(query, accelerate)
+        meaning, score = query.matcher.calibration, accelerated(query, accelerate)
         rows = candidates.rows_to_score if meaning else candidates.rows
         scores = score(watch.timed("rerank", gallery.scoring_of(rows, texts)))
         if meaning:
@@ -169,7 +181,7 @@ class SearchEngine:
             candidates = candidates.rescored(scores, None)
         matches = text_matches(query, watch)  # last: shards look for words while they rank and score
         hits, left_out = picture_hits(query, candidates, matches)
-        matched = verdict(candidates, matcher, request.query, bool(matches))
+        matched = verdict(candidates, query.matcher, request.query, bool(matches))
         return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)
 
     def image(
@@ -237,7 +249,7 @@ class SearchEngine:
         self, query: Query[ImageSearchRequest], image_id: str, accelerate: Accelerate = run_here
     ) -> ImageSearchResult[Any]:
         """`image` for a stored picture; NotFound where it has no regions, NotReady where these are yet to be found."""
-        features = self._galleries.features(image_id, query.matcher.extractor_digest)
+        features = self._galleries.features(image_id, query.model.header.extractor_digest)
         return self.image(query, features, image_id, accelerate)
 
     def detect(self, picture: PIL.Image.Image, width: int, height: int) -> PictureFeatures:
@@ -315,7 +327,7 @@ def origin(query: Query[Any]) -> dict[str, Any]:
     """The part of a result that says what it came from."""
     return {
         "model": query.model.name,
-        "model_digest": query.matcher.digest,
+        "model_digest": query.model.header.digest,
         "k": query.request.k,
         "shortlist": query.request.shortlist,
         "index_version": query.index_version,

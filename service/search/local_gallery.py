@@ -13,7 +13,7 @@ from index.shared_searches import SharedSearches
 from index.text_search import TextMatch
 from index.view import Counts, Snapshot
 from models.extractors.base import Extractor
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from models.matching.matcher import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import NO_SCORES, Candidates
 from service.search.gallery import OpenGallery
@@ -37,7 +37,7 @@ class LocalGallery:
     def __init__(
         self,
         galleries: "LocalGalleries",
-        matcher: Matcher,
+        model: ModelView,
         snapshot: Snapshot | None,
         regions: RegionStore | None,
         version: str,
@@ -45,7 +45,7 @@ class LocalGallery:
         """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
         self.version = version
         self._galleries, self._catalog = galleries, galleries.catalog
-        self._matcher, self._snapshot, self._regions = matcher, snapshot, regions
+        self._model, self._snapshot, self._regions = model, snapshot, regions
 
     @property
     def is_empty(self) -> bool:
@@ -86,11 +86,11 @@ class LocalGallery:
 
     def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""
-        return scoring_of(StoredPairs(self._matcher, self._state, rows, texts))
+        return scoring_of(StoredPairs(self._model.matcher, self._state, rows, texts))
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         """[len(rows)] score of each caption with the one picture."""
-        return score_captions(self._matcher, self._state, rows, images)
+        return score_captions(self._model.matcher, self._state, rows, images)
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
         """The pictures of rows; None where one is not shown any more."""
@@ -106,13 +106,13 @@ class LocalGallery:
         """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`."""
         assert self._regions is not None
         pictures = [self._regions.regions(slot) for slot in rows]
-        return partial(explain_pictures, self._matcher, self._state, rows, texts, tokens, pictures)
+        return partial(explain_pictures, self._model.matcher, self._state, rows, texts, tokens, pictures)
 
     def explain_captions(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
     ) -> list[PairExplanation]:
         """Why each caption scored what it did with the one picture."""
-        return explain_captions(self._matcher, self._state, captions, images, picture)
+        return explain_captions(self._model.matcher, self._state, captions, images, picture)
 
     def captions_per_picture(self) -> float:
         """The mean number of captions of a captioned picture."""
@@ -128,7 +128,7 @@ class LocalGallery:
 
         Pictures without any region are left out of both: they cannot be scored.
         """
-        blank = self._catalog.blank_slots(self._matcher.extractor_digest)
+        blank = self._catalog.blank_slots(self._model.header.extractor_digest)
         passing = None if given is None else self._catalog.matching(given)
         return _without(self._catalog.visible(), blank), None if passing is None else _without(passing, blank)
 
@@ -148,9 +148,9 @@ class LocalGalleries:
         version = self.catalog.version()
         view, snapshot = self._models.resolve(request.model)
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
-        regions = self._regions.of(view.matcher.extractor_digest)
+        regions = self._regions.of(view.header.extractor_digest)
         named = f"{version}-{pictures}-{captions}"
-        return OpenGallery(view, LocalGallery(self, view.matcher, snapshot, regions, named))
+        return OpenGallery(view, LocalGallery(self, view, snapshot, regions, named))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture.
@@ -174,7 +174,7 @@ class LocalGalleries:
 
     def check_detector_of(self, model: ModelView) -> None:
         """FeaturesOnly, or NotReady, unless the model reads what the detector in service finds."""
-        made = model.matcher.extractor_digest
+        made = model.header.extractor_digest
         if made == self._extractor.digest:
             return
         if (progress := self._regions.progress()) is None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from index.catalog import Catalog
 from index.slab import Corrupt, LayoutMismatch
 from index.view import Counts, NoView, Snapshot, View, ViewMismatch
+from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
 from service.errors import NotReady, UnknownModel, ViewNotBuilt
 from service.storage.region_stores import ANSWERING, MigrationProgress, RegionStores
@@ -35,14 +36,29 @@ class ViewState:
 class ModelView:
     """A model, and its view once there is one. Safe from many threads."""
 
-    def __init__(self, name: str, matcher: Matcher, folder: Path, maintained: bool) -> None:
+    def __init__(self, name: str, model: LazyMatcher, folder: Path, maintained: bool) -> None:
         """`folder` is where the view lies or will lie; `maintained` says whether a worker keeps it up."""
         self.name = name
-        self.matcher = matcher
         self.maintained = maintained
+        self._model = model
         self._folder = folder
         self._view: View | None = None
         self._fault = ""
+
+    @property
+    def header(self) -> MatcherHeader:
+        """The part of the model that is known without its weights."""
+        return self._model.header
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the model's weights are in memory."""
+        return self._model.loaded
+
+    @property
+    def matcher(self) -> Matcher:
+        """The model itself, which is read where it was not, while the caller waits; then whatever that raises."""
+        return self._model.matcher
 
     def snapshot(self) -> Snapshot | None:
         """The view as it is now, to be kept for a whole query; None before a worker has begun it."""
@@ -112,16 +128,16 @@ class ModelViews:
             view.maintained = view.maintained or not self._is_current(view)
 
     def __iter__(self) -> Iterator[ModelView]:
-        return (view for view in self._views if self._regions.state(view.matcher.extractor_digest) in ANSWERING)
+        return (view for view in self._views if self._regions.state(view.header.extractor_digest) in ANSWERING)
 
     def _is_current(self, view: ModelView) -> bool:
-        return view.matcher.extractor_digest == self._regions.extractor
+        return view.header.extractor_digest == self._regions.extractor
 
     @property
     def default(self) -> ModelView:
         """The first model; during a migration, the first whose view holds what the former detector found."""
         for view in self:
-            if self._regions.state(view.matcher.extractor_digest) == "former" and view.snapshot() is not None:
+            if self._regions.state(view.header.extractor_digest) == "former" and view.snapshot() is not None:
                 return view
         return next(view for view in self if self._is_current(view))
 
@@ -159,7 +175,7 @@ class ModelViews:
     def request_build(self, model: ModelView, now: float) -> None:
         """Have a worker build the model's view and keep it up from now on, also after a restart."""
         if not model.maintained:
-            self._catalog.request_view(model.matcher.digest, now)
+            self._catalog.request_view(model.header.digest, now)
             model.maintained = True
 
     def refresh(self) -> None:
@@ -176,7 +192,7 @@ class ModelViews:
 
     def _maintain(self, digests: Collection[str]) -> None:
         for view in self:
-            view.maintained = view.maintained or view.matcher.digest in digests
+            view.maintained = view.maintained or view.header.digest in digests
 
     def close(self) -> None:
         """Close every view."""

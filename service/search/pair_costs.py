@@ -27,10 +27,14 @@ def stored_records(images: Rows) -> dict[str, npt.NDArray[Any]]:
 
 
 class PairCosts:
-    """The time that each model takes for a region and a word, in units of the fastest one's; 1 until measured."""
+    """The time that each model takes for a region and a word, in units of the fastest one's; 1 until measured.
+
+    Measured by one thread, read by many.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
+        self._measured: dict[str, float | None] = {}  # digest -> seconds; None where measuring failed
         self._weights: dict[str, float] = {}
 
     def weight(self, matcher: Matcher) -> float:
@@ -38,13 +42,15 @@ class PairCosts:
         return self._weights.get(matcher.digest, 1.0)
 
     def measure(self, matchers: Iterable[Matcher], num_regions: int) -> None:
-        """Score with every model, where models run; one that fails keeps the factor 1 and is logged."""
-        seconds = {}
-        for matcher in matchers:
+        """Score with every model that was not measured, where models run; one that fails keeps the factor 1 and is
+        logged."""
+        for matcher in [matcher for matcher in matchers if matcher.digest not in self._measured]:
             try:
-                seconds[matcher.digest] = self._seconds(matcher, num_regions)
+                self._measured[matcher.digest] = self._seconds(matcher, num_regions)
             except Exception:  # it says so itself when it is asked; here it only lacks a factor
+                self._measured[matcher.digest] = None
                 log.exception("the cost of %s cannot be measured", matcher.name)
+        seconds = {digest: one for digest, one in self._measured.items() if one is not None}
         least = min((one for one in seconds.values() if one > 0), default=0.0)
         self._weights = {digest: min(MOST, max(1.0, one / least)) for digest, one in seconds.items() if least}
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from index.catalog import Catalog
 from models.extractors.base import Extractor
+from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def open_worker(
-    settings: Settings, extractor: Extractor, matchers: Sequence[Matcher], on_request: Sequence[Matcher] = ()
+    settings: Settings, extractor: Extractor, matchers: Sequence[Matcher], on_request: Sequence[LazyMatcher] = ()
 ) -> Iterator[tuple[Worker, Wakeups]]:
     """A worker on settings.data_dir and its wake-ups.
 
@@ -94,7 +95,7 @@ def serve_worker(
     settings: Settings,
     extractor: Extractor,
     matchers: Sequence[Matcher],
-    on_request: Sequence[Matcher] = (),
+    on_request: Sequence[LazyMatcher] = (),
     end_with_stdin: bool = False,
 ) -> None:
     """Work until SIGTERM or SIGINT, after the batch in hand; at once when stdin ends, if that is asked for."""

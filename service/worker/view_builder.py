@@ -15,6 +15,7 @@ from index.slab import Slab
 from index.view import ViewWriter
 from models.batches import Regions, Words
 from models.extractors.base import Extractor
+from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 
 ROWS_AT_ONCE = 128
@@ -110,14 +111,14 @@ class ViewBuilders:
     def __init__(
         self,
         matchers: Iterable[Matcher],
-        on_request: Iterable[Matcher],
+        on_request: Iterable[LazyMatcher],
         folder_of: Callable[[str], Path],
         extractor: Extractor,
     ) -> None:
         """`folder_of` gives the view's folder for a model's digest. ValueError as ViewBuilder raises it."""
         self._folder_of, self._extractor = folder_of, extractor
         self._builders: dict[str, ViewBuilder] = {}
-        self._waiting = {matcher.digest: matcher for matcher in on_request}
+        self._waiting = {model.header.digest: model for model in on_request}
         try:
             for matcher in matchers:
                 self._open(matcher)
@@ -135,12 +136,20 @@ class ViewBuilders:
         """Take the next rows into every view; False when there were none."""
         if self._waiting:
             for digest in catalog.requested_views() & self._waiting.keys():
-                matcher = self._waiting[digest]
-                log.info("the view of %s is built from now on, as was asked for", matcher.name)
-                self._open(matcher)
+                self._open_requested(self._waiting.pop(digest))
         # Every view takes its turn before the next batch, so that what is ingested is soon found.
         advanced = [builder.catch_up(catalog, slab) for builder in self._builders.values()]
         return any(advanced)
+
+    def _open_requested(self, model: LazyMatcher) -> None:
+        """Open the view of a model that is asked for; one that cannot be loaded is logged, and stops no other."""
+        try:
+            matcher = model.matcher
+        except Exception:
+            log.exception("the view of %s is not built before the worker starts again", model.header.name)
+            return
+        log.info("the view of %s is built from now on, as was asked for", matcher.name)
+        self._open(matcher)
 
     def hold(self, images: int) -> bool:
         """Whether every view holds so many pictures."""

@@ -1,4 +1,4 @@
-"""The page says what was found by its text."""
+"""The page says what was found by its text, and what a query waited for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +19,22 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def visit(tmp_path: Path) -> Iterator[Visit]:
-    with running_server(tmp_path) as address, chromium() as browser:
+    with running_server(tmp_path, at_first_use=True) as address, chromium() as browser:
         for left, right in (("red", "blue"), ("green", "yellow")):
             about = {"captions": [f"{left} and {right}"]}
             send(address, f"{left}-{right}.png", png(two_coloured(left, right, 320, 240)), about)
         begun = Visit(browser, address)
         yield begun
         begun.close()
+
+
+def test_the_first_query_says_that_its_model_was_loaded(visit: Visit) -> None:
+    status = visit.page.locator("#status")
+    search(visit.page, "red")
+    expect(status).to_contain_text("fake was loaded first, in")
+    search(visit.page, "blue")
+    expect(status).to_contain_text("pictures.")
+    expect(status).not_to_contain_text("loaded")
 
 
 def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:

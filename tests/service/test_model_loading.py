@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.kernels.library import KernelLibrary, NoKernels
+from models.matching.lazy_matcher import MatcherHeader
 from service import model_loading
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.errors import Misconfigured
@@ -82,17 +83,83 @@ def test_views_are_named_as_models_are_served(folders: Path) -> None:
     assert Settings(models=("other/best",), views=("best",)).built_views == ("best",)
 
 
-def test_models_use_the_kernels_unless_these_are_turned_off(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("scan-t2i-avg", "i2t=other/best", "scan-t2i-avg+i2t")
+NAMES = ("scan-t2i-avg", "i2t=other/best", "scan-t2i-avg+i2t")
+
+
+@pytest.fixture
+def settings(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings that name two trainings and their mean."""
     detector = FakeExtractor()
     monkeypatch.setattr(model_loading, "extractor_of", lambda *arguments: detector)
+    return Settings(data_dir=folders / "data", models=NAMES, device="cpu", decode_workers=1)
+
+
+def test_the_default_alone_is_read_at_the_start_and_shared_with_what_is_read_later(settings: Settings) -> None:
+    started = LoadedModels.from_settings(settings, at_first_use=True)
+    assert list(started.matchers) == ["scan-t2i-avg"]
+    assert list(started.served) == ["scan-t2i-avg", "i2t", "scan-t2i-avg+i2t"]
+    both = started.lazy["scan-t2i-avg+i2t"]
+    whole = LoadedModels.from_settings(settings)
+    assert not whole.lazy
+    headers = {name: model.header for name, model in started.served.items()}
+    assert headers == {name: MatcherHeader.of(matcher) for name, matcher in whole.matchers.items()}
+    assert not both.loaded
+    assert next(iter(both.matcher.members)) is started.matchers["scan-t2i-avg"]
+    assert started.lazy["i2t"].loaded  # as a member of the mean
+    assert all(model.matcher.kernels is not None for model in started.served.values())
+    every = LoadedModels.from_settings(settings.model_copy(update={"preload": True}), at_first_use=True)
+    assert list(every.matchers) == list(whole.matchers)
+
+
+def test_a_worker_reads_what_it_encodes_for_and_the_rest_when_asked(settings: Settings) -> None:
+    own = settings.model_copy(update={"views": ("scan-t2i-avg+i2t",)})
+    started = LoadedModels.from_settings(own, at_first_use=True)
+    assert [matcher.name for matcher in started.in_views()] == ["scan-t2i-avg+scan-i2t-avg"]
+    plain, i2t = started.on_request()
+    assert [one.header.name for one in (plain, i2t)] == ["scan-t2i-avg", "scan-i2t-avg"]
+    alone = LoadedModels.from_settings(settings.model_copy(update={"views": ("scan-t2i-avg",)}), at_first_use=True)
+    assert [matcher.name for matcher in alone.in_views()] == ["scan-t2i-avg"]
+    assert [one.loaded for one in alone.on_request()] == [False, False]
+
+
+@pytest.mark.parametrize("folder", ["scan-t2i-avg", "other/best"])
+def test_damage_ends_the_start_also_of_a_model_that_is_not_read_then(folder: str, settings: Settings) -> None:
+    weights = Path(folder) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(Misconfigured, match=f"{folder}: files give digest"):
+        LoadedModels.from_settings(settings, at_first_use=True)
+
+
+def test_damage_after_the_start_is_a_problem_of_the_model_and_its_means(settings: Settings) -> None:
+    started = LoadedModels.from_settings(settings, at_first_use=True)
+    store = Store(settings.data_dir)
+    store.accept(encoded(noise(1), "PNG"))
+    store.drain(matchers=LoadedModels.from_settings(settings).in_views())  # type: ignore[arg-type]
+    store.catalog.close()
+    weights = Path("other") / "best" / "model.safetensors"
+    content = weights.read_bytes()
+    weights.unlink()
+    web = Web(settings, started)
+    for name in ("i2t", "scan-t2i-avg+i2t"):
+        assert problem(web.text("red", model=name), 503, "model-not-loaded")["model"] == name
+    assert checked(web.text("red"), 200, TextAnswer)["model"] == "scan-t2i-avg"
+    weights.write_bytes(content)
+    for name in ("scan-t2i-avg+i2t", "i2t"):
+        assert checked(web.text("red", model=name), 200, TextAnswer)["model"] == name
+    assert all(model["loaded"] for model in web.get("/models").json()["models"])
+    web.close()
+
+
+def test_models_use_the_kernels_unless_these_are_turned_off(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernels = load_kernels()
     for wanted in (True, False):
-        loaded = LoadedModels.from_settings(Settings(data_dir=folders / "data", models=names, kernels=wanted))
+        loaded = LoadedModels.from_settings(settings.model_copy(update={"kernels": wanted}))
         used = [matcher.kernels for matcher in loaded.matchers.values()]
         assert [one and one.target for one in used] == [kernels.target if wanted else None] * 3
     monkeypatch.setattr(model_loading, "load_library", without_kernels)
-    loaded = LoadedModels.from_settings(Settings(data_dir=folders / "data", models=names))
+    loaded = LoadedModels.from_settings(settings)
     assert [matcher.kernels for matcher in loaded.matchers.values()] == [None] * 3
 
 

@@ -11,6 +11,7 @@ import PIL.Image
 from index.catalog import Catalog
 from index.records import DetectedPicture, NewPicture, TagValue
 from index.view import ViewWriter
+from models.matching.lazy_matcher import LazyMatcher
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
@@ -63,8 +64,8 @@ class Library:
             digest=self.matcher.digest,
             extractor=self.extractor.digest,
         )
-        views = [ModelView(self.matcher.name, self.matcher, view, maintained=True)]
-        views += [ModelView(one.name, one, data.view(one.digest), maintained=False) for one in others]
+        views = [ModelView(self.matcher.name, LazyMatcher.of(self.matcher), view, maintained=True)]
+        views += [ModelView(one.name, LazyMatcher.of(one), data.view(one.digest), maintained=False) for one in others]
         self.regions = RegionStores(data, self.catalog, self.extractor)
         self.models = ModelViews(views, self.catalog, self.regions)
         self.models.refresh()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from models.matching.matcher import Matcher
+from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from service.api.app import create_app
 from service.api.services import build_services
 from service.connections import web_server
@@ -23,15 +23,23 @@ def running_server(
     folder: Path,
     matcher: FakeMatcher | None = None,
     extractor: FakeExtractor | None = None,
+    at_first_use: bool = False,
     **settings_given: Any,
 ) -> Iterator[str]:
     """The address of a server on the data directory, until the block ends.
 
-    It searches by `matcher` and finds regions by `extractor` where they are given; further arguments are settings.
+    It searches by `matcher` and finds regions by `extractor` where they are given; `at_first_use`: the matcher is
+    loaded when it is first asked. Further arguments are settings.
     """
     library = Library(folder, extractor=extractor)
-    matchers: dict[str, Matcher] = {"fake": matcher or library.matcher}
-    loaded = LoadedModels(extractor=library.extractor, matchers=matchers, views=["fake"])
+    searches_by = matcher or library.matcher
+    lazy = LazyMatcher(MatcherHeader.of(searches_by), lambda: searches_by)
+    loaded = LoadedModels(
+        extractor=library.extractor,
+        matchers={} if at_first_use else {"fake": searches_by},
+        views=["fake"],
+        lazy={"fake": lazy} if at_first_use else {},
+    )
     settings = Settings(data_dir=folder, decode_workers=1, **settings_given)
     services = build_services(settings, loaded, wake=lambda job_id: None)
     server = web_server(create_app(services), settings)

@@ -15,6 +15,7 @@ from index.records import Image, NewPicture
 from index.slab import Slab
 from index.view import Snapshot, View
 from models.batches import Regions
+from models.matching.lazy_matcher import LazyMatcher
 from service.settings import Settings
 from service.storage.originals import Originals, StagedFile
 from service.storage.region_records import RecordLayout
@@ -74,18 +75,19 @@ class Store:
         extractor: FakeExtractor | None = None,
         matchers: Sequence[FakeMatcher] | None = None,
         batch: int = 3,
-        on_request: Sequence[FakeMatcher] = (),
+        on_request: Sequence[FakeMatcher | LazyMatcher] = (),
     ) -> Iterator[tuple[Worker, Wakeups]]:
         matchers = [FakeMatcher()] if matchers is None else matchers
         settings = self.settings(batch)
-        with open_worker(settings, extractor or FakeExtractor(), matchers, on_request) as opened:
+        later = [one if isinstance(one, LazyMatcher) else LazyMatcher.of(one) for one in on_request]
+        with open_worker(settings, extractor or FakeExtractor(), matchers, later) as opened:
             yield opened
 
     def drain(
         self,
         extractor: FakeExtractor | None = None,
         matchers: Sequence[FakeMatcher] | None = None,
-        on_request: Sequence[FakeMatcher] = (),
+        on_request: Sequence[FakeMatcher | LazyMatcher] = (),
     ) -> None:
         """Work until nothing is left to do."""
         with self.worker(extractor, matchers, on_request=on_request) as (worker, _):

@@ -59,6 +59,7 @@ class ImageTimings(TypedDict):
     shortlist: float
     rerank: float
     total: float
+    load: NotRequired[float | None]
     detect: float
 
 
@@ -220,6 +221,7 @@ class ModelListed(TypedDict):
     name: str
     digest: str
     default: bool
+    loaded: bool
     calibrated: bool
     state: Literal["ready", "building", "not built"]
     pictures: int
@@ -378,6 +380,7 @@ class TextTimings(TypedDict):
     shortlist: float
     rerank: float
     total: float
+    load: NotRequired[float | None]
     text: float
 
 

@@ -8,12 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
-from service.api.dependencies import ServicesDep, cancel_on_disconnect
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use
 from service.api.problems import invalid_request, problem_responses
 from service.api.routes.images import find_ready_image, require_picture
 from service.api.services import Services
 from service.errors import (
     InvalidRequest,
+    ModelNotLoaded,
     NotFound,
     NotReady,
     Overloaded,
@@ -24,6 +25,7 @@ from service.errors import (
 )
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.panels import draw_explanation
+from service.search.engine import Query as EngineQuery
 from service.search.one_pair import ExplainedPair, explain_one
 from service.search.requests import TextSearchRequest
 from service.search.sentences import words_of
@@ -39,7 +41,15 @@ router = APIRouter(tags=["search"])
     responses={
         200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
         **problem_responses(
-            InvalidRequest, UnreadablePicture, NotFound, UnknownModel, ViewNotBuilt, NotReady, Overloaded, Problem
+            InvalidRequest,
+            UnreadablePicture,
+            NotFound,
+            UnknownModel,
+            ViewNotBuilt,
+            NotReady,
+            Overloaded,
+            ModelNotLoaded,
+            Problem,
         ),
     },
 )
@@ -56,17 +66,18 @@ async def explain_image(
         asked = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
     except ValidationError as fault:
         raise invalid_request({**error, "loc": ("query", *error["loc"])} for error in fault.errors()) from fault
-    content = await cancel_on_disconnect(request, drawn(services, image_id, asked))
+    found = await asyncio.get_running_loop().run_in_executor(services.search_threads, services.search.begin, asked)
+    await load_at_first_use(request, services, found)
+    content = await cancel_on_disconnect(request, drawn(services, image_id, found))
     return Response(content, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
-async def drawn(services: Services, image_id: str, asked: TextSearchRequest) -> bytes:
+async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearchRequest]) -> bytes:
     """The picture as a PNG; nothing of it is made on the event loop."""
-    run = partial(asyncio.get_running_loop().run_in_executor, services.search_threads)
-    found = await run(services.search.begin, asked)
+    run, asked = partial(asyncio.get_running_loop().run_in_executor, services.search_threads), found.request
     await run(words_of, found.matcher, asked.query)
     image = require_picture(await run(find_ready_image, services, image_id))
-    features = await run(services.search.stored, image_id, found.matcher.extractor_digest)
+    features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     cost = await run(services.search.cost, found)
     pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.query, features))
     try:

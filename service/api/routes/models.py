@@ -44,9 +44,10 @@ def model_listed(services: Services, model: ModelView, state: ViewState) -> Mode
     """A model with the state of its view."""
     return ModelListed(
         name=model.name,
-        digest=model.matcher.digest,
+        digest=model.header.digest,
         default=model is services.models.default,
-        calibrated=model.matcher.calibration is not None,
+        loaded=model.loaded,
+        calibrated=model.header.calibration is not None,
         state=state.state,
         pictures=state.pictures,
         captions=state.captions,

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from service.api.cache import cache_key
-from service.api.dependencies import ServicesDep, cancel_on_disconnect, uploaded_form
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, uploaded_form
 from service.api.openapi import IMAGE_FORM
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
@@ -24,6 +24,7 @@ from service.api.tracing import note_stages
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
+    ModelNotLoaded,
     NotFound,
     NotReady,
     Overloaded,
@@ -50,7 +51,9 @@ FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
     operation_id="search_text",
     summary="Pictures for a sentence",
     response_model=TextAnswer,
-    responses=problem_responses(InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, NotReady, Overloaded, Problem),
+    responses=problem_responses(
+        InvalidRequest, UnknownModel, ViewNotBuilt, TooLarge, NotReady, Overloaded, ModelNotLoaded, Problem
+    ),
 )
 async def search_text(body: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention.
@@ -62,7 +65,9 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     key = answer_key(services, query, {"search": "text"})
     if (kept := await kept_answer(services, key, TextAnswer, query, started)) is not None:
         return kept
-    content = await run(services, request, cost, partial(services.search.text, query), TextAnswer, started)
+    loading = await load_at_first_use(request, services, query)
+    cost = await look_up(services, services.search.cost, query) if cost is None else cost
+    content = await run(services, request, cost, partial(services.search.text, query), TextAnswer, started, loading)
     return await respond(services, key, content)
 
 
@@ -82,6 +87,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
         TooLarge,
         NotReady,
         Overloaded,
+        ModelNotLoaded,
         Problem,
     ),
 )
@@ -101,8 +107,9 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         if (kept := await kept_answer(services, key, ImageAnswer, query, started)) is not None:
             return kept
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
+        loading = await load_at_first_use(request, services, query)
         cost = await look_up(services, services.search.cost, query, picture is not None)
-        content = await run(services, request, cost, work, ImageAnswer, started)
+        content = await run(services, request, cost, work, ImageAnswer, started, loading)
         return await respond(services, key, content)
 
 
@@ -147,7 +154,7 @@ def determining(query: Query[Any]) -> dict[str, Any]:
     return {
         **query.request.model_dump(mode="json"),
         "model": query.model.name,
-        "digest": query.matcher.digest,
+        "digest": query.model.header.digest,
         "index_version": query.index_version,
     }
 
@@ -169,7 +176,8 @@ async def kept_answer(
     services.metrics.cache.labels("miss" if answer is None else "hit").inc()
     if answer is None:
         return None
-    timings = {**dict.fromkeys(answer.timings_ms.model_dump(), 0.0), "total": milliseconds_since(started)}
+    stages = answer.timings_ms.model_dump(exclude={"load"})
+    timings = {**dict.fromkeys(stages, 0.0), "total": milliseconds_since(started)}
     marked = answer.model_copy(update={"cached": True, "timings_ms": type(answer.timings_ms)(**timings)})
     return Response(marked.model_dump_json().encode(), media_type="application/json")
 
@@ -185,22 +193,32 @@ def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyA
     return answer if is_own and len(answer.results) <= query.request.k else None
 
 
-def begun(search: SearchEngine, body: TextSearchRequest) -> tuple[Query[TextSearchRequest], int]:
-    """A query and its cost; what SearchEngine's `begin` and `cost` raise."""
+def begun(search: SearchEngine, body: TextSearchRequest) -> tuple[Query[TextSearchRequest], int | None]:
+    """A query, and its cost unless its model is to be loaded first; what SearchEngine's `begin` and `cost` raise."""
     query = search.begin(body)
-    return query, search.cost(query)
+    return query, None if query.awaits_model else search.cost(query)
 
 
 async def run(
-    services: Services, request: Request, cost: int, work: Any, schema: type[AnyAnswer], started: float
+    services: Services,
+    request: Request,
+    cost: int,
+    work: Any,
+    schema: type[AnyAnswer],
+    started: float,
+    before: Mapping[str, float],
 ) -> bytes:
-    """The result of `work(accelerate=..)` as JSON, as long as the caller waits for it. Overloaded."""
+    """The result of `work(accelerate=..)` as JSON, as long as the caller waits for it. Overloaded.
+
+    `before` are the milliseconds of stages that came before it.
+    """
 
     def answer(accelerate: Accelerate) -> tuple[dict[str, float], bytes]:
         result = work(accelerate=accelerate)
-        timings = {**result.timings_ms, "total": milliseconds_since(started)}
+        stages = {**before, **result.timings_ms}
+        timings = {**stages, "total": milliseconds_since(started)}
         answer = schema.model_validate({**vars(result), "timings_ms": timings}, from_attributes=True)
-        return result.timings_ms, answer.model_dump_json().encode()
+        return stages, answer.model_dump_json().encode()
 
     with services.accelerator.admit(cost) as admission:
         running = services.search_threads.submit(answer, admission.run)

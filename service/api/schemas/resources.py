@@ -184,6 +184,7 @@ class ModelListed(Answer):
     name: str
     digest: str
     default: bool
+    loaded: bool = Field(description="False until a query first names it, which waits until it is loaded.")
     calibrated: bool = Field(description="Whether its answers carry a probability.")
     state: Literal["ready", "building", "not built"]
     pictures: int

@@ -105,12 +105,18 @@ class CaptionHit(Answer):
 
 
 class Timings(Answer):
-    """Milliseconds of each stage; `total` includes waiting for the accelerator."""
+    """Milliseconds of each stage; `total` includes waiting for the accelerator and for the model to be loaded."""
 
     encode: float
     shortlist: float
     rerank: float
     total: float
+    load: float | None = Field(
+        None,
+        exclude_if=_is_none,
+        description="Until the model was loaded: only of queries that waited for that, because nobody had asked the"
+        " model since the service started.",
+    )
 
 
 class TextTimings(Timings):

@@ -16,12 +16,13 @@ def models(url: Url = None, as_json: AsJson = False) -> None:
         [
             f"{one['name']} (default)" if one["default"] else one["name"],
             one["state"],
+            "yes" if one.get("loaded", True) else "when asked",
             str(one["pictures"]),
             str(one["missing_pictures"]),
             one["digest"],
         ]
         for one in answer["models"]
     ]
-    print_table("model", "state", "pictures", "missing", "digest", rows=rows)
+    print_table("model", "state", "loaded", "pictures", "missing", "digest", rows=rows)
     if migration := answer.get("migration"):
         print_note(migration["message"])

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.connection import connect
-from service.cli.hits import print_picture_hits, thumbnails_of
+from service.cli.hits import print_loading, print_picture_hits, thumbnails_of
 from service.cli.options import (
     AsJson,
     GroupNearDuplicates,
@@ -64,6 +64,7 @@ def search(
     if as_json:
         print_json(answer)
         return
+    print_loading(answer)
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
     print_picture_hits(answer["results"], answer["left_out"], small)

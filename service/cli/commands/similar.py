@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 
 from service.cli.connection import connect
-from service.cli.hits import print_caption_hits, print_picture_hits, thumbnails_of
+from service.cli.hits import print_caption_hits, print_loading, print_picture_hits, thumbnails_of
 from service.cli.options import (
     AsJson,
     GroupNearDuplicates,
@@ -76,6 +76,7 @@ def similar(
     if as_json:
         print_json(answer)
     else:
+        print_loading(answer)
         print_picture_hits(answer["results"], answer["left_out"], small)
 
 
@@ -86,6 +87,7 @@ def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Un
     if as_json:
         print_json(answer)
         return
+    print_loading(answer)
     if note := answer.get("note"):
         print(note)
         return

@@ -104,6 +104,7 @@ export type ImageTimings = {
   shortlist: number;
   rerank: number;
   total: number;
+  load?: number | null;
   detect: number;
 };
 
@@ -158,6 +159,7 @@ export type ModelListed = {
   name: string;
   digest: string;
   default: boolean;
+  loaded: boolean;
   calibrated: boolean;
   state: "ready" | "building" | "not built";
   pictures: number;
@@ -325,6 +327,7 @@ export type TextTimings = {
   shortlist: number;
   rerank: number;
   total: number;
+  load?: number | null;
   text: number;
 };
 

@@ -10,7 +10,7 @@ import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { startSession } from "./session";
-import { counted, titleOf } from "./text";
+import { counted, loadedFirst, titleOf } from "./text";
 
 const TYPING_MS = 200;
 const K = 24;
@@ -54,7 +54,7 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
 
 /** What an answer says besides its pictures. */
 function noteOf(answer: TextAnswer): string {
-  const notes = [];
+  const notes = [loadedFirst(answer)].filter(Boolean);
   if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.join(", ")}.`);
   for (const [word, other] of Object.entries(answer.read_as ?? {})) notes.push(`“${word}” was read as “${other}”.`);
   if (answer.note) notes.push(answer.note);
@@ -111,10 +111,11 @@ async function searchPicture(asked: Asked, title: string): Promise<void> {
         byEachModel((model) => ask<ImageAnswer>("/search/image", { form: formOf(asked, "images", model), signal })),
       (answers) => {
         const { left_out, results } = answers[0]!;
+        const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
         const poor = results.length || !left_out ? "" : " Nothing matches well.";
         const few = left_out ? `${poor} ${counted(left_out, "candidate")} below the cut-off.` : "";
         const sentences = button("Sentences for it", () => void searchSentences(asked, title));
-        show(answers as Ranking[], `Pictures like ${title}.${few}`, el("p", {}, sentences));
+        show(answers as Ranking[], `Pictures like ${title}.${few}${loaded}`, el("p", {}, sentences));
       },
     ),
   );
@@ -130,7 +131,8 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
       (answer) => {
         const hits = answer.results as CaptionHit[];
         const none = answer.left_out ? "Nothing matches well." : "Nothing was found.";
-        status.textContent = answer.note ?? (hits.length ? `Sentences for ${title}.` : none);
+        const told = answer.note ?? (hits.length ? `Sentences for ${title}.` : none);
+        status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
         showWords(null);
         main.replaceChildren(
           el("p", {}, button("Pictures like it", () => void searchPicture(asked, title))),

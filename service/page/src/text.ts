@@ -26,6 +26,12 @@ export function alike(hit: PictureHit): string {
   return hit.near_duplicates?.length ? ` · and ${hit.near_duplicates.length} alike` : "";
 }
 
+/** What is said of an answer that waited for its model; "" for any other. */
+export function loadedFirst(answer: { model: string; timings_ms: { load?: number | null } }): string {
+  const { load } = answer.timings_ms;
+  return load ? `${answer.model} was loaded first, in ${(load / 1000).toFixed(1)} s.` : "";
+}
+
 export function counted(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }

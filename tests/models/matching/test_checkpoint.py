@@ -15,10 +15,12 @@ from models.matching.checkpoint import (
     load_matcher,
     load_uncalibrated,
     new_matcher,
+    read_header,
     save_matcher,
 )
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
@@ -89,6 +91,7 @@ def test_a_calibration_is_saved_and_loaded_with_its_matcher(tmp_path: Path) -> N
         digest = save_matcher(plain.with_calibration(calibration, banks), tmp_path)
         again = load_matcher(tmp_path)
         assert (again.digest, again.calibration) == (digest, calibration)
+        assert read_header(tmp_path) == MatcherHeader.of(again)
         assert save_matcher(again, tmp_path / "again") == digest
         assert load_uncalibrated(tmp_path).calibration is None
     assert save_matcher(plain, tmp_path) == save_matcher(small_matcher(), tmp_path / "plain")
@@ -99,8 +102,9 @@ def test_a_calibration_is_saved_and_loaded_with_its_matcher(tmp_path: Path) -> N
 def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
     save_matcher(small_matcher(), tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(BadCheckpoint, match=name):
-        load_matcher(tmp_path)
+    for read in (load_matcher, read_header):
+        with pytest.raises(BadCheckpoint, match=name):
+            read(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
@@ -109,8 +113,9 @@ def test_one_changed_byte_is_noticed(name: str, tmp_path: Path) -> None:
     content = bytearray((tmp_path / name).read_bytes())
     content[-3] ^= 1
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(BadCheckpoint, match="damaged"):
-        load_matcher(tmp_path)
+    for read in (load_matcher, read_header):
+        with pytest.raises(BadCheckpoint, match="damaged"):
+            read(tmp_path)
 
 
 def test_the_digest_names_the_weights(tmp_path: Path) -> None:
@@ -125,8 +130,9 @@ def test_an_unknown_model_is_refused_by_name(tmp_path: Path) -> None:
     first = small_matcher()
     first.name = "scan-9000"
     save_matcher(first, tmp_path)
-    with pytest.raises(UnknownModel, match="scan-9000"):
-        load_matcher(tmp_path)
+    for read in (load_matcher, read_header):
+        with pytest.raises(UnknownModel, match="scan-9000"):
+            read(tmp_path)
 
 
 def test_options_of_a_model_come_back(tmp_path: Path) -> None:
@@ -164,5 +170,6 @@ def test_shipped_matchers_belong_to_the_shipped_detector() -> None:
     for folder in SHIPPED:
         shipped = load_matcher(folder)
         assert shipped.name == folder.name
+        assert read_header(folder) == MatcherHeader.of(shipped)
         assert (folder / "card.md").is_file()
         assert json.loads((folder / "config.json").read_text())["extractor"] == shipped.extractor_digest

@@ -8,9 +8,10 @@ import torch
 from models.batches import Regions
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import new_matcher
-from models.matching.ensemble import Ensemble, build_ensemble
+from models.matching.ensemble import Ensemble, build_ensemble, ensemble_header
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
 from models.matching.stage_one import StageOneConfig
@@ -174,7 +175,9 @@ def test_calibrated_members_of_several_families_are_averaged_as_log_odds() -> No
 @pytest.mark.parametrize("names", [("scan-t2i-avg", "caan"), ("scan-t2i-avg", "scan-i2t-avg")])
 def test_an_ensemble_of_equally_calibrated_members_is_as_sure_as_each(names: tuple[str, str]) -> None:
     same = log_odds(20.0, -3.0, 5.0)
-    calibration = build_ensemble([small_member(name, 1).with_calibration(same) for name in names]).calibration
+    members = [small_member(name, 1).with_calibration(same) for name in names]
+    calibration = build_ensemble(members).calibration
+    assert ensemble_header([MatcherHeader.of(member) for member in members]).calibration == calibration
     scale, shift = (25, -3) if "caan" in names else (1, 0)
     assert calibration is not None
     for side in ("text", "image"):
@@ -188,6 +191,8 @@ def test_names_and_digests_tell_ensembles_apart() -> None:
     assert isinstance(ensemble, Ensemble)
     assert ensemble.name == "scan-t2i-avg+scan-i2t-avg"
     assert ensemble.extractor_digest == "detector"
+    headers = [MatcherHeader.of(member) for member in (one, other)]
+    assert ensemble_header(headers) == MatcherHeader.of(ensemble)
     assert len({one.digest, other.digest, ensemble.digest, build_ensemble([other, one]).digest}) == 4
     assert build_ensemble([one]) is one
 

@@ -69,6 +69,7 @@ def test_models_are_listed_with_what_they_can_find(api: Api) -> None:
         "name": "fake",
         "digest": "fake-matcher",
         "default": True,
+        "loaded": True,
         "calibrated": False,
         "state": "building",
         "pictures": 1,

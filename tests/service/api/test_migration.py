@@ -213,7 +213,7 @@ def test_settings_may_name_models_of_the_former_detector(
 ) -> None:
     loaded = loaded_with(tmp_path, monkeypatch, "new", "old")
     assert list(loaded.matchers) == ["new", "old"]
-    assert [one.extractor_digest for one in loaded.of_extractor(in_views=True)] == ["wide-extractor"]
+    assert [one.extractor_digest for one in loaded.in_views()] == ["wide-extractor"]
     with pytest.raises(Misconfigured, match="strange was trained on features of detector nobody's"):
         loaded_with(tmp_path, monkeypatch, "new", "strange")
     with pytest.raises(Misconfigured, match="old was trained on features of detector fake-extractor"):

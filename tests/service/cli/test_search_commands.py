@@ -42,6 +42,21 @@ def found_names(regard: Regard, url: str, *options: object) -> list[str]:
     return [hit["filename"].removesuffix(".png") for hit in json.loads(said)["results"]]
 
 
+def test_the_query_that_a_model_is_loaded_for_says_so(regard: Regard, folder: Path, tmp_path: Path) -> None:
+    with running_server(tmp_path, at_first_use=True) as address:
+        with Client(address) as client:
+            client.wait(client.ingest([folder / "red.png"])["job_id"])
+        assert "when asked" in regard("models", "--url", address)[1]
+        _, said, noted = regard("search", "red", "--url", address)
+        assert (noted.startswith("the model fake was loaded first, in "), "loaded" in said) == (True, False)
+        assert "loaded" not in "".join(regard("search", "green", "--url", address)[1:])
+        assert "when asked" not in regard("models", "--url", address)[1]
+    with running_server(tmp_path, at_first_use=True) as address:
+        for options in (("--captions",), ()):
+            noted = regard("similar", folder / "red.png", "--url", address, *options)[2]
+            assert ("loaded first" in noted) is bool(options)
+
+
 def test_results_stand_in_a_table(regard: Regard, url: str) -> None:
     _, said, _ = regard("search", "red", "--url", url)
     head, *rows = said.splitlines()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from models.kernels.library import KernelLibrary
 from models.matching.matcher import EncodedImages, EncodedTexts
-from service.search.pair_costs import MOST, PairCosts
+from service.search.pair_costs import MOST, REPEATS, PairCosts
 from tests.support.fakes import FakeMatcher, R
 from tests.support.kernels import load_kernels
 from tests.support.small_matchers import small_matcher
@@ -40,6 +40,18 @@ def test_weights_are_relative_to_the_fastest_model() -> None:
     assert [costs.weight(model) for model in (light, heavy)] == [1.0, 1.0]
     costs.measure([heavy, light, absurd], R)
     assert [costs.weight(model) for model in (light, heavy, absurd)] == [1.0, 8.0, MOST]
+
+
+def test_what_is_loaded_later_is_measured_later_and_nothing_twice() -> None:
+    now = [0.0]
+    heavy, light = Timed("heavy", 8.0, now), Timed("light", 1.0, now)
+    costs = PairCosts(lambda: now[0])
+    costs.measure([heavy], R)
+    assert costs.weight(heavy) == 1.0
+    before = now[0]
+    costs.measure([heavy, light], R)
+    assert now[0] == before + REPEATS * 1.0  # of the light one alone
+    assert [costs.weight(model) for model in (heavy, light)] == [8.0, 1.0]
 
 
 def test_a_model_that_fails_keeps_its_weight_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,9 +12,12 @@ from index.view import View
 from models.batches import Words
 from models.extractors.base import Detections
 from models.matching.calibration import Calibration
+from models.matching.checkpoint import BadCheckpoint
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.log_odds import LogOddsModel
+from models.matching.matcher import Matcher
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
@@ -135,3 +138,28 @@ def test_a_new_models_view_is_built_without_new_detection(store: Store) -> None:
             pass
     store.check(pictures)
     store.check(pictures, other)
+
+
+def test_a_view_that_is_asked_for_is_built_by_a_model_read_then_and_one_that_cannot_be_stops_nobody(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = (FakeMatcher(name, f"{name}-matcher") for name in ("good", "bad"))
+
+    def damaged() -> Matcher:
+        raise BadCheckpoint("model.safetensors is damaged")
+
+    on_request = [LazyMatcher(MatcherHeader.of(good), lambda: good), LazyMatcher(MatcherHeader.of(bad), damaged)]
+    store.accept(encoded(noise(1), "PNG"))
+    store.drain(on_request=on_request)
+    assert [one.loaded for one in on_request] == [False, False]
+    for model in (bad, good):
+        store.catalog.request_view(model.digest, 0.0)
+    store.accept(encoded(noise(2), "PNG"))
+    store.drain(on_request=on_request)
+    assert [one.loaded for one in on_request] == [True, False]
+    assert "the view of bad is not built before the worker starts again" in caplog.text
+    assert not (store.folder / "views" / "bad-matcher").exists()
+    for digest in ("fake-matcher", "good-matcher"):
+        view = View(store.folder / "views" / digest)
+        assert view.snapshot().counts.images == 2
+        view.close()

@@ -1,0 +1,51 @@
+"""Models that are loaded when a query first names them, in a thread of their own: no other search waits for that."""
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from service.errors import ModelNotLoaded
+from service.search.model_views import ModelView
+
+log = logging.getLogger(__name__)
+
+
+class ModelLoader:
+    """Loads models one after the other, each once for all who wait for it. Safe from many threads."""
+
+    def __init__(self) -> None:
+        """The thread starts with the first model."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._lock = threading.Lock()
+        self._begun: dict[str, Future[None]] = {}
+
+    async def load(self, model: ModelView) -> None:
+        """Wait until the model is loaded. ModelNotLoaded, after which the next call tries it anew.
+
+        Who is cancelled stops to wait, alone.
+        """
+        if not model.loaded:
+            await asyncio.shield(asyncio.wrap_future(self._begin(model)))
+
+    def close(self) -> None:
+        """Finish what is being loaded; nothing is loaded any more."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _begin(self, model: ModelView) -> "Future[None]":
+        with self._lock:
+            begun = self._begun.get(model.name)
+            if begun is None or begun.done():
+                begun = self._begun[model.name] = self._thread.submit(self._load, model)
+            return begun
+
+    def _load(self, model: ModelView) -> None:
+        started = time.perf_counter()
+        try:
+            matcher = model.matcher
+        except Exception as fault:
+            of_files = isinstance(fault, (OSError, ValueError))
+            log.error("the model %s cannot be loaded: %s", model.name, fault, exc_info=not of_files)
+            raise ModelNotLoaded(model.name) from fault
+        log.info("loaded the model %s (%s) in %.1f s", model.name, matcher.digest, time.perf_counter() - started)
