@@ -106,7 +106,6 @@ def test_the_default_alone_is_read_at_the_start_and_shared_with_what_is_read_lat
     assert not both.loaded
     assert next(iter(both.matcher.members)) is started.matchers["scan-t2i-avg"]
     assert started.lazy["i2t"].loaded  # as a member of the mean
-    assert all(model.matcher.kernels is not None for model in started.served.values())
     every = LoadedModels.from_settings(settings.model_copy(update={"preload": True}), at_first_use=True)
     assert list(every.matchers) == list(whole.matchers)
 
@@ -155,9 +154,12 @@ def test_models_use_the_kernels_unless_these_are_turned_off(
 ) -> None:
     kernels = load_kernels()
     for wanted in (True, False):
-        loaded = LoadedModels.from_settings(settings.model_copy(update={"kernels": wanted}))
-        used = [matcher.kernels for matcher in loaded.matchers.values()]
-        assert [one and one.target for one in used] == [kernels.target if wanted else None] * 3
+        chosen = settings.model_copy(update={"kernels": wanted})
+        loaded = LoadedModels.from_settings(chosen)
+        later = LoadedModels.from_settings(chosen, at_first_use=True)
+        for matchers in (loaded.matchers.values(), [model.matcher for model in later.served.values()]):
+            used = [matcher.kernels for matcher in matchers]
+            assert [one and one.target for one in used] == [kernels.target if wanted else None] * 3
     monkeypatch.setattr(model_loading, "load_library", without_kernels)
     loaded = LoadedModels.from_settings(settings)
     assert [matcher.kernels for matcher in loaded.matchers.values()] == [None] * 3
