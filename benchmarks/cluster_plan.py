@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from index.shortlist import code_width
+
 SIZES = (10_000_000, 100_000_000, 1_000_000_000)
 DAY_S = 86_400
 INGESTED = 6.8  # pictures a second on 2 cores, docs/speed.md
 INGESTED_CORES = 2
 HIT_BYTES = 16  # a row number and a score
+ROW_BYTES = 8  # a row number in an index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +56,15 @@ class Row:
 Figures = dict[str, Any]
 
 
-def vector_bytes(figures: Figures, plan: Plan) -> int:
-    """What stage one holds of a picture in memory: float32."""
-    return 4 * int(figures["views"][plan.model]["embed_dim"])
+def indexed_bytes(figures: Figures, plan: Plan) -> int:
+    """What stage one reads of a picture in memory: a code of a byte a number, and the row's number."""
+    return code_width(figures["views"][plan.model]["embed_dim"]) + ROW_BYTES
 
 
 def record_bytes(figures: Figures, plan: Plan) -> int:
-    """What is on disk to search a picture: regions, one model's record and embedding (twice), catalog, thumbnail."""
+    """What is on disk to search a picture: regions, one model's record, embedding and code, catalog, thumbnail."""
     view, stored = figures["views"][plan.model], figures["stored"]
-    searched = figures["region_record"] + view["record"] + view["embedding"] + vector_bytes(figures, plan)
+    searched = figures["region_record"] + view["record"] + view["embedding"] + indexed_bytes(figures, plan)
     return int(searched + stored["catalog.sqlite"] + stored["thumbnails"])
 
 
@@ -71,13 +74,13 @@ def shards_for_scan(pictures: float, figures: Figures, plan: Plan) -> int:
 
 
 def shards_for_memory(pictures: float, bytes_each: float, machine: Machine) -> int:
-    """Shards, each alone on a machine, so that all vectors are in memory."""
+    """Shards, each alone on a machine, so that all codes are in memory."""
     return math.ceil(pictures * bytes_each / (machine.memory * machine.memory_share))
 
 
 def num_shards(pictures: float, figures: Figures, plan: Plan) -> int:
     """Shards that both bounds allow."""
-    memory = shards_for_memory(pictures, vector_bytes(figures, plan), plan.machine)
+    memory = shards_for_memory(pictures, indexed_bytes(figures, plan), plan.machine)
     return max(memory, shards_for_scan(pictures, figures, plan))
 
 
@@ -86,7 +89,7 @@ def nodes(pictures: float, figures: Figures, plan: Plan, originals: bool) -> dic
     machine, copies = plan.machine, plan.replicas
     disk = record_bytes(figures, plan) + (2 * plan.original if originals else 0)
     return {
-        "memory": copies * shards_for_memory(pictures, vector_bytes(figures, plan), machine),
+        "memory": copies * shards_for_memory(pictures, indexed_bytes(figures, plan), machine),
         "disk": math.ceil(copies * pictures * disk / (machine.disk * machine.disk_share)),
         "cores": math.ceil(copies * shards_for_scan(pictures, figures, plan) / machine.cores),
     }
@@ -123,7 +126,7 @@ def amount(count: float, unit: str = "B") -> str:
 def plan_rows(figures: Figures, plan: Plan) -> list[Row]:
     """The plan, line by line."""
     machine = plan.machine
-    vector, record = vector_bytes(figures, plan), record_bytes(figures, plan)
+    indexed, record = indexed_bytes(figures, plan), record_bytes(figures, plan)
     scan, pair = figures["stage_one"]["inverted_ns_per_row"], figures["us_per_pair"][plan.model]
     copies, days = plan.replicas, plan.ingest_days
     cores_needed = INGESTED_CORES / INGESTED / DAY_S
@@ -136,11 +139,15 @@ def plan_rows(figures: Figures, plan: Plan) -> list[Row]:
 
     sent = figures["query_bytes"]["sentence"]
     return [
-        Row("vectors of stage one in memory", f"N x 4 x {vector // 4} B", lambda n: amount(n * vector)),
+        Row(
+            "codes of stage one in memory",
+            f"N x ({indexed - ROW_BYTES} + {ROW_BYTES}) B",
+            lambda n: amount(n * indexed),
+        ),
         Row(
             "shards by memory",
             f"over {amount(machine.memory * machine.memory_share)}",
-            lambda n: str(shards_for_memory(n, vector, machine)),
+            lambda n: str(shards_for_memory(n, indexed, machine)),
         ),
         Row("shards by time", f"N x {scan} ns / {plan.scan_ms:g} ms", lambda n: str(shards_for_scan(n, figures, plan))),
         Row("shards", "the larger", lambda n: str(shards(n))),
@@ -221,7 +228,7 @@ def first_limits(figures: Figures, plan: Plan) -> dict[str, float]:
         f"stage one on one core within {plan.scan_ms:g} ms": 1e6
         * plan.scan_ms
         / figures["stage_one"]["inverted_ns_per_row"],
-        "vectors in memory": machine.memory * machine.memory_share / vector_bytes(figures, plan),
+        "codes in memory": machine.memory * machine.memory_share / indexed_bytes(figures, plan),
         "disk, without originals": disk / searched,
         f"ingested in {plan.ingest_days:g} days": ingested,
     }

@@ -1,8 +1,8 @@
 """How the embeddings of a real view lie, and whether drawn ones are as hard to search approximately.
 
 python -m benchmarks.stage_one_spectrum DATA/views/DIGEST
-    prints what service/bench/drawn_embeddings.py is made of, and the recall of the best 100 that inverted lists give
-    among the view's pictures for its captions, beside that among as many drawn vectors
+    prints what service/bench/drawn_embeddings.py is made of, and the recall of the best 10 and 100 that inverted lists
+    give among the view's pictures for its captions, beside that among as many drawn vectors
 """
 
 import argparse
@@ -27,7 +27,7 @@ from service.bench.shortlist import recall
 
 HUB_NUMBERS = 2  # the last of an embedding of bfan-equal, which lower hubs; no part of the unit vector
 ASKED = 1000
-BEST = 100
+BEST = (10, 100)
 SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4)  # of the lists
 FITTED = 0.85  # share of the axes, without those on which next to nothing varies
 
@@ -58,9 +58,9 @@ def principal_axes(vectors: Floats) -> Floats:
     return np.asarray(axes[:, ::-1], np.float32)
 
 
-def recalls(pictures: Floats, sentences: Floats, shares: Sequence[float] = SHARES) -> list[float]:
-    """The recall of the best 100 that inverted lists of the vectors give, by the share of lists looked through."""
-    k, dim = min(BEST, len(pictures)), pictures.shape[1]
+def recalls(pictures: Floats, sentences: Floats, best_k: int, shares: Sequence[float] = SHARES) -> list[float]:
+    """The recall of the best that inverted lists of the vectors give, by the share of lists looked through."""
+    k, dim = min(best_k, len(pictures)), pictures.shape[1]
     best = np.argsort(-sentences @ pictures.T, axis=1)[:, :k]
     lists = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, math.isqrt(len(pictures)), faiss.METRIC_INNER_PRODUCT)
     lists.cp.min_points_per_centroid = 1
@@ -96,15 +96,13 @@ def described(pictures: Floats, sentences: Floats) -> str:
             f"{name}: mean {fit.mean:.2f} ({used.mean}), power {fit.power:.2f} ({used.power}), "
             f"decay {fit.decay:.0f} ({used.decay})"
         )
-    lines += [
-        f"cosine of the means: {cosine:.2f} ({MEANS_COSINE})",
-        "",
-        "| lists | measured | drawn |",
-        "|---|---|---|",
-    ]
-    drawn = recalls(drawn_pictures(count, dim, 1), drawn_sentences(len(sentences), dim, 2))
-    for share, *found in zip(SHARES, recalls(pictures, sentences), drawn, strict=True):
-        lines.append(f"| 1/{round(1 / share)} | {found[0]:.3f} | {found[1]:.3f} |")
+    heads = [f"best {k}, {what}" for k in BEST for what in ("measured", "drawn")]
+    lines += [f"cosine of the means: {cosine:.2f} ({MEANS_COSINE})", "", f"| lists | {' | '.join(heads)} |"]
+    lines.append("|---" * (1 + len(heads)) + "|")
+    kinds = (pictures, sentences), (drawn_pictures(count, dim, 1), drawn_sentences(len(sentences), dim, 2))
+    columns = [recalls(*kind, k) for k in BEST for kind in kinds]
+    for share, *found in zip(SHARES, *columns, strict=True):
+        lines.append(f"| 1/{round(1 / share)} | {' | '.join(f'{one:.3f}' for one in found)} |")
     return "\n".join(lines)
 
 

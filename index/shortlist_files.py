@@ -36,7 +36,7 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
             "format": SHORTLIST_FORMAT,
             "generation": generation,
             "rows": len(part),
-            "dim": int(part.index.d),
+            "dim": part.vectors().shape[1],
             "crc32": _checksum_of(temporary),
         }
         sync_file(temporary)

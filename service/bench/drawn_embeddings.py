@@ -4,6 +4,8 @@ What an approximate search finds depends on how the vectors lie: on uniform dire
 well-parted clusters any would find all. Here they lie as the embeddings of `bfan-equal` do, of 4 000 photographs of
 Flickr8k and of their captions: `python -m benchmarks.stage_one_spectrum` measures those, and compares what an index
 finds among them with what it finds among as many drawn ones.
+
+Subjects are a tree: each has eight narrower ones, so that however many pictures there are, some lie near together.
 """
 
 import math
@@ -13,8 +15,8 @@ import numpy as np
 
 from index.shortlist import Floats
 
-SUBJECTS = 100  # pictures and sentences of one subject lie around one centre
-OF_SUBJECT = 0.5  # share of the variance that lies between the centres
+BRANCHES, LEVELS = 8, 5  # of the tree of subjects; pictures and sentences lie around the centre of theirs
+OF_LEVEL = 0.15  # share of the variance that lies between the subjects of one level
 MEANS_COSINE = 0.54  # of the mean picture and the mean sentence
 
 
@@ -59,11 +61,13 @@ def _common(dim: int) -> tuple[Floats, Floats]:
 
 def _drawn(count: int, spread: Spread, direction: Floats, seed: int) -> Floats:
     dim = len(direction)
-    generator = np.random.default_rng(seed)
-    centres = np.random.default_rng(0).standard_normal((SUBJECTS, dim), np.float32) * np.float32(OF_SUBJECT**0.5)
+    generator, centres = np.random.default_rng(seed), np.random.default_rng(0)
     rows = generator.standard_normal((count, dim), np.float32)
-    rows *= np.float32((1 - OF_SUBJECT) ** 0.5)
-    rows += centres[generator.integers(SUBJECTS, size=count)]
+    rows *= np.float32((1 - LEVELS * OF_LEVEL) ** 0.5)
+    place = generator.random(count)  # in the tree, from its first branch to its last
+    for level in range(1, LEVELS + 1):
+        subjects = centres.standard_normal((BRANCHES**level, dim), np.float32) * np.float32(OF_LEVEL**0.5)
+        rows += subjects[(place * len(subjects)).astype(np.int64)]
     rows *= spread.deviations(dim)
     rows += np.float32(spread.mean) * direction
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)

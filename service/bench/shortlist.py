@@ -65,7 +65,7 @@ def inverted_vectors(rows: Floats) -> tuple[Searched, Any]:
     faiss, codes = _faiss(), inverted_part(rows).index
     centres = faiss.clone_index(codes.quantizer)  # which otherwise ends with the codes
     index = faiss.IndexIVFFlat(centres, codes.d, codes.nlist, faiss.METRIC_INNER_PRODUCT)
-    index.add(rows)
+    index.add(np.pad(rows, ((0, 0), (0, codes.d - rows.shape[1]))))
     return _alone(Part(index, rows))
 
 

@@ -38,14 +38,14 @@ PLAN = Plan(machine=MACHINE, model="m", original=1000, scan_ms=20)
 
 
 def test_a_picture_takes_what_its_records_take() -> None:
-    assert record_bytes(SMALL, PLAN) == 1000 + 500 + 448 + 400 + 50 + 100
+    assert record_bytes(SMALL, PLAN) == 1000 + 500 + 448 + 112 + 8 + 50 + 100
 
 
 def test_shards_follow_the_tighter_bound() -> None:
-    assert num_shards(2_500_000, SMALL, PLAN) == 2  # 1 GB of vectors over 0.5 GB; 25 ms over 20
+    assert num_shards(2_500_000, SMALL, PLAN) == 2  # 300 MB of codes over 0.5 GB; 25 ms over 20
     assert num_shards(2_500_000, SMALL, replace(PLAN, scan_ms=5)) == 5
-    assert num_shards(2_500_000, SMALL, replace(PLAN, machine=replace(MACHINE, memory=1e8))) == 20
-    assert nodes(2_500_000, SMALL, PLAN, originals=False) == {"memory": 4, "disk": 2, "cores": 2}
+    assert num_shards(2_500_000, SMALL, replace(PLAN, machine=replace(MACHINE, memory=1e8))) == 6
+    assert nodes(2_500_000, SMALL, PLAN, originals=False) == {"memory": 2, "disk": 2, "cores": 2}
 
 
 def test_a_shard_is_busy_with_its_rows_and_its_part_of_the_candidates() -> None:
@@ -60,8 +60,8 @@ def test_queries_travel_and_records_stay() -> None:
 
 def test_one_machine_ends_where_a_resource_does() -> None:
     limits = first_limits(SMALL, PLAN)
-    assert limits["vectors in memory"] == pytest.approx(5e8 / 400)
-    assert limits["disk, with originals"] == pytest.approx(1e10 / 4498)
+    assert limits["codes in memory"] == pytest.approx(5e8 / 120)
+    assert limits["disk, with originals"] == pytest.approx(1e10 / 4218)
     assert limits["stage one on one core within 20 ms"] == pytest.approx(2e6)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from index.shortlist import GROWTH, Shortlist, flat_part, inverted_part
+from index.shortlist import GROWTH, Shortlist, code_width, flat_part, inverted_part
 
 DIM = 5
 Floats = npt.NDArray[np.float32]
@@ -185,6 +185,8 @@ def test_rows_found_by_their_codes_are_ordered_by_their_vectors() -> None:
 def test_codes_take_a_byte_a_number() -> None:
     rows = clustered(20_000, seed=1)
     assert inverted_part(rows).index.code_size == 32
+    assert inverted_part(rows[:, :20]).index.code_size == code_width(20) == 32  # what FAISS compares fastest
+    assert [code_width(dim) for dim in (1, 16, 17, 384, 386)] == [16, 16, 32, 384, 400]
     assert inverted_part(rows).vectors() is rows
 
 
