@@ -94,6 +94,8 @@ def test_a_word_lights_the_regions_that_answered_it(visit: Visit) -> None:
         expected = expected_boxes(answer, word)
         assert {image_id: lit_boxes(visit.page, image_id) for image_id in expected} == expected
         assert any(expected.values())
+        for overlay in visit.page.locator("svg.overlay", has=visit.page.locator("rect.lit")).all():
+            expect(overlay.locator("rect").last).to_have_class("lit strongest")  # its outline lies over all others
     visit.page.locator("h1").hover()
     assert visit.page.locator("rect.lit").count() == 0
 
@@ -115,7 +117,7 @@ def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
     best = search(visit.page, "red blue")["results"][0]
     visit.page.locator("li.card .picture").first.click()
     dialog = visit.page.get_by_role("dialog")
-    expect(dialog).to_contain_text(f"Rank 1, of the shortlist {best['shortlist_rank']}")
+    expect(dialog).to_contain_text(f"Rank 1; the shortlist had it at {best['shortlist_rank']}")
     numbers = [float(text) for text in dialog.locator(".bars td.number").all_inner_texts()]
     *added, score = numbers
     assert len(added) == len(best["explanation"]["words"])
@@ -251,8 +253,14 @@ def test_poor_answers_and_empty_libraries_are_said_plainly(visit: Visit) -> None
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_a_phone_shows_all_of_it_in_either_colours(browser: Browser, address: str, colours: Any) -> None:
     size = {"width": 390, "height": 800}
-    visit = Visit(browser, address, viewport=size, color_scheme=colours, has_touch=True)
+    visit = Visit(browser, address, viewport=size, color_scheme=colours, has_touch=True, is_mobile=True)
     search(visit.page, "red blue")
+    expect(visit.page.locator("#words")).to_contain_text("Tap a word")
+    lit, word = visit.page.locator("rect.lit"), visit.page.locator("#words").get_by_role("button", name="red")
+    for held in ("true", "false"):  # a second tap lets go
+        word.tap()
+        expect(word).to_have_attribute("aria-pressed", held)
+        assert (lit.count() > 0) is (held == "true")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     model = visit.page.get_by_label("Model")
     expect(model).to_be_hidden()  # options are folded away, so that pictures are seen

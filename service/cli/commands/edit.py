@@ -8,6 +8,7 @@ import typer
 from service.cli.connection import connect
 from service.cli.options import AsJson, ImageIds, Url
 from service.cli.output import print_json
+from service.cli.picture_cells import date_cell, tags_cell
 
 Captions = Annotated[
     list[str] | None, typer.Option("--caption", help="A caption, in the place of all there are; again for more.")
@@ -16,7 +17,12 @@ Tags = Annotated[list[str] | None, typer.Option("--tag", help="NAME=VALUE to set
 NoCaptions = Annotated[bool, typer.Option("--no-captions", help="Take all captions away.")]
 NoTags = Annotated[bool, typer.Option("--no-tags", help="Take all tags away.")]
 TakenAt = Annotated[
-    str | None, typer.Option("--taken-at", help="2024-05-06, or 2024-05-06T07:08:09+02:00; empty for none.")
+    str | None,
+    typer.Option(
+        "--date",
+        "--taken-at",
+        help="When it was taken: 2024, 2024-05, 2024-05-06 or 2024-05-06T07:08:09+02:00; empty for none.",
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="The file name that is shown.")]
 
@@ -47,15 +53,17 @@ def edit(
     if name is not None:
         changes["filename"] = name
     if not changes:
-        raise typer.BadParameter("nothing to change: name --caption, --tag, --taken-at or --name")
+        raise typer.BadParameter("nothing to change: name --caption, --tag, --date or --name")
     with connect(url) as client:
         changed = [client.edit(image_id, **changes) for image_id in image_ids]
     if as_json:
         print_json(changed)
         return
     for image in changed:
-        captioned = "; ".join(image["captions"]) or "no captions"
-        print(f"{image['image_id']} {image['filename']}: {captioned}; tags {image['tags']}")
+        known = ["; ".join(image["captions"]) or "no captions", tags_cell(image["tags"]) or "no tags"]
+        print(
+            f"{image['image_id']} {image['filename']}: {'; '.join(known)}; {date_cell(image['taken_at']) or 'no date'}"
+        )
 
 
 def read_tag(text: str) -> tuple[str, str | int | float | None]:

@@ -1,5 +1,6 @@
 """`regard jobs`: ingestions and how far they are."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -7,6 +8,8 @@ import typer
 from service.cli.connection import connect
 from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, print_table
+
+FRACTION = re.compile(r"\.\d+(?=Z$)")  # of a second, which nobody needs in a table
 
 
 def jobs(
@@ -35,7 +38,7 @@ def print_jobs(listed: list[dict[str, object]], as_json: bool) -> None:
         print("nothing was taken in yet")
         return
     columns = [name for name in ("job_id", "created_at", "state", "total", "done", "failed") if name in listed[0]]
-    rows = [[str(job[name]) for name in columns] for job in listed]
+    rows = [[FRACTION.sub("", str(job[name])) for name in columns] for job in listed]
     print_table(*(name.replace("_", " ") for name in columns), rows=rows)
     for job in listed:
         for failure in job.get("failures", []):  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ export class Adding {
     this.panel.append(
       el("h2", {}, "Add pictures"),
       el("p", {}, "Drop files or folders anywhere on this page, or choose them:"),
-      el("p", {}, chooser("Files…", "choose-files", false, this.take), chooser("A folder…", "choose-folder", true, this.take)),
+      el("p", { class: "actions" }, chooser("Files…", "choose-files", false, this.take), chooser("A folder…", "choose-folder", true, this.take)),
       this.bar,
       this.words,
       this.left,

@@ -62,9 +62,9 @@ export class Detail {
   private why(hit: PictureHit, overlay: Overlay): Child[] {
     const why = hit.explanation;
     if (hit.score === null) return byText(hit);
-    const likely = hit.probability === null ? "" : `, ${percent(hit.probability)} likely`;
+    const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
     const text = hit.found_by.includes("text") ? "; its text holds the words, too" : "";
-    const ranks = el("p", {}, `Rank ${hit.rank}, of the shortlist ${hit.shortlist_rank}${likely}${text}`);
+    const ranks = el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}${text}`);
     if (!why) return [ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
     const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)));
     const show = (region: number | null) => {

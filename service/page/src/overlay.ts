@@ -73,7 +73,9 @@ export class Overlay {
       const strength = most > 0 ? (shown[n] ?? 0) / most : 0;
       const lit = strength >= FAINTEST;
       rect.classList.toggle("lit", lit);
-      rect.classList.toggle("strongest", lit && shown[n] === best);
+      const isBest = lit && shown[n] === best;
+      rect.classList.toggle("strongest", isBest);
+      if (isBest && rect.nextSibling !== this.name) this.name.before(rect); // its outline lies over all other regions
       rect.setAttribute("fill-opacity", lit ? (0.08 + 0.5 * strength).toFixed(3) : "0");
     }
     if (this.names) this.label(most > 0 && best >= FAINTEST * most ? this.regions[shown.indexOf(best)]! : null);

@@ -4,7 +4,7 @@ import { strongest } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
 import { alike, day, percent, said, titleOf } from "./text";
-import { Words } from "./words";
+import { CAN_HOVER, Words } from "./words";
 
 export interface Actions {
   open(hits: PictureHit[], place: number): void;
@@ -30,7 +30,8 @@ export function resultGrid(
 
 /** Shows the words of a query above the results; nothing where there are none. */
 export function showWords(words: Words | null): void {
-  find("words").replaceChildren(...(words ? ["Hover a word: ", ...words.elements] : []).map(asNode));
+  const hint = CAN_HOVER.matches ? "Hover a word: " : "Tap a word: ";
+  find("words").replaceChildren(...(words ? [hint, ...words.elements] : []).map(asNode));
 }
 
 function asNode(child: unknown): Node {

@@ -3,6 +3,9 @@ import { el, type Child } from "./dom";
 import { FAINTEST, wordStrengths } from "./explanation";
 import type { ExplanationAnswer } from "./openapi";
 
+/** Whether whoever looks has a pointer that stays where it is, as a mouse does and a finger does not. */
+export const CAN_HOVER = matchMedia("(hover: hover)");
+
 export class Words {
   private readonly buttons = new Map<number, HTMLButtonElement>();
   private held: number | null = null;
@@ -43,7 +46,7 @@ export class Words {
   private hold(word: number): void {
     this.held = this.held === word ? null : word;
     for (const [n, one] of this.buttons) one.setAttribute("aria-pressed", String(n === this.held));
-    this.onword(this.held ?? word);
+    this.onword(this.held ?? (CAN_HOVER.matches ? word : null)); // a mouse is still on the word, a finger is not
   }
 
   /** Light the words that a region answers; none for null. */

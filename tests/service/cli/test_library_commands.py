@@ -1,6 +1,7 @@
 """Commands that tell what a service holds: list, info, tags, failures, jobs."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,6 +159,7 @@ def test_jobs_are_listed_and_told(regard: Regard, url: str) -> None:
     head, *rows = said.splitlines()
     assert head.split() == ["job", "id", "created", "at", "state", "total", "done", "failed"]
     assert [row.split()[2:] for row in rows] == [["done", "1", "1", "0"]] * 2
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row.split()[1]) for row in rows)
     documents = json.loads(regard("jobs", "--url", url, "--json")[1])["jobs"]
     assert len(documents) == len(DATES)
     assert [one["created_at"] for one in documents] == sorted((one["created_at"] for one in documents), reverse=True)

@@ -86,9 +86,11 @@ def test_pictures_are_changed_deleted_and_brought_back(regard: Regard, other_url
     (changed,) = json.loads(said)
     assert (status, changed["filename"], changed["tags"]) == (0, "wall.png", {"year": 2024, "place": "Oslo"})
     assert (changed["captions"], changed["taken_at"]) == (["a wall"], "2024-07-01T12:00:00Z")
-    cleared = ["--no-captions", "--tag", "year=", "--taken-at", ""]
+    cleared = ["--no-captions", "--tag", "year=", "--date", "2023-05"]
     status, said, _ = regard("edit", image_id, *cleared, "--url", url)
-    assert (status, said) == (0, f"{image_id} wall.png: no captions; tags {{'place': 'Oslo'}}\n")
+    assert (status, said) == (0, f"{image_id} wall.png: no captions; place=Oslo; 2023-05-01\n")
+    status, said, _ = regard("edit", image_id, "--no-tags", "--taken-at", "", "--caption", "a wall", "--url", url)
+    assert (status, said) == (0, f"{image_id} wall.png: a wall; no tags; no date\n")
     assert regard("delete", image_id, "--url", url)[:2] == (0, f"{image_id} deleted\n")
     status, _, complaint = regard("delete", image_id, "--url", url)
     assert (status, complaint) == (1, f"regard: There is no picture {image_id}.\n")
