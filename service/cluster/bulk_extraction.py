@@ -4,6 +4,7 @@ Nodes read the picture files themselves, so the files lie where every node sees 
 the pictures, whoever was slower: so the folder's count of pictures that are done is all that a later run needs.
 """
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -81,6 +82,7 @@ def streamed(
         context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plans and timings are nobody's here
     found = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
         worker,
         fn_constructor_args=arguments,
@@ -99,7 +101,10 @@ def connected() -> Iterator[None]:
     try:
         ray.init(address="auto", log_to_driver=False, configure_logging=False)
     except ConnectionError:
-        raise UserError("no cluster of Ray runs here: `ray start --head` starts one") from None
+        raise UserError(
+            "no cluster of Ray runs here that lets this process in: `ray start --head` starts one; where it asks for a"
+            " token, set RAY_AUTH_MODE=token"
+        ) from None
     try:
         yield
     finally:

@@ -28,8 +28,8 @@ def connect_to_ray(cluster: ClusterSettings) -> None:
         )
     except ConnectionError as fault:
         raise UserError(
-            f"no Ray cluster at {cluster.ray_address}: start one with `ray start --head`, and `ray start"
-            " --address=HEAD:6379` on the other machines"
+            f"no Ray cluster at {cluster.ray_address} that lets this process in: start one with `ray start --head`, and"
+            " `ray start --address=HEAD:6379` on the other machines; where it asks for a token, set RAY_AUTH_MODE=token"
         ) from fault
 
 
