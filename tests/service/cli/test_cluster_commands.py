@@ -87,7 +87,7 @@ def test_where_no_ray_runs_every_command_says_how_it_is_started(
     monkeypatch.setattr(ray, "init", refuse)
     status, _, error = regard("cluster", *command, "--ray-address", "10.9.8.7:6379")
     assert status == 1
-    assert "no Ray cluster at 10.9.8.7:6379: start one with `ray start --head`" in error
+    assert "no Ray cluster at 10.9.8.7:6379 that lets this process in: start one with `ray start --head`" in error
 
 
 @pytest.mark.parametrize("command", COMMANDS[1:])
