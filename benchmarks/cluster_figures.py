@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from index.shortlist import PROBED, Shortlist, flat_part, inverted_part
+from index.shortlist import PROBED_LISTS, Shortlist, flat_part, inverted_part
 from index.slab import record_dtype
 from models.batches import Regions
 from models.matching.matcher import Matcher
@@ -122,7 +122,7 @@ def stage_one(matcher: Matcher) -> tuple[Figures, list[float]]:
         "flat_rows": FLAT_ROWS,
         "flat_ns_per_row": round(1e6 * statistics.median(exact) / FLAT_ROWS, 2),
         "inverted_rows": INVERTED_ROWS,
-        "probed": PROBED,
+        "probed_lists": PROBED_LISTS,
         "inverted_ns_per_row": round(1e6 * statistics.median(probed) / INVERTED_ROWS, 2),
     }, probed
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from index import shortlist as shortlists
 from index.shortlist import GROWTH, Shortlist, code_width, flat_part, inverted_part
 
 DIM = 5
@@ -154,7 +155,8 @@ def clustered(count: int, seed: int) -> Floats:
     return (centres[random.integers(0, 40, count)] + 0.5 * random.normal(size=(count, 32))).astype(np.float32)
 
 
-def test_inverted_lists_find_nearly_what_a_full_search_finds() -> None:
+def test_inverted_lists_find_nearly_what_a_full_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shortlists, "PROBED_LISTS", 9)  # an eighth
     rows = clustered(6_000, seed=4)
     query, few = rows[:50] + 0.1, np.zeros(6_000, np.bool_)
     few[np.random.default_rng(5).choice(6_000, 300, replace=False)] = True
@@ -190,7 +192,8 @@ def test_codes_take_a_byte_a_number() -> None:
     assert inverted_part(rows).vectors() is rows
 
 
-def test_inverted_lists_that_hold_nothing_allowed_do_not_end_the_search() -> None:
+def test_inverted_lists_that_hold_nothing_allowed_do_not_end_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shortlists, "PROBED_LISTS", 2)
     rows = np.random.default_rng(6).normal(size=(2_000, DIM)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     far = rows[:, 0] < 0  # half of the rows, in lists that a query along the first axis looks at last
