@@ -86,6 +86,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {  # benchmark -> column of the repor
         "build_s": "built in, s",
         "ms_per_query": "ms a query",
         "exact_ms_per_query": "exact search, ms",
+        "ratio_to_exact": "times as long",
     },
     "serve": {
         "form": "form",

@@ -194,7 +194,7 @@ def _rows_of_service(
     """`_rows_of_models` for what concerns a service; folders that are made for it end with the stack."""
     from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
     from service.bench.serving import serve_rows  # noqa: PLC0415
-    from service.bench.shortlist import INDEX_KINDS, shortlist_rows  # noqa: PLC0415
+    from service.bench.shortlist import measured_kinds, shortlist_rows  # noqa: PLC0415
     from service.bench.starting import start_rows  # noqa: PLC0415
     from service.bench.synthetic import fill_with_pictures  # noqa: PLC0415
     from service.model_loading import LoadedModels  # noqa: PLC0415
@@ -202,7 +202,7 @@ def _rows_of_service(
     if given.what is Benchmark.SHORTLIST:
         counts = given.candidates or [10_000, 100_000]
         rows = shortlist_rows(counts, given.sizes.width, 100, given.rounds, rates)
-        return rows, len(counts) * len(INDEX_KINDS)
+        return rows, sum(len(measured_kinds(count)) for count in counts)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="regard-bench-")))
     settings = _settings(given, given.data_dir or folder / "data")
     match given.what:

@@ -6,7 +6,16 @@ import pytest
 
 from index.shortlist import IVF_FROM
 from models.bench.timing import MachineRates
-from service.bench.shortlist import INDEX_KINDS, graph, num_bytes, recall, size_rows, used_kind
+from service.bench.shortlist import (
+    INDEX_KINDS,
+    LARGEST_GRAPH,
+    graph,
+    measured_kinds,
+    num_bytes,
+    recall,
+    size_rows,
+    used_kind,
+)
 
 RATES = MachineRates(flops=1e12, reads=1e10)
 
@@ -51,3 +60,8 @@ def test_bytes_are_those_of_the_file() -> None:
 
 def test_the_kind_that_is_used_follows_the_size() -> None:
     assert (used_kind(IVF_FROM - 1), used_kind(IVF_FROM)) == ("flat", "IVF, SQ8")
+
+
+def test_a_graph_is_left_out_where_it_would_take_long() -> None:
+    assert measured_kinds(LARGEST_GRAPH) == list(INDEX_KINDS)
+    assert measured_kinds(LARGEST_GRAPH + 1) == ["flat", "IVF, SQ8", "IVF, float32"]
