@@ -52,7 +52,7 @@ def loading_advice(name: str, loaded: Sequence[str]) -> str:
     if name in loaded or not set(name.split("+")) <= set(shipped_models()):
         return ""
     value = ",".join([*loaded, name])
-    return f"The model {name} comes with Regard but is not loaded: start the service with REGARD_MODELS={value}."
+    return f"The model {name} comes with Regard but is not served here: start the service with REGARD_MODELS={value}."
 
 
 def _is_model(folder: Path) -> bool:

@@ -137,6 +137,6 @@ def test_a_job_is_followed_to_its_end(api: Api) -> None:
 
 def test_a_shipped_model_that_is_not_loaded_is_answered_with_how_to_load_it(api: Api) -> None:
     refused = problem(api.text("red", model="bfan-prob"), 404, "unknown-model")
-    assert "comes with Regard but is not loaded" in refused["detail"]
+    assert "comes with Regard but is not served here" in refused["detail"]
     assert "REGARD_MODELS=" in refused["detail"]
     assert "comes with" not in problem(api.text("red", model="nothing"), 404, "unknown-model")["detail"]
