@@ -88,6 +88,15 @@ class BertConfig:
             raise ValueError(f"these are no weights of a BERT encoder: {missing} is missing") from None
 
 
+def empty_embedding(num_vectors: int, width: int) -> nn.Embedding:
+    """An embedding whose vectors are whatever lies in memory, until they are loaded.
+
+    Drawing them on the meta device, as a new nn.Embedding does, would import PyTorch's compiler and sympy: seconds of
+    a start, and 120 MB of every process.
+    """
+    return nn.Embedding.from_pretrained(torch.empty(num_vectors, width), freeze=False)
+
+
 class TransformerLayer(nn.Module):
     """One layer of the formula above."""
 
@@ -131,9 +140,9 @@ class BertEncoder(nn.Module):
         self.tokenizer = tokenizer
         self.tokenizer.no_truncation()
         self.tokenizer.enable_padding()
-        self.pieces: nn.Module = nn.Embedding(config.num_pieces, config.width)
-        self.positions = nn.Embedding(config.num_positions, config.width)
-        self.segments = nn.Embedding(2, config.width)
+        self.pieces: nn.Module = empty_embedding(config.num_pieces, config.width)
+        self.positions = empty_embedding(config.num_positions, config.width)
+        self.segments = empty_embedding(2, config.width)
         self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
         self.layers: nn.Module = TransformerLayers(TransformerLayer(config) for _ in range(config.num_layers))
 
