@@ -94,7 +94,7 @@ def empty_embedding(num_vectors: int, width: int) -> nn.Embedding:
     Drawing them on the meta device, as a new nn.Embedding does, would import PyTorch's compiler and sympy: seconds of
     a start, and 120 MB of every process.
     """
-    return nn.Embedding.from_pretrained(torch.empty(num_vectors, width), freeze=False)
+    return nn.Embedding(num_vectors, width, _weight=torch.empty(num_vectors, width))
 
 
 class TransformerLayer(nn.Module):
