@@ -3,6 +3,7 @@
 import fcntl
 import os
 import socket
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,6 +11,8 @@ from typing import Self
 from index.files import make_folder
 
 LOCK_NAME = "writer.lock"
+LOOKS = 5  # at a lock that may only be looked at by `has_writer`, which takes it for less than a millisecond
+LOOK_EVERY_S = 0.01
 
 
 class Locked(Exception):
@@ -25,7 +28,7 @@ class WriterLock:
         # The file stays when the lock is given back: removing it would let two processes lock two files.
         self._file = (data_dir / LOCK_NAME).open("a+", encoding="utf-8")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(self._file.fileno())
         except BlockingIOError:
             self._file.seek(0)
             holder = self._file.read().strip() or "another process"
@@ -50,3 +53,30 @@ class WriterLock:
     ) -> None:
         """Give the lock back."""
         self.close()
+
+
+def take_lock(file: int) -> None:
+    """Take the lock of an open file; BlockingIOError where another process keeps it."""
+    for look in range(LOOKS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if look == LOOKS - 1:
+                raise
+            time.sleep(LOOK_EVERY_S)
+
+
+def has_writer(data_dir: Path) -> bool | None:
+    """Whether a process of this machine holds the WriterLock; None where nobody ever did, or it cannot be known.
+
+    The lock ends with its process, so a writer that was killed is none from that moment on.
+    """
+    try:
+        with (data_dir / LOCK_NAME).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False

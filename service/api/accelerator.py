@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from service.errors import NotReady, Overloaded
+from service.search.device_memory import without_memory
 from service.search.joint_work import JointWork, done_together
 
 T = TypeVar("T")
@@ -241,7 +242,10 @@ class AcceleratorQueue:
 
 
 def outcomes_of(entries: Sequence[Entry]) -> list[tuple[Any, BaseException | None]]:
-    """The result of each entry, or its fault: whatever that is belongs to the caller who asked, and to nobody else."""
+    """The result of each entry, or its fault: whatever that is belongs to the caller who asked, and to nobody else.
+
+    Overloaded where the device has no memory for the work of one caller alone.
+    """
     joint = [entry.work for entry in entries if isinstance(entry.work, JointWork)]
     if len(joint) > 1:
         try:
@@ -253,5 +257,5 @@ def outcomes_of(entries: Sequence[Entry]) -> list[tuple[Any, BaseException | Non
         try:
             outcomes.append((entry.work(), None))
         except BaseException as fault:
-            outcomes.append((None, fault))
+            outcomes.append((None, without_memory(fault)))
     return outcomes

@@ -10,6 +10,7 @@ from index.records import Caption
 from index.view import Snapshot
 from models.batches import Words, tiles
 from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from service.search.device_memory import split_once
 from service.search.explain import explain_pair
 from service.search.results import PairExplanation
 from service.storage.region_records import PictureRegions
@@ -51,8 +52,18 @@ def score_stored(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: 
     numbers = np.asarray(rows, np.int64)
     if len(numbers) and numbers.max() >= snapshot.counts.images:
         raise IndexError(f"the snapshot has {snapshot.counts.images} pictures, asked for {numbers.max()}")
-    scores = matcher.score_stored(snapshot.images_in_place(), numbers, texts)
-    return None if scores is None else scores[0].cpu().numpy()
+    records = snapshot.images_in_place()
+
+    def scored(size: int) -> Scores | None:
+        found: list[Scores] = []
+        for part in tiles(len(numbers), size) or [slice(0, 0)]:
+            scores = matcher.score_stored(records, numbers[part], texts)
+            if scores is None:
+                return None
+            found.append(scores[0].cpu().numpy())
+        return np.concatenate(found)
+
+    return split_once(scored, max(1, len(numbers)))
 
 
 def score_pictures(
@@ -62,20 +73,28 @@ def score_pictures(
     records where these lie, else by PyTorch from copies."""
     if (stored := score_stored(matcher, snapshot, rows, texts)) is not None:
         return stored
-    scores = np.empty(len(rows), dtype=np.float32)
-    for part, images in read_pictures(matcher, snapshot, rows, chunk):
-        scores[part] = matcher.score(images, texts)[0].float().cpu().numpy()
-    return scores
+
+    def scored(size: int) -> Scores:
+        scores = np.empty(len(rows), dtype=np.float32)
+        for part, images in read_pictures(matcher, snapshot, rows, size):
+            scores[part] = matcher.score(images, texts)[0].float().cpu().numpy()
+        return scores
+
+    return split_once(scored, chunk)
 
 
 def score_captions(
     matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, images: EncodedImages, chunk: int = CHUNK
 ) -> Scores:
     """[len(rows)] score of each caption with the one picture."""
-    scores = np.empty(len(rows), dtype=np.float32)
-    for part, texts in read_captions(matcher, snapshot, rows, chunk):
-        scores[part] = matcher.score(images, texts)[:, 0].float().cpu().numpy()
-    return scores
+
+    def scored(size: int) -> Scores:
+        scores = np.empty(len(rows), dtype=np.float32)
+        for part, texts in read_captions(matcher, snapshot, rows, size):
+            scores[part] = matcher.score(images, texts)[:, 0].float().cpu().numpy()
+        return scores
+
+    return split_once(scored, chunk)
 
 
 def explain_pictures(
@@ -87,21 +106,29 @@ def explain_pictures(
     pictures: Sequence[PictureRegions],
 ) -> list[PairExplanation]:
     """Why each picture of `rows` scored what it did; `pictures` are their regions in the same order."""
-    explanations = []
-    for part, images in read_pictures(matcher, snapshot, rows):
-        batch = matcher.explain(images, texts)
-        explanations += [explain_pair(batch, 0, k, tokens, picture) for k, picture in enumerate(pictures[part])]
-    return explanations
+
+    def explained(size: int) -> list[PairExplanation]:
+        explanations = []
+        for part, images in read_pictures(matcher, snapshot, rows, size):
+            batch = matcher.explain(images, texts)
+            explanations += [explain_pair(batch, 0, k, tokens, picture) for k, picture in enumerate(pictures[part])]
+        return explanations
+
+    return split_once(explained, CHUNK)
 
 
 def explain_captions(
     matcher: Matcher, snapshot: Snapshot, captions: Sequence[Caption], images: EncodedImages, picture: PictureRegions
 ) -> list[PairExplanation]:
     """Why each caption scored what it did with the one picture."""
-    explanations: list[PairExplanation] = []
     rows = [caption.slot for caption in captions if caption.slot is not None]
-    for part, texts in read_captions(matcher, snapshot, rows):
-        batch = matcher.explain(images, texts)
-        for q, caption in enumerate(captions[part]):
-            explanations.append(explain_pair(batch, q, 0, matcher.words(caption.text), picture))
-    return explanations
+
+    def explained(size: int) -> list[PairExplanation]:
+        explanations: list[PairExplanation] = []
+        for part, texts in read_captions(matcher, snapshot, rows, size):
+            batch = matcher.explain(images, texts)
+            for q, caption in enumerate(captions[part]):
+                explanations.append(explain_pair(batch, q, 0, matcher.words(caption.text), picture))
+        return explanations
+
+    return split_once(explained, CHUNK)

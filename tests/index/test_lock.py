@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from index.lock import Locked, WriterLock
+from index.lock import Locked, WriterLock, has_writer
 
 HOLDER = """
 import sys, time, pathlib
@@ -36,3 +37,26 @@ def test_a_lock_given_back_can_be_taken_again(tmp_path: Path) -> None:
         WriterLock(tmp_path)
     with WriterLock(tmp_path):
         pass
+
+
+def test_a_look_says_whether_somebody_writes_and_keeps_no_writer_out(tmp_path: Path) -> None:
+    assert has_writer(tmp_path / "nowhere") is None
+    assert has_writer(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+    with WriterLock(tmp_path):
+        assert has_writer(tmp_path) is True
+    assert has_writer(tmp_path) is False
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            has_writer(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(300):
+            WriterLock(tmp_path).close()
+    finally:
+        over.set()
+        looking.join()

@@ -1,6 +1,8 @@
 """Health, metrics, models, and what every route has in common."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +18,14 @@ from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import NOW, Library, two_coloured
 from tests.support.web_app import Api, checked, problem
+
+HOLDER = """
+import pathlib, sys, time
+from index.lock import WriterLock
+lock = WriterLock(pathlib.Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -51,6 +61,24 @@ def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, mon
     monkeypatch.undo()
     api.services.accelerator.close()
     assert "has ended" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+
+
+def test_a_worker_that_died_is_missed_within_seconds(api: Api) -> None:
+    """One that is silent for a while since it is at a long batch is not: it holds the writer's lock."""
+    api.library.catalog.heartbeat("worker", NOW - 12)
+    command = [sys.executable, "-c", HOLDER, str(api.library.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"held\n"
+        for _ in range(20):
+            checked(api.get("/readyz"), 200, ReadyAnswer)
+        worker.kill()
+        worker.wait()
+    refused = problem(api.get("/readyz"), 503, "not-ready")
+    assert "the worker has ended" in refused["checks"]["worker"]
+    assert "12 s ago" in refused["detail"]
+    api.library.catalog.heartbeat("worker", NOW - 1)  # where the lock of another container cannot be seen
+    checked(api.get("/readyz"), 200, ReadyAnswer)
 
 
 def test_a_sign_of_life_from_the_future_is_none(api: Api) -> None:
