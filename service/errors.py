@@ -104,7 +104,7 @@ class NothingAccepted(Problem):
 
     def __init__(self, rejected: Iterable[Mapping[str, str]]) -> None:
         listed = [dict(one) for one in rejected]
-        first = f"; the first: {listed[0]['problem']}" if listed else ""
+        first = f"; the first: {listed[0]['problem'].rstrip('.')}" if listed else ""
         super().__init__(
             f"0 of {len(listed)} files accepted{first}." if listed else "No file in the field `images`.",
             rejected=listed,

@@ -51,7 +51,7 @@ def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Cal
 
 def _by_header(headers: list[str], keys: KeyRing) -> Caller:
     scheme, _, token = headers[0].partition(" ")
-    token = token.strip()
+    token = token.strip(" ")
     if len(headers) > 1 or scheme.lower() != "bearer" or not KEY.fullmatch(token):
         raise InvalidKey("The header Authorization is malformed; it should be `Authorization: Bearer KEY`, once.")
     key = keys.identify(token)

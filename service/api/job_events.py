@@ -6,6 +6,9 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
 from service.api.schemas.resources import JobAnswer
 from service.errors import Overloaded
 
@@ -30,12 +33,30 @@ class StreamSlots:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """A stream is open until the block ends. Begun with the stream itself, which may never be begun."""
+        """A stream is open until the block ends; Overloaded as `check`."""
+        self.check()
         self._open += 1
         try:
             yield
         finally:
             self._open -= 1
+
+
+class EventStream(StreamingResponse):
+    """The answer that holds events, and a slot while it is sent.
+
+    Many requests may be let in before the first of them sends anything: that there is a slot counts when sending
+    begins, which Overloaded prevents.
+    """
+
+    def __init__(self, events: AsyncIterator[bytes], slots: StreamSlots) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        self._slots = slots
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events while there is a slot."""
+        with self._slots.taken():
+            await super().__call__(scope, receive, send)
 
 
 async def job_events(

@@ -5,7 +5,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import problem_instance, problem_response
 from service.api.request_origin import RequestOrigin
-from service.errors import Problem
+from service.errors import BadRequest, Problem
 
 
 class RequestGuard:
@@ -22,11 +22,22 @@ class RequestGuard:
         if scope["method"] == "HEAD":
             scope, send = {**scope, "method": "GET"}, without_body(send)
         try:
+            refuse_two_lengths(scope)
             self._origin.check(scope)
         except Problem as problem:
             await problem_response(problem, problem_instance(Request(scope)))(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+def refuse_two_lengths(scope: Scope) -> None:
+    """BadRequest where a request says in two ways where its body ends: a proxy in front may have chosen the other."""
+    names = {name for name, _ in scope["headers"]}
+    if {b"content-length", b"transfer-encoding"} <= names:
+        raise BadRequest(
+            "The request has both Content-Length and Transfer-Encoding; send one of them.",
+            headers={"Connection": "close"},
+        )
 
 
 def without_body(send: Send) -> Send:

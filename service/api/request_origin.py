@@ -28,8 +28,9 @@ class RequestOrigin:
     def check(self, scope: Scope) -> None:
         """UnknownHost or CrossSiteRequest where the request may not be answered."""
         headers: dict[bytes, str] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name, value.decode("latin-1"))
+        for name, value in scope["headers"]:  # no browser sends one of these twice: several together are none it knows
+            text = value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {text}" if name in headers else text
         self._check_host(headers.get(b"host"), scope.get("server"))
         if not _is_navigation(scope["method"], headers):
             self._check_site(headers)

@@ -18,6 +18,7 @@ from service.errors import (
     TooLarge,
     UnreadablePicture,
 )
+from service.ingest.description_bounds import DescriptionBounds
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
@@ -168,6 +169,8 @@ class Intake:
                 failed_looks += 1
                 advice = "Save the picture anew with another program, or send it again."
                 rejected.append(RejectedFile(display_name(file.filename), f"{failed.reason} {advice}"))
+        pictures, too_much_said = self._within_bounds(pictures, manifest)
+        rejected += too_much_said
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
         now = self._clock()
@@ -180,6 +183,20 @@ class Intake:
             for one, duplicate in zip(received, duplicates, strict=True)
         ]
         return IngestReceipt(job_id, accepted, rejected)
+
+    def _within_bounds(
+        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry]
+    ) -> tuple[list[_Picture], list[RejectedFile]]:
+        """The pictures that do not get more captions and tags than one may have, and those that would."""
+        bounds, kept, refused = DescriptionBounds(self._catalog.image), list[_Picture](), list[RejectedFile]()
+        for picture in pictures:
+            entry = manifest.get(picture.file.filename)
+            problem = None if entry is None else bounds.refusal(picture.image_id, entry.captions, entry.tags)
+            if problem is None:
+                kept.append(picture)
+            else:
+                refused.append(RejectedFile(display_name(picture.file.filename), problem))
+        return kept, refused
 
     def _manifest(self, form: MultipartForm, files: Sequence[UploadedFile]) -> Mapping[str, ManifestEntry]:
         """The manifest of the form, by file name."""

@@ -10,7 +10,7 @@ from service.errors import Overloaded
 
 T = TypeVar("T")
 
-RETRY_S = 5  # other work has given its memory back by then
+MEMORY_RETRY_S = 5  # other work has given its memory back by then
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def without_memory(fault: BaseException) -> BaseException:
         return fault
     give_memory_back()
     log.error("the device has no memory for what a request asks: %s", fault)
-    return Overloaded("The accelerator has no memory left for this just now; try again shortly.", RETRY_S)
+    return Overloaded("The accelerator has no memory left for this just now; try again shortly.", MEMORY_RETRY_S)
 
 
 def give_memory_back() -> None:

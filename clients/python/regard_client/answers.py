@@ -98,9 +98,10 @@ class FailureAnswer(TypedDict):
 
 
 class FailuresAnswer(TypedDict):
-    """All pictures that were set aside."""
+    """Pictures that were set aside; `next` is the `after` of the next page, if there is one."""
 
     failures: list[FailureAnswer]
+    next: str | None
 
 
 class FieldProblem(TypedDict):

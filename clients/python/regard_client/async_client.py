@@ -155,9 +155,10 @@ class AsyncClient:
             last = state
         return last
 
-    async def failures(self) -> FailuresAnswer:
-        """The pictures that were set aside, with their reasons."""
-        return await self._send(calls.failures())
+    async def failures(self, *, after: str | None = None, limit: int | None = None) -> FailuresAnswer:
+        """A page of the pictures that were set aside, with their reasons; its `next` is the `after` of the following
+        one, None on the last."""
+        return await self._send(calls.failures(after, limit))
 
     async def retry(self, image_id: str) -> RetryAnswer:
         """Have a picture that was set aside tried again, in a job of its own."""

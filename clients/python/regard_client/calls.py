@@ -85,9 +85,10 @@ def jobs(limit: int | None) -> Call[JobsAnswer]:
     return Call(method="GET", path="/jobs", query=_given({"limit": limit}), read=json_as(JobsAnswer))
 
 
-def failures() -> Call[FailuresAnswer]:
-    """Pictures that were set aside."""
-    return Call(method="GET", path="/failures", read=json_as(FailuresAnswer))
+def failures(after: str | None, limit: int | None) -> Call[FailuresAnswer]:
+    """A page of the pictures that were set aside."""
+    query = _given({"after": after, "limit": limit})
+    return Call(method="GET", path="/failures", query=query, read=json_as(FailuresAnswer))
 
 
 def retry(image_id: str) -> Call[RetryAnswer]:

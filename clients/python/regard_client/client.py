@@ -154,9 +154,10 @@ class Client:
             last = state
         return last
 
-    def failures(self) -> FailuresAnswer:
-        """The pictures that were set aside, with their reasons."""
-        return self._send(calls.failures())
+    def failures(self, *, after: str | None = None, limit: int | None = None) -> FailuresAnswer:
+        """A page of the pictures that were set aside, with their reasons; its `next` is the `after` of the following
+        one, None on the last."""
+        return self._send(calls.failures(after, limit))
 
     def retry(self, image_id: str) -> RetryAnswer:
         """Have a picture that was set aside tried again, in a job of its own."""

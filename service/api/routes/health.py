@@ -20,7 +20,7 @@ router = APIRouter(tags=["health"])
 
 FORWARD_PASS_TIMEOUT_S = 4.0
 STUCK_S = 60.0  # no piece of work takes so long
-QUIET_S = 10.0  # of a worker that lives: it beats every 5 s, and later only while it works on a batch
+BEATEN_WITHIN_S = 10.0  # of a worker that lives: it beats every 5 s, and later only while it works on a batch
 AHEAD_S = 1.0  # a sign of life that is further in the future is from before the clock was set back
 
 
@@ -124,6 +124,6 @@ def _worker_state(services: Services) -> str:
         return f"the last sign of a worker is from {-silent:.0f} s ahead: the clock was set back, and none came since"
     if silent > services.settings.worker_silent_s:
         return f"no worker was heard from for {silent:.0f} s"
-    if silent > QUIET_S and has_writer(services.settings.data_dir) is False:
+    if silent > BEATEN_WITHIN_S and has_writer(services.settings.data_dir) is False:
         return f"the worker has ended: nobody writes the data directory, and it was last heard {silent:.0f} s ago"
     return "ok"

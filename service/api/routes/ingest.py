@@ -1,14 +1,13 @@
 """Ingestion: uploads, the progress of their jobs, and pictures that were set aside."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.api.dependencies import ServicesDep, content_length
-from service.api.job_events import job_events
+from service.api.job_events import EventStream, job_events
 from service.api.openapi import INGEST_FORM
 from service.api.problems import problem_responses
 from service.api.schemas.resources import (
@@ -38,6 +37,7 @@ from service.errors import (
 router = APIRouter(tags=["ingestion"])
 
 PATH = "/ingest"
+LONGEST_CURSOR = 64
 
 
 @router.post(
@@ -119,20 +119,30 @@ async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
     if first is None:
         raise NotFound(f"There is no job {job_id}.")
 
-    async def events() -> AsyncIterator[bytes]:
-        with services.stream_slots.taken():
-            async for event in job_events(first, look):
-                yield event
-
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return EventStream(job_events(first, look), services.stream_slots)
 
 
 @router.get(
-    "/failures", operation_id="list_failures", summary="Pictures set aside", responses=problem_responses(Problem)
+    "/failures",
+    operation_id="list_failures",
+    summary="Pictures set aside",
+    responses=problem_responses(InvalidRequest, Problem),
 )
-def list_failures(services: ServicesDep) -> FailuresAnswer:
+def list_failures(
+    services: ServicesDep,
+    after: Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
+) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
-    return FailuresAnswer(failures=[failure_answer(one) for one in services.pictures.failures()])
+    failures = services.pictures.failures()
+    if after is not None:
+        places = [place for place, one in enumerate(failures) if one.image_id == after]
+        if not places:
+            raise InvalidRequest.field("after", "this picture is not set aside any more: begin with the first page")
+        failures = failures[places[0] + 1 :]
+    page = failures[:limit]
+    following = page[-1].image_id if len(failures) > limit else None
+    return FailuresAnswer(failures=[failure_answer(one) for one in page], next=following)
 
 
 @router.post(

@@ -9,6 +9,7 @@ from service.api.schemas.changes import PictureEdit
 from service.api.schemas.resources import ImageListed
 from service.api.serializers import image_listed
 from service.errors import InvalidRequest, NotFound, Problem
+from service.ingest.description_bounds import too_many_tags
 from service.storage.region_stores import duration
 
 router = APIRouter(tags=["pictures"])
@@ -63,7 +64,9 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
     `captions` take the place of all captions; of `tags` those named change, and those that are null go. New captions
     are searched as soon as the worker has read them, old ones are not found any more at once.
     """
-    find_image(services, image_id)
+    image = find_image(services, image_id)
+    if edit.tags and (problem := too_many_tags(image, edit.tags)):
+        raise InvalidRequest.field("tags", problem)
     if not services.pictures.change(image_id, edit.as_change()):
         raise NotFound(f"There is no picture {image_id}.")  # deleted this very moment
     services.wake(f"edit of {image_id}")

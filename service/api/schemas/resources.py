@@ -70,9 +70,10 @@ class FailureAnswer(Answer):
 
 
 class FailuresAnswer(Answer):
-    """All pictures that were set aside."""
+    """Pictures that were set aside; `next` is the `after` of the next page, if there is one."""
 
     failures: list[FailureAnswer]
+    next: str | None
 
 
 class JobAnswer(Answer):

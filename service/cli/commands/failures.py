@@ -11,7 +11,10 @@ from service.cli.picture_cells import name_cell
 from service.cli.sending import ASK_EVERY_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from regard_client import Client
+    from regard_client.answers import FailureAnswer
 
 
 def failures(
@@ -27,22 +30,28 @@ def failures(
     A retry waits until the pictures can be found; the status is 1 where one was set aside again.
     """
     with connect(url) as client:
-        answer = client.failures()
-        image_ids = [one["image_id"] for one in answer["failures"]] if retry_all else retry or []
+        listed = list(all_failures(client))
+        image_ids = [one["image_id"] for one in listed] if retry_all else retry or []
         outcomes = retry_pictures(client, image_ids)
     if retry_all or retry:
         print_outcomes(outcomes, as_json)
     elif as_json:
-        print_json(answer)
-    elif not answer["failures"]:
+        print_json({"failures": listed})
+    elif not listed:
         print("no picture was set aside")
     else:
-        rows = [
-            [one["image_id"], name_cell(one["filename"]), str(one["attempts"]), one["reason"]]
-            for one in answer["failures"]
-        ]
+        rows = [[one["image_id"], name_cell(one["filename"]), str(one["attempts"]), one["reason"]] for one in listed]
         print_table("id", "name", "attempts", "reason", rows=rows)
         print_note("`regard failures --retry ID` tries one again, --retry-all all of them")
+
+
+def all_failures(client: "Client") -> "Iterator[FailureAnswer]":
+    """The pictures that were set aside, asked for page by page."""
+    page = client.failures()
+    yield from page["failures"]
+    while after := page.get("next"):
+        page = client.failures(after=after)
+        yield from page["failures"]
 
 
 def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any]]:

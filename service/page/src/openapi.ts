@@ -43,6 +43,7 @@ export type FailureAnswer = {
 
 export type FailuresAnswer = {
   failures: Array<FailureAnswer>;
+  next: string | null;
 };
 
 export type FieldProblem = {

@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from service.api.job_events import StreamSlots, job_events
+from service.api.job_events import MAX_STREAMS, StreamSlots, job_events
 from service.api.schemas.resources import JobAnswer
 from service.errors import Overloaded
+from tests.support.library import Library, two_coloured
+from tests.support.web_app import Api, png
 
 
 def job(done: int, state: Any = "running") -> JobAnswer:
@@ -55,3 +60,23 @@ def test_more_streams_than_there_may_be_are_refused() -> None:
     with slots.taken(), pytest.raises(Overloaded):
         slots.check()
     slots.check()
+
+
+def test_requests_that_come_at_once_open_no_more_streams_than_there_may_be(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    api = Api(library)
+    upload = api.request("POST", "/ingest", files={"images": ("red.png", png(two_coloured("red", "red")))})
+    path = f"/jobs/{upload.json()['job_id']}/events"
+
+    async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
+        asking = [asyncio.create_task(client.get(path)) for _ in range(MAX_STREAMS + 20)]
+        while sum(task.done() for task in asking) < 20:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(library.work, api.services.originals, api.services.pool)  # which ends the streams
+        return list(await asyncio.gather(*asking))
+
+    answers = api.together(ask)
+    assert Counter(answer.status_code for answer in answers) == {200: MAX_STREAMS, 503: 20}
+    assert api.get(path).status_code == 200
+    api.close()
+    library.close()

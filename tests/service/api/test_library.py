@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.api.schemas.resources import ImageInfo, ImagesAnswer, IngestAnswer, RetryAnswer, TagsAnswer
+from service.api.schemas.resources import FailuresAnswer, ImageInfo, ImagesAnswer, IngestAnswer, RetryAnswer, TagsAnswer
 from service.dates import unix_seconds
 from tests.support.library import NOW, Library, two_coloured
 from tests.support.web_app import Api, checked, png, problem
@@ -116,12 +116,30 @@ def test_a_picture_that_was_set_aside_is_tried_again(api: Api) -> None:
     assert answer.headers["location"] == job["status_url"]
     assert api.woken[-1] == job["job_id"]
     assert api.get(job["status_url"]).json()["state"] == "queued"
-    assert api.get("/failures").json() == {"failures": []}
+    assert api.get("/failures").json() == {"failures": [], "next": None}
     api.library.work(api.services.originals, api.services.pool)
     told = api.get(job["status_url"]).json()
     assert (told["state"], told["total"], told["failed"]) == ("done", 1, 1)
     for unknown in (good, "0" * 32):
         problem(api.request("POST", f"/failures/{unknown}/retry"), 404, "not-found")
+
+
+def test_pictures_set_aside_are_listed_page_by_page(api: Api) -> None:
+    cut = [png(two_coloured("cyan", "red", 640, 480 + number))[:-200] for number in range(5)]
+    files = [("images", (f"cut-{number}.png", content)) for number, content in enumerate(cut)]
+    checked(api.request("POST", "/ingest", files=files), 202, IngestAnswer)
+    api.library.work(api.services.originals, api.services.pool)
+    whole = checked(api.get("/failures"), 200, FailuresAnswer)
+    assert (len(whole["failures"]), whole["next"]) == (5, None)
+    found, after = [], {}
+    for size in (2, 2, 1):
+        page = checked(api.get("/failures", limit=2, **after), 200, FailuresAnswer)
+        assert len(page["failures"]) == size
+        found += page["failures"]
+        after = {"after": page["next"]}
+    assert (found, page["next"]) == (whole["failures"], None)
+    problem(api.get("/failures", after="0" * 32), 422, "invalid-request")
+    problem(api.get("/failures", limit=1001), 422, "invalid-request")
 
 
 def test_a_job_is_followed_to_its_end(api: Api) -> None:

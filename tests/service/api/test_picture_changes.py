@@ -54,6 +54,14 @@ def test_what_is_named_changes_and_the_rest_stays(api: Api, image_id: str) -> No
     assert dated["taken_at"] == "2024-07-01T10:00:00Z"
 
 
+def test_a_picture_has_so_many_tags_and_no_more(api: Api, image_id: str) -> None:
+    for number in range(0, 998, 98):
+        edit(api, image_id, tags={f"t{name}": name for name in range(number, min(number + 98, 998))})
+    over = problem(api.request("PATCH", f"/images/{image_id}", json={"tags": {"one": 1}}), 422, "invalid-request")
+    assert "would have 1001 tags, and may have 1000" in over["detail"]
+    assert len(edit(api, image_id, tags={"t0": "other", "t1": None, "one": 1})["tags"]) == 1000
+
+
 def test_searches_use_a_change_at_once(api: Api, image_id: str) -> None:
     wanted = {"tags": {"year": 2021}}
     assert checked(api.text("red", filter=wanted), 200, TextAnswer)["results"] == []

@@ -103,6 +103,38 @@ def test_the_same_bytes_are_one_picture(store: Store) -> None:
     assert len(store.kept_files()) == 1
 
 
+def test_a_picture_has_so_many_captions_and_no_more_however_often_it_is_sent(store: Store) -> None:
+    red, blue = picture("red"), picture("blue")
+
+    def captions(first: int, count: int) -> dict[str, Any]:
+        return {"captions": [f"caption {number}" for number in range(first, first + count)]}
+
+    for turn in range(9):
+        store.send(part("images", red, "red.png"), manifest={"red.png": captions(100 * turn, 100)})
+    sent = [part("images", red, "red.png"), part("images", red, "again.png"), part("images", blue, "blue.png")]
+    manifest = {"red.png": captions(900, 60), "again.png": captions(960, 41), "blue.png": captions(0, 100)}
+    receipt = store.send(*sent, manifest=manifest)
+    assert [one.filename for one in receipt.accepted] == ["red.png", "blue.png"]
+    assert [one.filename for one in receipt.rejected] == ["again.png"]
+    assert "would have 1001 captions, and may have 1000" in receipt.rejected[0].problem
+    stored = store.catalog.image(id_of(red))
+    assert stored is not None
+    assert len(stored.captions) == 960
+    with pytest.raises(NothingAccepted):
+        store.send(sent[0], manifest={"red.png": captions(2000, 41)})
+    assert store.send(sent[0], manifest={"red.png": captions(0, 100)}).rejected == []
+
+
+def test_tags_of_a_picture_are_bounded_too(store: Store) -> None:
+    red = part("images", picture("red"), "red.png")
+    for turn in range(10):
+        store.send(red, manifest={"red.png": {"tags": {f"{turn}-{number}": 1 for number in range(100)}}})
+    with pytest.raises(NothingAccepted) as refused:
+        store.send(red, manifest={"red.png": {"tags": {"one": 1}}})
+    assert "may have 1000" in refused.value.extra["rejected"][0]["problem"]
+    assert store.send(red, manifest={"red.png": {"tags": {"3-3": 2}}}).rejected == []
+
+
 def test_an_original_that_was_lost_is_restored_by_sending_it_again(store: Store) -> None:
     red = picture("red")
     store.send(part("images", red, "one.png"))
