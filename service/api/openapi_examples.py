@@ -117,7 +117,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             }
         ]
     },
-    "list_failures": {"failures": [_FAILURE]},
+    "list_failures": {"failures": [_FAILURE], "next": None},
     "list_images": {
         "images": [_LISTED],
         "next": None,

@@ -6,7 +6,7 @@ from index.records import Image
 
 MOST_CAPTIONS = 1000
 MOST_TAGS = 1000
-ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"
+LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"
 
 
 class DescriptionBounds:
@@ -23,7 +23,7 @@ class DescriptionBounds:
         known, named = known | set(captions), named | set(tags)
         for what, count, most in (("captions", len(known), MOST_CAPTIONS), ("tags", len(named), MOST_TAGS)):
             if count > most:
-                return f"The picture would have {count} {what}, and may have {most}: {ADVICE}."
+                return f"The picture would have {count} {what}, and may have {most}: {LESS_ADVICE}."
         self._said[image_id] = known, named
         return None
 

@@ -42,5 +42,5 @@ def without_memory(fault: BaseException) -> BaseException:
 
 def give_memory_back() -> None:
     """Let go of memory that PyTorch keeps on a GPU for later."""
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         torch.cuda.empty_cache()

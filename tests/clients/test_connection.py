@@ -173,7 +173,7 @@ def test_another_program_at_the_address_is_noticed(answer: httpx.MockTransport, 
 
 
 def test_fields_of_later_servers_do_no_harm() -> None:
-    with Client(transport=answering(200, json={"failures": [], "more": 1})) as client:
+    with Client(transport=answering(200, json={"failures": [], "next": None, "more": 1})) as client:
         assert client.failures()["failures"] == []
 
 
