@@ -3,7 +3,7 @@
 import json
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -73,7 +73,7 @@ class Vocabulary:
         return len(self.words)
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def identity(self) -> Hashable:
         """The words in the order of their ids."""
         return self.words
 
