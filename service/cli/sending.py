@@ -1,21 +1,24 @@
 """Picture files sent to a service, and what becomes of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from pydantic import SecretStr
 
 from service.cli.connection import connect
 from service.cli.ingest_summary import IngestSummary, captions_by_name
-from service.cli.output import show_progress
+from service.cli.output import Progress, print_note, show_progress
 from service.cli.picture_files import FoundFiles, find_files
 from service.errors import UserError
 
 if TYPE_CHECKING:
-    from regard_client import Picture
+    from regard_client import Client, Picture
 
 ASK_EVERY_S = 0.2  # how far a job is
+INTERRUPTED = 130  # the status that shells give a program which Ctrl-C ended
 
 
 def send_files(
@@ -32,22 +35,41 @@ def send_files(
     found = found_pictures(paths)
     files = found.pictures
     texts, tagged = captions_by_name(captions), found.albums if albums else {}
-    summary, jobs = IngestSummary(skipped=dict(found.skipped)), []
-    with connect(url, api_key) as client, show_progress() as progress:
+    summary, jobs = IngestSummary(skipped=dict(found.skipped)), list[str]()
+    with connect(url, api_key) as client, told_when_stopped(summary, len(files)), show_progress() as progress:
         sending = progress.add_task("sending", len(files))
-        detecting = progress.add_task("finding regions", len(files))
         for receipt in client.upload(described(files, texts, tagged)):
             summary.count_receipt(receipt)
-            jobs += [(receipt.job_id, len(receipt.accepted))] if receipt.job_id else []
+            jobs += [receipt.job_id] if receipt.job_id else []
             sending.advance(len(receipt.accepted) + len(receipt.rejected))
-        for job_id, total in jobs:
-            before = detecting.completed
-            for job in client.follow(job_id, seconds_between=ASK_EVERY_S):
-                detecting.update(before + job["done"] + job["failed"])
-            detecting.update(before + total)
-            summary.count_failures(job["failures"])
-        detecting.finish()
+        wait_for_regions(client, jobs, progress, summary)
     return summary
+
+
+def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, summary: IngestSummary) -> None:
+    """Wait for jobs, with a bar of the pictures that are still pending, without those that can be found already."""
+    first = [client.job(job_id) for job_id in jobs]
+    if pending := sum(job["total"] - job["done"] - job["failed"] for job in first):
+        detecting = progress.add_task("finding regions", pending)
+    for known in first:
+        before = detecting.completed if pending else 0
+        for job in client.follow(known["job_id"], seconds_between=ASK_EVERY_S):
+            if pending:
+                detecting.update(before + job["done"] + job["failed"] - known["done"] - known["failed"])
+        summary.count_failures(job["failures"])
+
+
+@contextmanager
+def told_when_stopped(summary: IngestSummary, total: int) -> Iterator[None]:
+    """Ends the program at Ctrl-C, and says before what of `total` files is safe and how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stored = summary.accepted + summary.duplicates
+        print_note(f"\nstopped: {stored} pictures are stored and will be found without you; `regard jobs` says how far")
+        if left := total - stored - len(summary.rejected):
+            print_note(f"{left} files were not sent yet: the same command goes on with them")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def found_pictures(paths: Sequence[Path]) -> FoundFiles:

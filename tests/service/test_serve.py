@@ -1,16 +1,20 @@
 """The listening socket, a data directory that is taken, and how the threads of PyTorch wait."""
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from index.catalog import Catalog
 from index.lock import WriterLock
-from service.serve import listening_socket
+from index.records import NewPicture
+from service.serve import listening_socket, tell_of_waiting
 from service.storage import data_dir_lock
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
@@ -63,3 +67,16 @@ def test_a_second_one_on_the_same_data_says_who_has_it_and_what_to_do(
         " write a data directory: end the `regard serve` or `regard worker` that it belongs to, name another"
         " --data-dir, or search this one beside it with `regard serve --role api`\n"
     )
+
+
+def test_who_starts_and_who_stops_it_hears_what_waits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    path = tmp_path / "catalog.sqlite"
+    with closing(Catalog(path)) as catalog:
+        tell_of_waiting(path, "they are stored")
+        assert caplog.text == ""
+        named = ({"image_id": name, "filename": f"{name}.png"} for name in ("a", "b"))
+        new = [NewPicture(extension="png", num_bytes=1, captions=[], tags={}, taken_at=None, **one) for one in named]
+        catalog.accept(new, 1.0)
+    tell_of_waiting(path, "they are stored")
+    assert "2 pictures wait for their regions: they are stored" in caplog.text

@@ -1,13 +1,25 @@
 """Folders sent to a server on a real socket."""
 
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import PIL.Image
 import pytest
+import typer
 
+from models.extractors.base import Detections
 from regard_client import Client
-from service.cli.sending import send_files
+from service.cli.ingest_summary import IngestSummary
+from service.cli.output import Progress, Task
+from service.cli.sending import INTERRUPTED, send_files, told_when_stopped, wait_for_regions
+from tests.support.fakes import FakeExtractor
 from tests.support.library import two_coloured
+from tests.support.processes import wait_until
+from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
 
 
@@ -32,3 +44,80 @@ def test_folders_become_albums_unless_that_is_turned_off(url: str, tmp_path: Pat
         assert [image["tags"] for image in stored] == [{"album": "Beach"} if albums else {}] * 2
         by_album = client.search_text("album beach", match="text")["results"]
         assert len([hit for hit in by_album if hit["width"] == 60 + albums]) == 2 * albums
+
+
+class HeldExtractor(FakeExtractor):
+    """A detector that waits until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        self.may_go_on.wait()
+        return super().extract(pictures)
+
+
+@pytest.fixture
+def held() -> Iterator[HeldExtractor]:
+    extractor = HeldExtractor()
+    yield extractor
+    extractor.may_go_on.set()
+
+
+def save(folder: Path, *colours: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for colour in colours:
+        two_coloured(colour, colour).save(folder / f"{colour}.png")
+    return folder
+
+
+class ReleasingProgress(Progress):
+    """Lets the detector go on as soon as a bar of the pictures that wait for it is shown."""
+
+    def __init__(self, held: HeldExtractor) -> None:
+        super().__init__()
+        self._held = held
+
+    def changed(self, task: Task) -> None:
+        self._held.may_go_on.set()
+
+
+def test_what_was_there_already_is_in_no_bar(held: HeldExtractor, tmp_path: Path) -> None:
+    photos = save(tmp_path / "photos", "red", "blue")
+    held.may_go_on.set()
+    with running_server(tmp_path / "data", extractor=held) as url, Client(url) as client:
+        send_files(url, [photos])
+        held.may_go_on.clear()
+        jobs = [one.job_id for one in client.upload(sorted(save(photos, "cyan").iterdir())) if one.job_id]
+        for expected in ([(1, 1)], []):  # once more all are there
+            progress = ReleasingProgress(held)
+            wait_for_regions(client, jobs, progress, IngestSummary())
+            assert [(task.completed, task.total) for task in progress.tasks] == expected
+
+
+def test_who_stops_it_hears_what_is_safe_and_goes_on(held: HeldExtractor, tmp_path: Path) -> None:
+    photos = save(tmp_path / "photos", "red", "blue")
+    with running_server(tmp_path / "data", extractor=held) as url, Client(url) as client:
+        command = [sys.executable, "-m", "service.cli.main", "ingest", str(photos), "--url", url]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+            wait_until(lambda: bool(client.jobs()["jobs"]))
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate()
+        assert process.returncode == INTERRUPTED
+        # Whether the answer to the upload had come by then is a matter of milliseconds.
+        assert "stopped: 2 pictures are stored" in said or "2 files were not sent yet" in said
+        assert "Traceback" not in said
+        held.may_go_on.set()
+        assert send_files(url, [photos]).duplicates == 2
+
+
+def test_what_was_not_sent_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    summary = IngestSummary(accepted=3, duplicates=1, rejected=[{"filename": "a", "problem": "b"}])
+    for total in (7, 5):
+        with pytest.raises(typer.Exit) as ended, told_when_stopped(summary, total):
+            raise KeyboardInterrupt
+        assert ended.value.exit_code == INTERRUPTED
+        said = capsys.readouterr().err
+        assert "stopped: 4 pictures are stored" in said
+        assert ("2 files were not sent yet: the same command goes on" in said) is (total == 7)
