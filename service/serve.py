@@ -75,14 +75,14 @@ def run_api(
         if once_listening is not None:
             key = services.keys.create_own("serve --photos", Permission.WRITE)
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
-        tell_of_waiting(catalog, "the worker goes on with them")
+        tell_of_queued(catalog, "the worker goes on with them")
         try:
             server.run(sockets=[listening])
         finally:  # the server raises the signal that ended it again
-            tell_of_waiting(catalog, "they are stored, and the next start goes on with them")
+            tell_of_queued(catalog, "they are stored, and the next start goes on with them")
 
 
-def tell_of_waiting(catalog: Path, next_step: str) -> None:
+def tell_of_queued(catalog: Path, next_step: str) -> None:
     """Says how many pictures wait for their regions, where there are any, and what becomes of them."""
     from index.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
 

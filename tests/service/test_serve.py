@@ -14,7 +14,7 @@ import pytest
 from index.catalog import Catalog
 from index.lock import WriterLock
 from index.records import NewPicture
-from service.serve import listening_socket, tell_of_waiting
+from service.serve import listening_socket, tell_of_queued
 from service.storage import data_dir_lock
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
@@ -73,10 +73,10 @@ def test_who_starts_and_who_stops_it_hears_what_waits(tmp_path: Path, caplog: py
     caplog.set_level(logging.INFO)
     path = tmp_path / "catalog.sqlite"
     with closing(Catalog(path)) as catalog:
-        tell_of_waiting(path, "they are stored")
+        tell_of_queued(path, "they are stored")
         assert caplog.text == ""
         named = ({"image_id": name, "filename": f"{name}.png"} for name in ("a", "b"))
         new = [NewPicture(extension="png", num_bytes=1, captions=[], tags={}, taken_at=None, **one) for one in named]
         catalog.accept(new, 1.0)
-    tell_of_waiting(path, "they are stored")
+    tell_of_queued(path, "they are stored")
     assert "2 pictures wait for their regions: they are stored" in caplog.text
