@@ -31,6 +31,9 @@ EXAMPLE_HEAD = """# Copy to .env: `docker compose up` gives what stands there to
 # How many processors (a whole number) api and worker may use each, and threads of each of their processes.
 # Read by docker-compose.yml.
 # CPUS=2
+
+# The folder of photographs that api and worker see, read-only, as /photos. Read by docker-compose.yml.
+# PHOTOS=./photos
 """
 CLIENT_HEAD = """
 Commands that speak to a server ([the command line](cli.md)) read two more variables. The key is no flag, because other

@@ -14,8 +14,10 @@ from service.auth.key_file import read_keys
 from tests.e2e.compose import Service, compose, image_command, image_environment, service
 from tests.e2e.pictures import Photo, photos
 from tests.e2e.stack import REGARD, Stack, until
+from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer
+from tests.support.running_server import running_server
 
 PICTURES = 12
 
@@ -180,10 +182,23 @@ def test_the_first_key_is_made_by_the_documented_command(tmp_path: Path) -> None
     assert stored.permission == "admin"
 
 
+def test_photographs_of_the_host_are_taken_in_by_the_documented_command(tmp_path: Path) -> None:
+    lines = (ROOT / "docker-compose.yml").read_text().splitlines()
+    (command,) = [line.partition(": ")[2] for line in lines if "exec api regard ingest" in line]
+    assert f"`{command}`" in (ROOT / "docs" / "operations.md").read_text()
+    (folder := tmp_path / "photos").mkdir()
+    two_coloured("red", "blue").save(folder / "a.png")
+    with running_server(tmp_path / "data") as url:
+        arguments = command.partition(" exec api ")[2].replace("/photos", str(folder)).split()
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+        told = subprocess.run(here((*arguments, "--url", url)), env=outside, capture_output=True, text=True, check=True)
+    assert "taken in  1" in told.stdout
+
+
 def test_api_and_worker_are_one_image_on_one_volume_and_do_not_wait_for_redis() -> None:
     api, worker = (compose()["services"][name] for name in ("api", "worker"))
     for key in ("image", "build", "volumes", "environment"):
         assert api[key] == worker[key]
     assert not [name for name, one in compose()["services"].items() if "depends_on" in one]
-    assert api["volumes"] == [f"regard-data:{image_environment()['REGARD_DATA_DIR']}"]
+    assert api["volumes"] == [f"regard-data:{image_environment()['REGARD_DATA_DIR']}", "./photos:/photos:ro"]
     assert tuple(api["command"]) == image_command()
