@@ -1,9 +1,20 @@
 """The manifest of an upload: captions, tags and dates of its files, by file name."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
 from service.dates import unix_seconds
 from service.errors import InvalidRequest
@@ -23,6 +34,16 @@ def _strip_caption(text: str) -> str:
     return text.strip()
 
 
+def _check_tag(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return check(value)
+    except ValidationError:  # which has a line for each type that it might have been
+        raise PydanticCustomError("tag", "a tag is a text of at most 512 characters or a finite number") from None
+
+
+OneProblem = WrapValidator(_check_tag)  # for a tag, or a tag that may be null
+
+
 Caption = Annotated[str, StringConstraints(max_length=512), AfterValidator(_strip_caption)]
 TagName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become floats: SQLite has no such integers
@@ -38,7 +59,7 @@ class ManifestEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     captions: list[Caption] = Field(default_factory=list, max_length=100)
-    tags: dict[TagName, TagContent] = Field(default_factory=dict, max_length=100)
+    tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=100)
     taken_at: Timestamp | None = None
 
     @property

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from index.records import UNCHANGED, PictureChange
 from service.dates import unix_seconds
 from service.ingest.filenames import MAX_LENGTH, display_name
-from service.ingest.manifest import Caption, TagContent, TagName, Timestamp
+from service.ingest.manifest import Caption, OneProblem, TagContent, TagName, Timestamp
 
 Filename = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LENGTH), AfterValidator(display_name)]
 
@@ -20,7 +20,7 @@ class PictureEdit(BaseModel):
     captions: list[Caption] | None = Field(
         None, max_length=100, description="All captions from now on; null or [] for none."
     )
-    tags: dict[TagName, TagContent | None] | None = Field(
+    tags: dict[TagName, Annotated[TagContent | None, OneProblem]] | None = Field(
         None, max_length=100, description="Tags to set, or to take away where null; null for no tags at all."
     )
     taken_at: Timestamp | None = Field(None, description="A year, month, day, or RFC 3339 time; null for none.")

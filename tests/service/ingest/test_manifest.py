@@ -65,6 +65,15 @@ def test_what_cannot_be_meant_is_refused_by_its_name(entry: dict[str, Any], fiel
     assert all(error["problem"] for error in errors)
 
 
+@pytest.mark.parametrize("tag", [True, None, ["a"], {}, "x" * 513, 2**70 * 1e300])
+def test_a_wrong_tag_is_told_once_and_in_words(tag: object) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parsed({"tags": {"seen": tag}})
+    assert refused.value.extra["errors"] == [
+        {"field": "manifest.a.jpg.tags.seen", "problem": "a tag is a text of at most 512 characters or a finite number"}
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a.jpg": 1}', '{"a.jpg": {"tags": {"x": NaN}}}', '"\\ud800"'])
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
