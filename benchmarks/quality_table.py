@@ -6,8 +6,8 @@ python -m benchmarks.quality_table write
 python -m benchmarks.quality_table show
     prints all that docs/quality.json holds of the models, as Markdown
 python -m benchmarks.quality_table collect REPORT.json ...
-    puts reports of `regard evaluate --json` (also with --grounding or --short-questions) and `regard calibrate --json`
-    into docs/quality.json
+    puts reports of `regard evaluate --json` (also with --grounding or --short-questions), `regard calibrate --json` and
+    benchmarks.service_recall into docs/quality.json
 python -m benchmarks.quality_table collect --seed N REPORT.json ...
     puts reports of `regard evaluate --json` and `--short-questions` of another training of the default model there
 python -m benchmarks.quality_table line REPORT.json ...
@@ -186,7 +186,7 @@ def seeds_table(quality: Report) -> str:
 def words(report: Report) -> list[str]:
     """What a model finds by "a X": hits as a share of the possible, first right, classes without a hit."""
     found = report["short_questions"]["templates"]["a X"]["exhaustive"]
-    return [f"{found['hits_of_possible']:.2f}", f"{found['first_right']:.2f}", str(found["without_hit"])]
+    return [f"{found['hits_of_possible']:.2f}", f"{found['first_right']:.2f}", f"{len(found['without_hit'])}"]
 
 
 def first_200(quality: Report) -> str:
@@ -196,9 +196,9 @@ def first_200(quality: Report) -> str:
 
 def over_http(quality: Report) -> str:
     """Recall of a running service, or that it was not measured."""
-    if "over_http" not in quality:
+    found = quality.get("over_http", {}).get("reports", {})
+    if set(found) != {"text", "image"}:
         return "Not measured yet with these weights."
-    found = quality["over_http"]["reports"]
     rows = [
         [words, *(f"{found[way][name]:.1f}" for name in CUTOFFS), f"{found[way]['r100']:.1f}" if way == "text" else ""]
         for way, words in zip(("text", "image"), DIRECTIONS.values(), strict=True)
@@ -309,6 +309,9 @@ def full_tables(quality: Report) -> Iterator[str]:
 
 def collect(quality: Report, report: Report) -> None:
     """Put one report where it belongs, with as many digits as are shown."""
+    if "direction" in report:
+        quality.setdefault("over_http", {}).setdefault("reports", {})[report["direction"]] = rounded(report)
+        return
     models = quality["models"]["reports"]
     name = report["model"]
     for kind in ("grounding", "short_questions"):
