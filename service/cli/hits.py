@@ -33,13 +33,16 @@ def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
 
 
 def print_picture_hits(
-    hits: "list[PictureHit]", left_out: int = 0, thumbnails: Mapping[str, str] = MappingProxyType({})
+    hits: "list[PictureHit]",
+    left_out: int = 0,
+    thumbnails: Mapping[str, str] = MappingProxyType({}),
+    filtered: bool = False,
 ) -> None:
     """Print a table of the pictures found; below it each one small, where a terminal shows pictures, and the words of
-    each, where they are explained.
+    each, where they are explained. `filtered` says whether only pictures that pass a filter were looked at.
     """
     if not hits:
-        print_nothing(left_out)
+        print_nothing(left_out, filtered)
         return
     columns = ["rank", "score", "probability", "name", "date", "tags", "word", "found", "id"]
     rows = [
@@ -96,9 +99,12 @@ def print_loading(answer: "TextAnswer | CaptionsAnswer | SimilarAnswer") -> None
         print_note(f"the model {answer['model']} was loaded first, in {load / 1000:.1f} s; later queries do not wait")
 
 
-def print_nothing(left_out: int) -> None:
-    """Say that there is no result: because of a limit that left candidates out, or because there is none."""
-    print(f"nothing matches well enough: {left_out} candidates left out" if left_out else "nothing found")
+def print_nothing(left_out: int, filtered: bool = False) -> None:
+    """Say that there is no result, and whether a limit left candidates out or a filter pictures."""
+    if left_out:
+        print(f"nothing matches well enough: {left_out} candidates left out")
+    else:
+        print("nothing found among the pictures with these tags and dates" if filtered else "nothing found")
 
 
 def print_filled_columns(columns: list[str], rows: list[list[str]]) -> None:

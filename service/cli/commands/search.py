@@ -67,7 +67,7 @@ def search(
     print_loading(answer)
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
-    print_picture_hits(answer["results"], answer["left_out"], small)
+    print_picture_hits(answer["results"], answer["left_out"], small, filtered=condition is not None)
     if read_as := answer.get("read_as"):
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
     if answer["unknown_words"]:

@@ -77,7 +77,7 @@ def similar(
         print_json(answer)
     else:
         print_loading(answer)
-        print_picture_hits(answer["results"], answer["left_out"], small)
+        print_picture_hits(answer["results"], answer["left_out"], small, filtered=wanted["filter"] is not None)
 
 
 def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Unpack[SearchOptions]") -> None:

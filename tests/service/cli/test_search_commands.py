@@ -155,6 +155,12 @@ def test_nothing_is_said_before_results(regard: Regard, url: str, folder: Path) 
     assert (status, "use min_score" in noted) == (1, True)
 
 
+def test_a_filter_that_nothing_passes_is_named(regard: Regard, url: str, folder: Path) -> None:
+    for asked in (["search", "green"], ["similar", str(folder / "red.png")]):
+        status, said, _ = regard(*asked, "--tag", "year=1999", "--url", url)
+        assert (status, said) == (0, "nothing found among the pictures with these tags and dates\n")
+
+
 def test_a_picture_alone_has_nothing_like_it(regard: Regard, folder: Path, tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as url:
         assert regard("ingest", folder / "red.png", "--url", url)[0] == 0
