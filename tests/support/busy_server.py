@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 RECEIPT = b'{"job_id": "1", "status_url": "/jobs/1", "accepted": [], "rejected": []}'
-NO_FAILURES = b'{"failures": []}'
+NO_FAILURES = b'{"failures": [], "next": null}'
 
 
 class Busy(BaseHTTPRequestHandler):
