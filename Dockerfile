@@ -1,7 +1,7 @@
 # One image for the api and the worker. CPU; the lock is the one that `make run` installs.
 # `docker build --target cluster .` makes the image of a cluster's nodes, which has Ray too; `--target gpu` one for
 # NVIDIA GPUs, which has detectron2 and what Triton compiles its kernels with.
-FROM python:3.11-slim AS build
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
 WORKDIR /build
 COPY requirements.lock requirements-dev.lock requirements-compiler.lock ./
@@ -28,7 +28,7 @@ COPY requirements-cluster.lock ./
 RUN uv pip install --require-hashes --python /opt/regard/bin/python --requirement requirements-cluster.lock
 
 # The compiler of CUDA, of the version that the locked PyTorch is built for.
-FROM nvidia/cuda:13.0.1-devel-ubuntu24.04 AS cuda
+FROM nvidia/cuda:13.0.1-devel-ubuntu24.04@sha256:7d2f6a8c2071d911524f95061a0db363e24d27aa51ec831fcccf9e76eb72bc92 AS cuda
 
 # Detectron2 is published as source alone. It is built against the locked PyTorch, and what it brings along may change
 # no locked version. Turing and newer.
@@ -44,7 +44,7 @@ RUN apt-get update \
     && PATH=/opt/regard/bin:/usr/local/cuda/bin:$PATH uv pip install --no-build-isolation --python /opt/regard/bin/python \
       --constraint requirements.lock "detectron2 @ git+https://github.com/facebookresearch/detectron2@$DETECTRON2"
 
-FROM python:3.11-slim AS runtime
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS runtime
 RUN groupadd --system --gid 999 regard \
     && useradd --system --uid 999 --gid regard --no-create-home --home-dir /data regard \
     && install --directory --owner=regard --group=regard /data

@@ -56,7 +56,7 @@ test: $(VENV)/.dev $(KERNELS)
 	$(BIN)/python -m pytest --durations=15 $(TESTS)
 
 test-fast: $(VENV)/.dev $(KERNELS)
-	$(BIN)/python -m pytest --durations=15 -m "not e2e and not slow" $(TESTS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --durations=15 -m "not e2e and not slow" $(TESTS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ from typing import Self
 from index.files import make_folder
 
 LOCK_NAME = "writer.lock"
-LOOKS = 5  # at a lock that may only be looked at by `has_writer`, which takes it for less than a millisecond
+LOOKS = 25  # at a lock that may only be looked at by `has_writer`, which takes it for less than a millisecond
 LOOK_EVERY_S = 0.01
 
 

@@ -1,5 +1,7 @@
 """Conditions that every test relies on: few threads, no settings from outside, a loud word about what is left out."""
 
+import atexit
+import gc
 import importlib.util
 import os
 import shutil
@@ -27,6 +29,9 @@ for name in [name for name in os.environ if name.startswith("REGARD_") and not n
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# Objects by the million live to the end; looking for cycles among them would take every process ten seconds more.
+atexit.register(gc.freeze)
+
 hypothesis.settings.register_profile("here", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if REQUIRE_ALL else "here")
@@ -47,6 +52,12 @@ def missing(need: str) -> str | None:
         return None if torch.cuda.is_available() else "no CUDA device"
     absent = [program for program in PROGRAMS.get(need, ()) if shutil.which(program) is None]
     return f"{absent[0]} is not installed" if absent else None
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests are there to stay: no collection of garbage looks at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

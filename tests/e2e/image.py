@@ -3,13 +3,14 @@
 python -m tests.e2e.image [FOLDER]
 
 FOLDER takes about 40 GB while it works (/var/tmp if none is given) and is empty again at the end. Debian's buildah
-builds the Dockerfile as it is, on a base of debootstrap with the name of the one that docker would fetch. Root, buildah
-and debootstrap must be there: apt-get install buildah debootstrap.
+builds the Dockerfile, on a base of debootstrap with the name of the one that docker would fetch and without its digest.
+Root, buildah and debootstrap must be there: apt-get install buildah debootstrap.
 """
 
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ SENTENCE, FOUND = "a black dog chases a ball on the grass", "dog-on-grass.png"
 TOOLS = ("buildah", "debootstrap", "unshare", "setpriv")
 PACKAGES = ("python3", "python3-pip", "python3-venv", "python-is-python3", "ca-certificates")
 IMAGE = "localhost/regard:image-test"
+DIGEST = re.compile(r"@sha256:[0-9a-f]{64}")
 BUNDLE = Path("etc/ssl/certs/ca-certificates.crt")  # where Debian keeps the certificates that are trusted
 
 
@@ -52,15 +54,22 @@ class Builder:
         found: dict[str, Any] = json.loads(self("inspect", "--type", "image", IMAGE))
         return found
 
-    def build(self, context: Path) -> None:
-        """Build the Dockerfile's last stage, with what it prints shown."""
-        options = ("--isolation", "chroot", "--pull-never", "--tag", IMAGE)
+    def build(self, context: Path, folder: Path) -> None:
+        """Build the Dockerfile's last stage on the base made here, with what it prints shown."""
+        file = folder / "Dockerfile"
+        file.write_text(DIGEST.sub("", (context / "Dockerfile").read_text(encoding="utf-8")), encoding="utf-8")
+        options = ("--isolation", "chroot", "--pull-never", "--tag", IMAGE, "--file", str(file))
         subprocess.run([*self._buildah, "bud", *options, str(context)], check=True)
 
 
 def make_base(builder: Builder, folder: Path) -> None:
-    """A Debian with Python, named as the Dockerfile's base; it trusts the certificates that this machine trusts."""
-    (name,) = {rest.partition(" AS ")[0] for word, rest in instructions() if word == "FROM" and ":" in rest}
+    """A Debian with Python, named as the Dockerfile's base; it trusts the certificates that this machine trusts.
+
+    The digest that the Dockerfile names is another image's, so that the build leaves it out.
+    """
+    (name,) = {
+        DIGEST.sub("", rest.partition(" AS ")[0]) for word, rest in instructions() if word == "FROM" and ":" in rest
+    }
     tree = folder / "base"
     # In a mount namespace of its own: what debootstrap mounts into the tree is gone when it ends, however that is.
     bootstrap = (
@@ -169,7 +178,7 @@ def try_image(folder: Path) -> None:
     begun = time.monotonic()
     make_base(builder, folder)
     based = time.monotonic()
-    builder.build(ROOT)
+    builder.build(ROOT, folder)
     built = time.monotonic()
     size = sum(layer["size"] for layer in json.loads(builder.inspect()["Manifest"])["layers"])  # as unpacked
     with container_of(builder, folder) as container:

@@ -17,6 +17,7 @@ WORDS = ("beach", "dog", "red", "snow")
 CAPTIONS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=200).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     captions=st.lists(st.tuples(CAPTIONS, st.integers(0, 2)), min_size=1, max_size=12),

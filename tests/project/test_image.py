@@ -44,6 +44,13 @@ def test_an_image_holds_what_its_lock_names(stage: str, built: str, locks: set[s
     assert set(into_the_image) == locks
 
 
+def test_every_image_from_elsewhere_is_named_by_its_digest() -> None:
+    bases = {rest.partition(" AS ")[0] for stage in stages() for rest in rests(stage, "FROM")} - stages().keys()
+    run = {service["image"] for service in compose()["services"].values() if "build" not in service}
+    assert {image.partition(":")[0] for image in bases | run} == {"python", "nvidia/cuda", "redis"}
+    assert [image for image in bases | run if not re.fullmatch(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}", image)] == []
+
+
 @pytest.mark.parametrize("stage", ["", "cluster", "gpu"])
 def test_an_image_runs_as_nobody_special(stage: str) -> None:
     assert rests(stage, "USER")[-1] == "999:999"

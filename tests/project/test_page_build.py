@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.project_files import ROOT
 
+pytestmark = pytest.mark.slow
+
 TYPES = Path("service/page/src/openapi.ts")
 BUILT = Path("service/web")
 

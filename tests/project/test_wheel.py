@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.support.project_files import ROOT, project_files
 
 PACKAGES = ("models", "index", "service")
@@ -32,6 +34,7 @@ def client_modules() -> set[str]:
     return {path.removeprefix(CLIENT) for path in project_files() if path.startswith(CLIENT_PACKAGE)}
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

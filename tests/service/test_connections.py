@@ -146,6 +146,7 @@ def test_a_body_that_drips_ends_the_request(address: tuple[str, int], app: App) 
     assert app.hung_up.wait(60)
 
 
+@pytest.mark.slow
 def test_an_application_that_takes_its_time_is_not_the_clients_fault(address: tuple[str, int]) -> None:
     with connected(address) as client:
         client.sendall((POST % 5).replace(b"POST /", b"POST /slow") + b"hello")

@@ -23,6 +23,8 @@ from tests.support.project_files import ROOT
 from tests.support.web_app import Web, checked, problem
 from tests.support.worker_store import Store, noise
 
+pytestmark = pytest.mark.slow
+
 MODEL = "bfan-equal"
 DATA = ROOT / "tests" / "data"
 KEPT = ("captions", "tags")  # of a result, whatever ranks it
@@ -104,6 +106,7 @@ def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, release_ans
     assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 20, 0)
 
 
+@pytest.mark.slow
 def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) -> None:
     store = Store(data_directory)
     added = store.accept(encoded(noise(1, 64, 48), "PNG"), captions=["coloured noise"])

@@ -26,6 +26,7 @@ print(json.dumps([sorted({name.partition(".")[0] for name in sys.modules} | set(
 """
 
 
+@pytest.mark.slow
 def test_a_service_that_loaded_its_models_leaves_out_what_it_never_calls() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
     imported, kept = json.loads(ran.stdout)

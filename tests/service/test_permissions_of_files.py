@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.support.pictures import encoded
 from tests.support.read_only_service import answers_without_writing
 from tests.support.worker_store import Store, noise
@@ -13,6 +15,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 def test_it_is_searched_and_shown_and_nothing_in_it_changes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

@@ -42,6 +42,7 @@ def test_answers_leave_without_waiting_for_more() -> None:
         assert asyncio.run(accepted_option(listening)) == 1
 
 
+@pytest.mark.slow
 def test_idle_threads_sleep_in_whatever_imports_the_service() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
     told = subprocess.run(

@@ -74,6 +74,7 @@ def work_while_there_is_room(worker: Worker) -> int:
     return stop.pauses
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_nothing_that_was_accepted(disk: SmallDisk) -> None:
     data = disk.folder / "data"
     with whole_service(data, disk_reserve_bytes=disk.reserve) as service:

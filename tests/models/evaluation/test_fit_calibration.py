@@ -163,6 +163,7 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     assert regard(*fixed, "--share", 0)[0] == 1
 
 
+@pytest.mark.slow
 def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Path) -> None:
     made = small_matcher("scan-t2i-avg")
     with torch.no_grad():

@@ -161,6 +161,7 @@ def test_another_layout_is_refused(detector: FasterRcnn, tmp_path: Path) -> None
         load_detector(tmp_path, colour="red")
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) -> None:
     shipped = load_detector(Path(models.__file__).parent / "weights" / "detector")

@@ -59,6 +59,7 @@ def test_pictures_get_their_regions_with_the_box_heads_features(detector: TwoSta
     assert len(detector.labels) == 91
 
 
+@pytest.mark.slow
 def test_what_it_says_of_proposals_is_what_torchvision_says(detector: TwoStageDetector) -> None:
     model = detector.network.model
     first = detector.network.propose(noise(120, 90))
@@ -76,6 +77,7 @@ def test_what_it_says_of_proposals_is_what_torchvision_says(detector: TwoStageDe
     torch.testing.assert_close(clipped, said["boxes"][best], rtol=1e-4, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_local_file_is_taken_instead_of_the_network(
     weights: dict[str, Tensor], detector: TwoStageDetector, tmp_path: Path
 ) -> None:

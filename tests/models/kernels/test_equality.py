@@ -58,6 +58,7 @@ def check_equal(kernels: KernelLibrary, reranker: Reranker[Any], regions: Region
     torch.testing.assert_close(found, exact, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
 
 
+@pytest.mark.slow
 @given(case=cases(), options=SCAN)
 def test_scan_is_scored_as_by_pytorch(kernels: KernelLibrary, case: tuple[Regions, Words], options: Any) -> None:
     regions, words = case
@@ -106,6 +107,7 @@ def near_a_tie(reranker: Bfan, stored: Stored, words: Words) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(case=cases(), focal=st.sampled_from(["prob", "equal"]), similarity=st.sampled_from(["clipped_l2norm", "cosine"]))
 def test_bfan_is_scored_as_by_pytorch(
     kernels: KernelLibrary, case: tuple[Regions, Words], focal: str, similarity: str

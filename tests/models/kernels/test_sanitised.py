@@ -26,6 +26,7 @@ def sanitised(target: str, folder: Path) -> Path:
     raise CannotBuild("no compiler here has sanitizers")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_is_undefined(target: str, tmp_path: Path) -> None:
     try:

@@ -30,6 +30,7 @@ def stored(api: Api, name: str, content: bytes) -> str:
     return image_id
 
 
+@pytest.mark.slow
 def test_regions_are_lit_where_they_are_however_a_picture_is_stored(api: Api) -> None:
     for name, content in marked_files().items():
         answer = api.get(f"/images/{stored(api, name, content)}/explain.png", query=QUERY)

@@ -33,6 +33,7 @@ def web(tmp_path: Path) -> Iterator[Web]:
     made.close()
 
 
+@pytest.mark.slow
 def test_they_are_found_by_words_and_explained_as_far_as_they_say(web: Web) -> None:
     for row, pair in enumerate(PAIRS):
         answer = checked(web.text(" ".join(pair), explain=True, k=2), 200, TextAnswer)

@@ -70,7 +70,9 @@ def test_a_session_ends_with_its_key(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "rgd_", WRITE[:-1], session_token(WRITE), create_key("x", Permission.READ, 0)[0]]
+    "wrong",
+    ["", "rgd_", WRITE[:-1], session_token(WRITE), create_key("x", Permission.READ, 0)[0]],
+    ids=["empty", "a beginning", "cut", "a session's token", "another key"],
 )
 def test_a_wrong_key_signs_nobody_in_and_is_not_repeated(api: Api, wrong: str) -> None:
     answer = api.request("POST", "/session", json={"key": wrong})
@@ -79,7 +81,9 @@ def test_a_wrong_key_signs_nobody_in_and_is_not_repeated(api: Api, wrong: str) -
     assert not wrong or wrong == "rgd_" or wrong not in answer.text
 
 
-@pytest.mark.parametrize("body", [{}, {"key": 1}, {"key": None}, {"key": WRITE, "more": 1}, [WRITE], WRITE])
+@pytest.mark.parametrize(
+    "body", [{}, {"key": 1}, {"key": None}, {"key": WRITE, "more": 1}, [WRITE], WRITE], ids=range(6)
+)
 def test_a_body_of_another_form_is_refused_without_showing_it(api: Api, body: object) -> None:
     answer = api.request("POST", "/session", json=body)
     problem(answer, 422, "invalid-request")

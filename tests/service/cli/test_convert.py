@@ -84,6 +84,7 @@ def test_wrong_arguments_are_told_from_wrong_files(
     assert regard(monkeypatch, "convert", *arguments, "--out", "out") == 2
 
 
+@pytest.mark.slow
 def test_folders_in_scans_layout_train_and_are_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,6 +151,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / name) for name in names}
 
 
+@pytest.mark.slow
 def test_a_refused_argument_imports_nothing_heavy(folders: dict[str, str]) -> None:
     def in_place(word: str) -> str:
         head, slash, tail = word.partition("/")

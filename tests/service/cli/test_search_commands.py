@@ -42,6 +42,7 @@ def found_names(regard: Regard, url: str, *options: object) -> list[str]:
     return [hit["filename"].removesuffix(".png") for hit in json.loads(said)["results"]]
 
 
+@pytest.mark.slow
 def test_the_query_that_a_model_is_loaded_for_says_so(regard: Regard, folder: Path, tmp_path: Path) -> None:
     with running_server(tmp_path, at_first_use=True) as address:
         with Client(address) as client:

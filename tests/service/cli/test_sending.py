@@ -96,6 +96,7 @@ def test_what_was_there_already_is_in_no_bar(held: HeldExtractor, tmp_path: Path
             assert [(task.completed, task.total) for task in progress.tasks] == expected
 
 
+@pytest.mark.slow
 def test_who_stops_it_hears_what_is_safe_and_goes_on(held: HeldExtractor, tmp_path: Path) -> None:
     photos = save(tmp_path / "photos", "red", "blue")
     with running_server(tmp_path / "data", extractor=held) as url, Client(url) as client:

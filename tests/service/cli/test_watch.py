@@ -244,6 +244,7 @@ def test_a_wrong_address_or_folder_ends_it_at_once(regard: Regard, folder: Path,
     assert (status, noted) == (1, f"regard: --watch watches folders, and {tmp_path / 'none'} is none\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_the_program_watches_until_it_is_asked_to_end(
     url: str, client: Client, folder: Path, tmp_path: Path, by: signal.Signals

@@ -142,6 +142,7 @@ def answer(engine: SearchEngine, request: SearchRequest) -> SearchResult[Any]:
 
 
 # Nothing is shrunk: a smaller split says no more, and each try builds shards.
+@pytest.mark.slow
 @settings(deadline=None, max_examples=4, phases=[Phase.explicit, Phase.generate])
 @given(
     num_shards=st.sampled_from([1, 2, 3, 5]),

@@ -176,6 +176,7 @@ def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path: Path) -> 
     web.close()
 
 
+@pytest.mark.slow
 def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(six("11", 2, seed=1) + six("12", 3, seed=2))
     captions = jsonl(tmp_path / "captions.jsonl", {"11": ["a dog"], "99": ["nobody"]})

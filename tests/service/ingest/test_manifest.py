@@ -85,6 +85,7 @@ def test_a_file_that_was_not_sent_is_named() -> None:
         parse_manifest('{"a.jpg": {}, "b.jpg": {}}', ["a.jpg"])
 
 
+@pytest.mark.slow
 def test_names_of_endless_length_are_not_repeated_whole() -> None:
     name = "n" * 3_000_000
     for text in (json.dumps({name: {}}), json.dumps({name: {"captions": 5}}), json.dumps({"a": {name: 5}})):

@@ -104,6 +104,7 @@ def test_any_damage_gives_a_picture_or_a_reason(
     assert pool.decode(file).width == (120 if kind == "HEIF" else 60)
 
 
+@pytest.mark.slow
 def test_a_decoder_that_hangs_is_ended_and_replaced(tmp_path: Path) -> None:
     pipe, file = tmp_path / "pipe.jpg", tmp_path / "picture.jpg"
     os.mkfifo(pipe)  # opening it waits for a writer that never comes
@@ -132,6 +133,7 @@ def test_a_decoder_that_dies_is_replaced(tmp_path: Path) -> None:
         assert fresh.decode(file).width == 60
 
 
+@pytest.mark.slow
 def test_the_decoders_end_with_the_process_that_wanted_them(tmp_path: Path) -> None:
     file = tmp_path / "picture.jpg"
     file.write_bytes(encoded(corners(), "JPEG"))

@@ -126,6 +126,7 @@ def test_no_file_is_written_where_none_was_asked_for(answering: Answering, tmp_p
     assert not (tmp_path / "stripped").exists()
 
 
+@pytest.mark.slow
 def test_what_a_process_sends_unasked_counts_for_no_later_request(answering: Answering) -> None:
     twice = frame(PIXELS, b"first!") + frame(PIXELS, b"stale!")
     with answering(twice) as pool:

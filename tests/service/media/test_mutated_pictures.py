@@ -19,6 +19,7 @@ COUNT = int(os.environ.get("REGARD_MUTATIONS", "800"))
 SEED = 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600 + COUNT)
 def test_a_mutated_file_gives_a_picture_or_a_reason(tmp_path: Path) -> None:
     run = MutationRun(tmp_path)

@@ -87,6 +87,7 @@ def test_names_dates_albums_and_captions_bring_their_picture_first(album: Librar
         assert sum(right) >= 19, [question for question, ok in zip(QUESTIONS, right, strict=True) if not ok]
 
 
+@pytest.mark.slow
 @given(
     query=st.lists(st.sampled_from([*COLOURS, "zebra", "AND", '"', "*"]), min_size=1, max_size=4).map(" ".join),
     k=st.integers(1, 64),

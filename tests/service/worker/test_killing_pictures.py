@@ -40,6 +40,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.catalog.close()
 
 
+@pytest.mark.slow
 def test_a_picture_that_kills_the_worker_becomes_a_failure_and_costs_no_other(store: Store) -> None:
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(2)}
     deadly = store.accept(encoded(RED, "PNG"))
@@ -83,6 +84,7 @@ def blank_records(store: Store, extractor: FakeExtractor, folder: str) -> list[i
         return [slot for slot in range(5) if not slab.read([slot])["mask"].any()]
 
 
+@pytest.mark.slow
 def test_a_picture_that_kills_the_worker_while_another_detector_finds_all_anew(store: Store) -> None:
     deadly = taken_in(store)
     assert run_workers(store, 2, "wide") == [-9, -9]  # with those beside it, then alone
@@ -112,6 +114,7 @@ def test_starts_of_one_detector_say_nothing_of_another(store: Store) -> None:
     assert blank_records(store, third, "regions/third-extractor") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [5, 3])  # in the tail, where the red one comes first, or in the middle
 def test_a_picture_that_kills_the_worker_while_its_damaged_record_is_made_again(store: Store, lost: int) -> None:
     deadly = taken_in(store)

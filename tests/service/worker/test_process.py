@@ -144,6 +144,7 @@ def test_a_worker_killed_at_any_moment_loses_and_repeats_nothing(store: Store) -
     store.check(pictures)
 
 
+@pytest.mark.slow
 @pytest.mark.redis
 def test_a_redis_that_comes_and_goes_loses_no_picture(store: Store, redis_server: RedisServer) -> None:
     notifier, stop = RedisNotifier(redis_server.url, store.catalog.collection()), threading.Event()

@@ -103,6 +103,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         build_backbone("resnet-9")
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 @torch.no_grad()
 def test_the_shared_weights_know_a_dog(data_dir: Path) -> None:

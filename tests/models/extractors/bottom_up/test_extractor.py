@@ -66,6 +66,7 @@ def test_regions_are_those_of_the_published_code_in_loops(
         assert float(attributes.confidence[0, row]) == pytest.approx(region["attribute confidence"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_both_public_layouts_give_the_same_detections(tmp_path: Path) -> None:
     state = caffe_weights.random_weights(SIZE)
     states = {"milvlg": state, "airsplay": caffe_weights.as_airsplay(state)}

@@ -15,6 +15,8 @@ from models.training.backbone.head_fitting import HeadFitting, HeadRecipe, ViewF
 from models.training.backbone.sentence_head import HEAD_FILE
 from tests.models.training.backbone.test_sentence_tuning import ENCODER, LINES, WIDTH, folder
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["folder"]
 
 RECIPE = HeadRecipe(backbone="mobilenet-v2", side=64, batch=3, epochs=2, passes=30, pictures_a_step=4, rate=1e-2)

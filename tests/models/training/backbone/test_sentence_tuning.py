@@ -26,6 +26,8 @@ from models.training.backbone.sentence_tuning import (
 from models.training.backbone.trainer import BACKBONE_FILE
 from models.training.checkpoints import UnusableCheckpoint
 
+pytestmark = pytest.mark.slow
+
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")
 WIDTH = 8
 RECIPE = SentenceTuningRecipe(

@@ -38,6 +38,7 @@ def tuning(
     return BackboneTraining(recipe, folder, lines, lines[:4], folder / "published.safetensors", folder / out)
 
 
+@pytest.mark.slow
 def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[CaptionLine], tmp_path: Path) -> None:
     run = tuning(lines, tmp_path)
     seen: list[dict[str, object]] = []
@@ -78,6 +79,7 @@ def test_a_killed_tuning_ends_with_the_same_weights(
         assert torch.equal(value, resumed.features.state_dict()[name]), name
 
 
+@pytest.mark.slow
 def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], tmp_path: Path) -> None:
     first = tuning(lines, tmp_path)
     first.run(lambda entry: None)
@@ -91,6 +93,7 @@ def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], 
     assert seen[-1] != seen[0]
 
 
+@pytest.mark.slow
 def test_another_recipe_does_not_go_on(lines: list[CaptionLine], tmp_path: Path) -> None:
     tuning(lines, tmp_path).run(lambda entry: None)
     with pytest.raises(ValueError, match="another recipe"):

@@ -50,6 +50,7 @@ def train(material: dict[str, Path], out: Path, recipe: DetectorRecipe = RECIPE)
     return detector.state_dict()
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_with_the_same_weights(
     material: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
