@@ -52,11 +52,19 @@ setup: $(VENV)/.dev $(KERNELS)
 run: $(READY) $(KERNELS)
 	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
 
+# What is quick runs in a process for each core, then the rest one after the other. Status 5: none of TESTS is of that kind.
+QUICK := not e2e and not slow
+PYTEST := $(BIN)/python -m pytest --durations=15
+PARALLEL := -n auto --maxprocesses 8 --dist loadfile
+
 test: $(VENV)/.dev $(KERNELS)
-	$(BIN)/python -m pytest --durations=15 $(TESTS)
+	@failed=0; set -x; \
+	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) -m "not ($(QUICK))" $(TESTS) || [ $$? -eq 5 ] || failed=1; \
+	exit $$failed
 
 test-fast: $(VENV)/.dev $(KERNELS)
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --durations=15 -m "not e2e and not slow" $(TESTS)
+	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
