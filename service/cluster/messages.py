@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from index.identities import CaptionCounts, CaptionName
 from index.records import Image
-from index.text_statistics import TextStatistics
+from index.text_statistics import ScoredText, TextStatistics
 from service.errors import Problem
 
 Floats = npt.NDArray[np.float32]
@@ -85,12 +85,11 @@ class ShardRanking(Generic[ItemName]):
 
 
 @dataclass(frozen=True)
-class ScoredRanking:
-    """Stage one's best of a shard, with their scores by id, and the records of the best of them by score."""
+class OpenedRanking:
+    """Stage one's best of a shard, and the state of it that they are from."""
 
+    state: ShardState
     ranking: ShardRanking[str]
-    scores: Mapping[str, np.float32]
-    images: Sequence[Image]
 
 
 @dataclass(frozen=True)
@@ -99,3 +98,15 @@ class ScoredPictures:
 
     scores: Floats
     images: Sequence[Image]
+    matches: Sequence[ScoredText]
+    """Pictures whose text holds the question, where that was asked for."""
+
+
+@dataclass(frozen=True)
+class ScoredRanking:
+    """Stage one's best of a shard, with their scores by id, and what comes with scores."""
+
+    ranking: ShardRanking[str]
+    scores: Mapping[str, np.float32]
+    images: Sequence[Image]
+    matches: Sequence[ScoredText]

@@ -1,15 +1,17 @@
-"""The shards that a query is asked of: which replicas answer it, and in which state they are."""
+"""The shards that a query is asked of: which replicas answer it, and in which state they are.
+
+They are asked once a query: in a thread while the question is encoded, or together with the query's first step.
+"""
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
-from index.text_statistics import ScoredText, TextStatistics
-from service.cluster.fan_out import FanOut, all_answers
-from service.cluster.messages import NewerPlacement, ShardLost, ShardState
+from index.text_statistics import TextStatistics
+from service.cluster.fan_out import FanOut
+from service.cluster.messages import Floats, NewerPlacement, ShardLost, ShardRanking, ShardState
 from service.search.requests import SearchRequest
-
-TextAnswers = Mapping[int, list[ScoredText]]
 
 
 class TooFewShards(ShardLost):
@@ -24,44 +26,65 @@ class OpenShards:
     num_shards: int
     chosen: dict[int, str]
     """Names of the replicas that the query stays with."""
-    matching: "Future[TextAnswers] | None"
-    """The look for the question's words in all of them, which goes on meanwhile; None where it is not asked for."""
 
     @property
     def version(self) -> str:
         """The versions of all shards in a row, nothing for one that does not answer."""
         return "|".join(self.states[n].version if n in self.states else "" for n in range(self.num_shards))
 
-
-def begin_opening(fan_out: FanOut, request: SearchRequest, without: Collection[int]) -> "Future[OpenShards]":
-    """Begin to ask the shards, but for those given up, for their states; the question is encoded meanwhile.
-
-    The future fails with ViewNotBuilt, NotReady, TooFewShards.
-    """
-    return fan_out.threads.submit(_opened, fan_out, request, without)
+    @property
+    def statistics(self) -> TextStatistics | None:
+        """Of the question's words in the texts of all shards; None where these are not searched."""
+        parts = [state.texts for state in self.states.values() if state.texts is not None]
+        return TextStatistics.total(parts) if parts else None
 
 
-def _opened(fan_out: FanOut, request: SearchRequest, without: Collection[int]) -> OpenShards:
-    try:
-        return _asked(fan_out, request, without)
-    except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
-        return _asked(fan_out, request, without)
+class Opening:
+    """The shards of one query, but for those given up, which are asked when they are first needed, or begun with."""
 
+    def __init__(self, fan_out: FanOut, request: SearchRequest, without: Collection[int]) -> None:
+        self._fan_out, self._request, self._without = fan_out, request, without
+        self._begun: Future[OpenShards] | None = None
+        self._opened: OpenShards | None = None
 
-def _asked(fan_out: FanOut, request: SearchRequest, without: Collection[int]) -> OpenShards:
-    num_shards = len(fan_out.replicas)
-    asked, chosen = [shard for shard in range(num_shards) if shard not in without], dict[int, str]()
-    states = fan_out.ask("state", dict.fromkeys(asked, (request,)), chosen)
-    if not states or (len(states) < num_shards and not request.partial):
-        raise TooFewShards(f"{num_shards - len(states)} of {num_shards} shards do not answer; try again shortly.")
-    return OpenShards(states, num_shards, chosen, _begin_text_matches(fan_out, request, states, chosen))
+    def begin(self) -> None:
+        """Ask for their states in a thread."""
+        self._begun = self._fan_out.threads.submit(self._states)
 
+    def result(self) -> OpenShards:
+        """The shards that answer. ViewNotBuilt, NotReady, TooFewShards."""
+        if self._opened is None:
+            self._opened = self._states() if self._begun is None else self._begun.result()
+        return self._opened
 
-def _begin_text_matches(
-    fan_out: FanOut, request: SearchRequest, states: Mapping[int, ShardState], chosen: dict[int, str]
-) -> "Future[TextAnswers] | None":
-    parts = [state.texts for state in states.values() if state.texts is not None]
-    if not parts:
-        return None
-    asked = dict.fromkeys(states, (request, TextStatistics.total(parts)))
-    return fan_out.threads.submit(all_answers, fan_out, "text_matches", asked, chosen)
+    def shortlists(self, embedding: Floats, without: str | None) -> dict[int, ShardRanking[str]] | None:
+        """Stage one's best pictures in each shard for a [1, E] embedding, said together with the states.
+
+        None where the states are known already, or asked for. What `result` raises.
+        """
+        if self._begun is not None or self._opened is not None:
+            return None
+        answers, chosen = self._asked("open_shortlist", embedding, without)
+        self._opened = self._open({shard: one.state for shard, one in answers.items()}, chosen)
+        return {shard: one.ranking for shard, one in answers.items()}
+
+    def _states(self) -> OpenShards:
+        return self._open(*self._asked("state"))
+
+    def _open(self, states: Mapping[int, ShardState], chosen: dict[int, str]) -> OpenShards:
+        return OpenShards(states, len(self._fan_out.replicas), chosen)
+
+    def _asked(self, method: str, *arguments: object) -> tuple[dict[int, Any], dict[int, str]]:
+        """The answers of the shards, and the names of the replicas that gave them. TooFewShards."""
+        try:
+            return self._ask(method, *arguments)
+        except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
+            return self._ask(method, *arguments)
+
+    def _ask(self, method: str, *arguments: object) -> tuple[dict[int, Any], dict[int, str]]:
+        num_shards = len(self._fan_out.replicas)
+        asked, chosen = [shard for shard in range(num_shards) if shard not in self._without], dict[int, str]()
+        answers = self._fan_out.ask(method, dict.fromkeys(asked, (self._request, *arguments)), chosen)
+        if not answers or (len(answers) < num_shards and not self._request.partial):
+            raise TooFewShards(f"{num_shards - len(answers)} of {num_shards} shards do not answer; try again shortly.")
+        return answers, chosen

@@ -18,12 +18,14 @@ from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.messages import (
     Floats,
     ItemName,
+    OpenedRanking,
     RankedName,
     ScoredPictures,
     ScoredRanking,
     ShardRanking,
     ShardState,
 )
+from service.cluster.packing import Packed
 from service.search.candidates import Candidates
 from service.search.engine import Accelerate, run_here
 from service.search.gallery import Galleries, Gallery
@@ -43,33 +45,35 @@ class ShardSearch:
 
     def state(self, request: SearchRequest) -> ShardState:
         """The state of this shard for a query by a model. UnknownModel, ViewNotBuilt, NotReady."""
-        opened = self._galleries.open(request)
-        asks_captions = isinstance(request, ImageSearchRequest) and request.target == "captions"
-        texts = None
-        if isinstance(request, TextSearchRequest) and request.match != "pictures":
-            texts = self._catalog.shared_texts.statistics(request.query)
-        return ShardState(
-            version=opened.gallery.version,
-            is_empty=opened.gallery.is_empty,
-            has_captions=asks_captions and opened.gallery.has_captions,
-            captions=self._catalog.identities.count_captions() if asks_captions else CaptionCounts(0, 0),
-            texts=texts,
-        )
+        return self._state(request, self._gallery(request))
+
+    def open_shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> OpenedRanking:
+        """`state` and `shortlist` of one moment."""
+        gallery = self._gallery(request)
+        return OpenedRanking(self._state(request, gallery), self._nearest(request, gallery, embedding, without))
 
     def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> ShardRanking[str]:
         """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
-        found = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
-        return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
+        return self._nearest(request, self._gallery(request), embedding, without)
 
     def scored_shortlist(
-        self, request: SearchRequest, embedding: Floats, texts: EncodedTexts, shown: int
+        self,
+        request: SearchRequest,
+        embedding: Floats,
+        texts: Packed[EncodedTexts],
+        shown: int,
+        everywhere: TextStatistics | None,
     ) -> ScoredRanking:
-        """Stage one's best pictures for a [1, E] embedding, scored with the one sentence at once."""
+        """Stage one's best pictures for a [1, E] embedding, scored with the one sentence at once.
+
+        With the statistics of all shards, also the pictures whose text holds it.
+        """
         ranking = self.shortlist(request, embedding)
         names = list(dict.fromkeys(one.name for one in [*ranking.passing, *ranking.unfiltered]))
-        scores = dict(zip(names, self.score_pictures(request, names, texts, 0).scores, strict=True))
+        scored = self.score_pictures(request, names, texts, 0, everywhere)
+        scores = dict(zip(names, scored.scores, strict=True))
         best = sorted((one.name for one in ranking.passing), key=lambda name: -scores[name])[:shown]
-        return ScoredRanking(ranking, scores, list(self._catalog.identities.images(best).values()))
+        return ScoredRanking(ranking, scores, list(self._catalog.identities.images(best).values()), scored.matches)
 
     def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> ShardRanking[CaptionName]:
         """Stage one's best captions for a [1, E] embedding."""
@@ -78,21 +82,31 @@ class ShardSearch:
         names = {one.slot: CaptionName(one.image_id, one.text) for one in captions if one.slot is not None}
         return self._ranking(found, names)
 
-    def text_matches(self, request: TextSearchRequest, everywhere: TextStatistics) -> list[ScoredText]:
+    def text_matches(self, request: SearchRequest, everywhere: TextStatistics) -> list[ScoredText]:
         """Pictures whose text holds the question, scored by the statistics of all shards."""
+        assert isinstance(request, TextSearchRequest), "texts are searched for words"
         condition = compiled(request) or EVERY
         return self._catalog.shared_texts.matches(request.query, request.shortlist, condition, everywhere)
 
     def score_pictures(
-        self, request: SearchRequest, image_ids: Sequence[str], texts: EncodedTexts, shown: int
+        self,
+        request: SearchRequest,
+        image_ids: Sequence[str],
+        texts: Packed[EncodedTexts],
+        shown: int,
+        everywhere: TextStatistics | None,
     ) -> ScoredPictures:
-        """The score of each picture with the one sentence, and the records of the best `shown` of them."""
+        """The score of each picture with the one sentence, and the records of the best `shown` of them.
+
+        With the statistics of all shards, also the pictures whose text holds it.
+        """
         gallery, slots = self._gallery(request), self._catalog.identities.slots(image_ids)
         rows = [slots[name] for name in image_ids if name in slots]
-        found = self._accelerate(gallery.scoring_of(rows, texts)) if rows else np.zeros(0, np.float32)
+        found = self._accelerate(gallery.scoring_of(rows, texts.unpacked())) if rows else np.zeros(0, np.float32)
         scores = spread(dict(zip(rows, found, strict=True)), [slots.get(name) for name in image_ids])
         best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
-        return ScoredPictures(scores, list(self._catalog.identities.images(best).values()))
+        matches = [] if everywhere is None else self.text_matches(request, everywhere)
+        return ScoredPictures(scores, list(self._catalog.identities.images(best).values()), matches)
 
     def score_captions(self, request: SearchRequest, names: Sequence[CaptionName], images: EncodedImages) -> Floats:
         """The score of each caption with the one picture."""
@@ -112,12 +126,12 @@ class ShardSearch:
         return {name: found[name] for name in names if name in found}
 
     def explain_pictures(
-        self, request: SearchRequest, image_ids: Sequence[str], texts: EncodedTexts, tokens: Sequence[str]
+        self, request: SearchRequest, image_ids: Sequence[str], texts: Packed[EncodedTexts], tokens: Sequence[str]
     ) -> dict[str, PairExplanation]:
         """Why each picture scored what it did with the one sentence, whose real words are `tokens`; by id."""
         slots = self._catalog.identities.slots(image_ids)
         known = [name for name in image_ids if name in slots]
-        explain = self._gallery(request).explanation_of([slots[name] for name in known], texts, tokens)
+        explain = self._gallery(request).explanation_of([slots[name] for name in known], texts.unpacked(), tokens)
         return dict(zip(known, self._accelerate(explain), strict=True))
 
     def explain_captions(
@@ -138,6 +152,25 @@ class ShardSearch:
 
     def _gallery(self, request: SearchRequest) -> Gallery:
         return self._galleries.open(request).gallery
+
+    def _state(self, request: SearchRequest, gallery: Gallery) -> ShardState:
+        asks_captions = isinstance(request, ImageSearchRequest) and request.target == "captions"
+        texts = None
+        if isinstance(request, TextSearchRequest) and request.match != "pictures":
+            texts = self._catalog.shared_texts.statistics(request.query)
+        return ShardState(
+            version=gallery.version,
+            is_empty=gallery.is_empty,
+            has_captions=asks_captions and gallery.has_captions,
+            captions=self._catalog.identities.count_captions() if asks_captions else CaptionCounts(0, 0),
+            texts=texts,
+        )
+
+    def _nearest(
+        self, request: SearchRequest, gallery: Gallery, embedding: Floats, without: str | None
+    ) -> ShardRanking[str]:
+        found = gallery.nearest_pictures(torch.tensor(embedding), request, without)
+        return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
 
     def _ranking(self, found: Candidates, names: Mapping[int, ItemName]) -> ShardRanking[ItemName]:
         """Candidates by the names of their slots."""

@@ -7,7 +7,6 @@ same scores and the same code that one machine runs, the answer is that of one m
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,11 +19,21 @@ import torch
 from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_search import TextMatch
+from index.text_statistics import ScoredText
 from models.matching.matcher import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut, all_answers
-from service.cluster.messages import Floats, ItemName, RankedName, ShardLost, ShardRanking, ShardState
+from service.cluster.messages import (
+    Floats,
+    ItemName,
+    RankedName,
+    ScoredPictures,
+    ShardLost,
+    ShardRanking,
+    ShardState,
+)
 from service.cluster.one_round_trip import local_candidates
-from service.cluster.open_shards import OpenShards, begin_opening
+from service.cluster.open_shards import Opening
+from service.cluster.packing import Packed
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ABSENT
 from service.errors import FeaturesOnly, NotFound
@@ -73,12 +82,13 @@ class ShardedGallery:
         self,
         fan_out: FanOut,
         request: SearchRequest,
-        opening: "Future[OpenShards]",
+        opening: Opening,
         round_trips: int = 2,
     ) -> None:
         """The shards that are `opening` are waited for when they are first needed, and fail there."""
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
         self._scores: dict[str, np.float32] = {}
+        self._matches: Mapping[int, Sequence[ScoredText]] | None = None
         self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
         self._images: dict[str, Image | None] = {}
 
@@ -119,9 +129,10 @@ class ShardedGallery:
         vector = embedding.float().cpu().numpy()
         if texts is not None and self._round_trips == 1:
             return self._scored_at_once(vector, request, texts)
-        return merged_candidates(
-            self._ask_all("shortlist", request, vector, without), request.shortlist, self._pictures
-        )
+        rankings = self._opening.shortlists(vector, without)
+        if rankings is None:
+            rankings = self._ask_all("shortlist", request, vector, without)
+        return merged_candidates(rankings, request.shortlist, self._pictures)
 
     def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
         """The shortlist of captions for a [1, E] embedding."""
@@ -130,10 +141,12 @@ class ShardedGallery:
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
-        matching = self._opening.result().matching
-        if matching is None:
+        statistics = self._opening.result().statistics
+        if statistics is None:
             return []
-        answers = matching.result()
+        if self._matches is None:
+            self._matches = self._ask_all("text_matches", request, statistics)
+        answers = self._matches
         # Of a picture that is being moved, the one in the later shard counts, as in `best_names`.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
         found = sorted(once.values(), key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
@@ -149,7 +162,10 @@ class ShardedGallery:
         """The shortlist out of what each shard holds of it most likely, scored there in the same round trip."""
         share = local_candidates(request.shortlist, len(self._states))
         part = request.model_copy(update={"shortlist": share})
-        answers = self._ask_all("scored_shortlist", part, vector, texts, request.k)
+        answers = self._ask_all(
+            "scored_shortlist", part, vector, Packed(texts), request.k, self._opening.result().statistics
+        )
+        self._matches = {shard: answer.matches for shard, answer in answers.items()}
         rankings = {shard: answer.ranking for shard, answer in answers.items()}
         candidates = merged_candidates(rankings, request.shortlist, self._pictures)
         for shard in sorted(answers):  # of a picture that is being moved, the one in the later shard counts
@@ -169,10 +185,16 @@ class ShardedGallery:
     def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         names = self._pictures.names
         placed = self._pictures.by_shard(int(row) for row in rows if names[int(row)] not in self._scores)
-        named = {shard: self._named(self._pictures, own) for shard, own in placed.items()}
-        asked = {shard: (self._request, own, texts, self._request.k) for shard, own in named.items()}
-        for shard, found in self._ask("score_pictures", asked).items():
+        statistics = self._opening.result().statistics if self._matches is None else None
+        shards = placed if statistics is None else self._states  # words are looked for where nothing is scored, too
+        named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in shards}
+        packed = Packed(texts)
+        asked = {shard: (self._request, own, packed, self._request.k, statistics) for shard, own in named.items()}
+        answers: Mapping[int, ScoredPictures] = self._ask("score_pictures", asked)
+        for shard, found in answers.items():
             self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
+        if statistics is not None:
+            self._matches = {shard: found.matches for shard, found in answers.items()}
         return np.array([self._scores[names[int(row)]] for row in rows], np.float32)
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
@@ -216,8 +238,10 @@ class ShardedGallery:
 
         def explain() -> list[PairExplanation]:
             placed = self._pictures.by_shard(rows)
+            packed = Packed(texts)
             asked = {
-                shard: (self._request, self._named(self._pictures, own), texts, tokens) for shard, own in placed.items()
+                shard: (self._request, self._named(self._pictures, own), packed, tokens)
+                for shard, own in placed.items()
             }
             return in_order(self._named(self._pictures, rows), self._ask("explain_pictures", asked))
 
@@ -275,11 +299,13 @@ class ShardedGalleries:
     def open(self, request: SearchRequest, without: Collection[int] = ()) -> OpenGallery:
         """The gallery of the request's model, over the shards that answer, and are not among those given up.
 
-        UnknownModel at once; what `begin_opening` names where the gallery is first looked into.
+        UnknownModel at once; what `Opening.result` names where the gallery is first looked into.
         """
         model = self._models.named(request.model)
         named = request.model_copy(update={"model": model.name})
-        opening = begin_opening(self._fan_out, named, without)
+        opening = Opening(self._fan_out, named, without)
+        if self._round_trips == 1 or not ranks_pictures(named):
+            opening.begin()
         return OpenGallery(model, ShardedGallery(self._fan_out, named, opening, self._round_trips))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
@@ -301,6 +327,11 @@ class ShardedGalleries:
             raise FeaturesOnly(
                 f"{model.name} reads features of another detector: ask with the image_id of a stored one."
             )
+
+
+def ranks_pictures(request: SearchRequest) -> bool:
+    """Whether the first look into the gallery is for the pictures nearest to a sentence."""
+    return isinstance(request, TextSearchRequest) and request.match != "text"
 
 
 def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: Rows[ItemName]) -> Candidates:

@@ -155,7 +155,11 @@ class SearchEngine:
             read["unknown_words"] = query.matcher.unknown_words(request.query)
             read["read_as"] = query.matcher.near_words(request.query)
             read["note"] = note_on(request.query)
-        found = partial(
+        candidates = None
+        if texts is not None:
+            with watch.stage("shortlist"):
+                candidates = gallery.nearest_pictures(embedding, request, without=None, texts=texts)
+        found = partial(  # shards say how they are where they are first looked into
             TextSearchResult,
             **origin(query),
             **read,
@@ -164,14 +168,12 @@ class SearchEngine:
             match=request.match,
             timings_ms=watch.milliseconds,
         )
-        if texts is None or gallery.is_empty:
+        if texts is None or candidates is None or gallery.is_empty:
             matches = text_matches(query, watch)
             hits = best_pictures(request, None, [], matches, gallery.images_at)
             return found(
                 results=self._presented(hits, None, query, accelerate, watch), matched=True if matches else None
             )
-        with watch.stage("shortlist"):
-            candidates = gallery.nearest_pictures(embedding, request, without=None, texts=texts)
         meaning, score = query.matcher.calibration, accelerated(query, accelerate)
         rows = candidates.rows_to_score if meaning else candidates.rows
         scores = score(watch.timed("rerank", gallery.scoring_of(rows, texts)))
@@ -179,7 +181,7 @@ class SearchEngine:
             candidates = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
         else:
             candidates = candidates.rescored(scores, None)
-        matches = text_matches(query, watch)  # last: shards look for words while they rank and score
+        matches = text_matches(query, watch)  # last: shards look for words where they score
         hits, left_out = picture_hits(query, candidates, matches)
         matched = verdict(candidates, query.matcher, request.query, bool(matches))
         return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)

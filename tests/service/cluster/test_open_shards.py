@@ -1,4 +1,5 @@
-"""The shards of a query say how they are while its question is encoded, and look for its words while they score."""
+"""The shards of a query say how they are with its shortlist, or while its question is encoded, and score and look for
+its words in one call."""
 
 import threading
 from collections.abc import Iterator
@@ -64,30 +65,34 @@ def test_the_question_is_encoded_while_shards_say_how_they_are(
     monkeypatch.setattr(library.matcher, "encode_sentences", noted)
     for replica in shards:
         replica.hold = partial(awaited, encoded)
-    engine = engine_over([[replica] for replica in shards], library)
+    engine = engine_over([[replica] for replica in shards], library, round_trips=1)
     query = engine.begin(ASKED)
     assert not encoded.is_set()
     assert len(engine.text(query).results) == 2
 
 
-def test_words_are_looked_for_while_pictures_are_scored(library: Library, shards: list[LocalReplica]) -> None:
-    scoring = [threading.Event() for _ in shards]
+@pytest.mark.parametrize(
+    ("round_trips", "fields", "calls"),
+    [
+        (2, {}, ["open_shortlist", "score_pictures"]),
+        (2, {"match": "pictures"}, ["open_shortlist", "score_pictures"]),
+        (2, {"match": "text"}, ["state", "text_matches"]),
+        (2, {"filter": {"tags": {"none": 1}}}, ["open_shortlist", "score_pictures"]),
+        (1, {}, ["state", "scored_shortlist"]),
+    ],
+)
+def test_a_search_asks_each_shard_twice(
+    library: Library, shards: list[LocalReplica], round_trips: int, fields: dict[str, Any], calls: list[str]
+) -> None:
+    engine = engine_over([[replica] for replica in shards], library, round_trips=round_trips)
+    engine.text(engine.begin(TextSearchRequest(query="red", k=3, **fields)))
+    assert [replica.calls for replica in shards] == [calls, calls]
 
-    def score_noted(event: threading.Event, score: Any, *arguments: Any) -> Any:
-        event.set()
-        return score(*arguments)
 
-    def look_later(event: threading.Event, look: Any, *arguments: Any) -> Any:
-        awaited(event)
-        return look(*arguments)
-
-    for event, replica in zip(scoring, shards, strict=True):
-        search: Any = replica._search
-        search.score_pictures = partial(score_noted, event, search.score_pictures)
-        search.text_matches = partial(look_later, event, search.text_matches)
+def test_words_are_looked_for_where_no_picture_is_scored(library: Library, shards: list[LocalReplica]) -> None:
     engine = engine_over([[replica] for replica in shards], library)
-    found = engine.text(engine.begin(ASKED)).results
-    assert [hit.found_by for hit in found] == [("pictures", "text"), ("pictures",)]
+    found = engine.text(engine.begin(TextSearchRequest(query="a blue one", k=2, shortlist=1))).results
+    assert [(hit.filename, hit.found_by) for hit in found] == [("blue.png", ("pictures", "text"))]
 
 
 def test_too_few_shards_are_not_asked_again(library: Library, shards: list[LocalReplica]) -> None:
@@ -95,7 +100,7 @@ def test_too_few_shards_are_not_asked_again(library: Library, shards: list[Local
     shards[0].fault = ConnectionError("gone")
     with pytest.raises(TooFewShards, match="1 of 2 shards do not answer"):
         engine.text(engine.begin(ASKED.model_copy(update={"partial": False})))
-    assert shards[1].calls == ["state"]
+    assert shards[1].calls == ["open_shortlist"]
 
 
 def test_a_problem_of_the_first_step_is_that_of_the_search(library: Library, shards: list[LocalReplica]) -> None:
