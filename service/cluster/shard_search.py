@@ -25,7 +25,7 @@ from service.cluster.messages import (
     ShardRanking,
     ShardState,
 )
-from service.cluster.packing import Packed
+from service.cluster.packing import PackedTexts
 from service.search.candidates import Candidates
 from service.search.engine import Accelerate, run_here
 from service.search.gallery import Galleries, Gallery
@@ -60,7 +60,7 @@ class ShardSearch:
         self,
         request: SearchRequest,
         embedding: Floats,
-        texts: Packed[EncodedTexts],
+        texts: PackedTexts,
         shown: int,
         everywhere: TextStatistics | None,
     ) -> ScoredRanking:
@@ -92,7 +92,7 @@ class ShardSearch:
         self,
         request: SearchRequest,
         image_ids: Sequence[str],
-        texts: Packed[EncodedTexts],
+        texts: PackedTexts,
         shown: int,
         everywhere: TextStatistics | None,
     ) -> ScoredPictures:
@@ -126,7 +126,7 @@ class ShardSearch:
         return {name: found[name] for name in names if name in found}
 
     def explain_pictures(
-        self, request: SearchRequest, image_ids: Sequence[str], texts: Packed[EncodedTexts], tokens: Sequence[str]
+        self, request: SearchRequest, image_ids: Sequence[str], texts: PackedTexts, tokens: Sequence[str]
     ) -> dict[str, PairExplanation]:
         """Why each picture scored what it did with the one sentence, whose real words are `tokens`; by id."""
         slots = self._catalog.identities.slots(image_ids)

@@ -91,7 +91,7 @@ def test_a_search_asks_each_shard_twice(
 
 def test_words_are_looked_for_where_no_picture_is_scored(library: Library, shards: list[LocalReplica]) -> None:
     engine = engine_over([[replica] for replica in shards], library)
-    found = engine.text(engine.begin(TextSearchRequest(query="a blue one", k=2, shortlist=1))).results
+    found = engine.text(engine.begin(TextSearchRequest(query="a blue one", k=1, shortlist=1))).results
     assert [(hit.filename, hit.found_by) for hit in found] == [("blue.png", ("pictures", "text"))]
 
 

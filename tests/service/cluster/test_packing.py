@@ -1,25 +1,22 @@
-"""What is sent to many shards comes out of its bytes as it went in."""
+"""Sentences that are sent to shards come out of their bytes as they went in."""
 
+import pytest
 import torch
 
 from models.matching.matcher import EncodedTexts
-from service.cluster.packing import Packed
+from service.cluster.packing import PackedTexts
 
 
-def test_tensors_come_back_as_they_were() -> None:
-    texts = EncodedTexts(torch.randn(1, 3, 4, dtype=torch.float64), torch.tensor([[True, True, False]]), torch.ones(1))
-    found = Packed((texts, ["a", "dog"])).unpacked()
-    assert found[1] == ["a", "dog"]
-    for name, tensor in texts.tensors().items():
-        torch.testing.assert_close(found[0].tensors()[name], tensor, atol=0, rtol=0)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_sentences_come_back_as_they_were(dtype: torch.dtype) -> None:
+    many = EncodedTexts(torch.randn(5, 3, 4, dtype=dtype), torch.rand(5, 3) > 0.5, torch.randn(5, dtype=dtype))
+    for texts in (many, many.with_tensors({name: tensor[1:2] for name, tensor in many.tensors().items()})):
+        found = PackedTexts.of(texts).unpacked()
+        for name, tensor in texts.tensors().items():
+            torch.testing.assert_close(found.tensors()[name], tensor, atol=0, rtol=0)
 
 
-def test_a_part_of_a_larger_tensor_travels_alone() -> None:
-    large = torch.zeros(1000, 1000)
-    assert len(Packed(large[:1])._content) < 10_000
-    assert not Packed(large[:1]).unpacked().requires_grad
-
-
-def test_a_kind_of_number_that_numpy_lacks_travels_too() -> None:
-    half = torch.tensor([1.0, -2.5], dtype=torch.bfloat16)
-    torch.testing.assert_close(Packed(half).unpacked(), half, atol=0, rtol=0)
+def test_a_row_of_many_travels_alone() -> None:
+    many = EncodedTexts(torch.randn(100, 9, 300), torch.ones(100, 9, dtype=torch.bool), torch.zeros(100))
+    row = many.with_tensors({name: tensor[7:8] for name, tensor in many.tensors().items()})
+    assert len(PackedTexts.of(row).content) < 20_000

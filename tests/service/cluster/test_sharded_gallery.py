@@ -344,7 +344,7 @@ def test_a_router_that_does_not_know_of_a_shard_calls_no_answer_whole(
         answer(engine, RED.model_copy(update={"partial": False}))
 
 
-@pytest.mark.parametrize("step", ["shortlist", "score_pictures"])
+@pytest.mark.parametrize("step", ["open_shortlist", "score_pictures"])
 def test_pictures_that_move_on_during_a_search_make_it_partial(
     cut_off: tuple[ClusterEngine, list[LocalReplica]], step: str
 ) -> None:
