@@ -14,7 +14,7 @@ from index.filters import EVERY
 from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_statistics import ScoredText, TextStatistics
-from models.matching.matcher import EncodedImages, EncodedTexts
+from models.matching.matcher import EncodedImages
 from service.cluster.messages import (
     Floats,
     ItemName,
@@ -22,10 +22,10 @@ from service.cluster.messages import (
     RankedName,
     ScoredPictures,
     ScoredRanking,
+    SentTexts,
     ShardRanking,
     ShardState,
 )
-from service.cluster.packing import PackedTexts
 from service.search.candidates import Candidates
 from service.search.engine import Accelerate, run_here
 from service.search.gallery import Galleries, Gallery
@@ -60,7 +60,7 @@ class ShardSearch:
         self,
         request: SearchRequest,
         embedding: Floats,
-        texts: PackedTexts,
+        texts: SentTexts,
         shown: int,
         everywhere: TextStatistics | None,
     ) -> ScoredRanking:
@@ -92,7 +92,7 @@ class ShardSearch:
         self,
         request: SearchRequest,
         image_ids: Sequence[str],
-        texts: PackedTexts,
+        texts: SentTexts,
         shown: int,
         everywhere: TextStatistics | None,
     ) -> ScoredPictures:
@@ -102,7 +102,7 @@ class ShardSearch:
         """
         gallery, slots = self._gallery(request), self._catalog.identities.slots(image_ids)
         rows = [slots[name] for name in image_ids if name in slots]
-        found = self._accelerate(gallery.scoring_of(rows, texts.unpacked())) if rows else np.zeros(0, np.float32)
+        found = self._accelerate(gallery.scoring_of(rows, texts.received())) if rows else np.zeros(0, np.float32)
         scores = spread(dict(zip(rows, found, strict=True)), [slots.get(name) for name in image_ids])
         best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
         matches = [] if everywhere is None else self.text_matches(request, everywhere)
@@ -126,12 +126,12 @@ class ShardSearch:
         return {name: found[name] for name in names if name in found}
 
     def explain_pictures(
-        self, request: SearchRequest, image_ids: Sequence[str], texts: PackedTexts, tokens: Sequence[str]
+        self, request: SearchRequest, image_ids: Sequence[str], texts: SentTexts, tokens: Sequence[str]
     ) -> dict[str, PairExplanation]:
         """Why each picture scored what it did with the one sentence, whose real words are `tokens`; by id."""
         slots = self._catalog.identities.slots(image_ids)
         known = [name for name in image_ids if name in slots]
-        explain = self._gallery(request).explanation_of([slots[name] for name in known], texts.unpacked(), tokens)
+        explain = self._gallery(request).explanation_of([slots[name] for name in known], texts.received(), tokens)
         return dict(zip(known, self._accelerate(explain), strict=True))
 
     def explain_captions(

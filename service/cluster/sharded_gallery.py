@@ -27,13 +27,13 @@ from service.cluster.messages import (
     ItemName,
     RankedName,
     ScoredPictures,
+    SentTexts,
     ShardLost,
     ShardRanking,
     ShardState,
 )
 from service.cluster.one_round_trip import local_candidates
 from service.cluster.open_shards import Opening
-from service.cluster.packing import PackedTexts
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ABSENT
 from service.errors import FeaturesOnly, NotFound
@@ -163,7 +163,7 @@ class ShardedGallery:
         share = local_candidates(request.shortlist, len(self._states))
         part = request.model_copy(update={"shortlist": share})
         answers = self._ask_all(
-            "scored_shortlist", part, vector, PackedTexts.of(texts), request.k, self._opening.result().statistics
+            "scored_shortlist", part, vector, SentTexts.of(texts), request.k, self._opening.result().statistics
         )
         self._matches = {shard: answer.matches for shard, answer in answers.items()}
         rankings = {shard: answer.ranking for shard, answer in answers.items()}
@@ -188,8 +188,8 @@ class ShardedGallery:
         statistics = self._opening.result().statistics if self._matches is None else None
         shards = placed if statistics is None else self._states  # words are looked for where nothing is scored, too
         named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in shards}
-        packed = PackedTexts.of(texts)
-        asked = {shard: (self._request, own, packed, self._request.k, statistics) for shard, own in named.items()}
+        sent = SentTexts.of(texts)
+        asked = {shard: (self._request, own, sent, self._request.k, statistics) for shard, own in named.items()}
         answers: Mapping[int, ScoredPictures] = self._ask("score_pictures", asked)
         for shard, found in answers.items():
             self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
@@ -238,10 +238,9 @@ class ShardedGallery:
 
         def explain() -> list[PairExplanation]:
             placed = self._pictures.by_shard(rows)
-            packed = PackedTexts.of(texts)
+            sent = SentTexts.of(texts)
             asked = {
-                shard: (self._request, self._named(self._pictures, own), packed, tokens)
-                for shard, own in placed.items()
+                shard: (self._request, self._named(self._pictures, own), sent, tokens) for shard, own in placed.items()
             }
             return in_order(self._named(self._pictures, rows), self._ask("explain_pictures", asked))
 
