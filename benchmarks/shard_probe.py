@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from index.text_statistics import TextStatistics
+from service.cluster.messages import SentTexts
 from service.cluster.one_round_trip import local_candidates
 from service.cluster.ray_director import running_cluster
 from service.cluster.remote import Outcome, RemoteReplica
@@ -56,14 +58,16 @@ class ShardProbe:
 
     def _search(self, question: str) -> None:
         """Two steps, each asked of all shards at once as a router does, and the scoring of one picture alone."""
-        request = TextSearchRequest(query=question, match="pictures", model=self._matcher.name)
+        request = TextSearchRequest(query=question, model=self._matcher.name)
         with torch.inference_mode():
             ((texts, embedding),) = encoded_sentences(self._matcher, [question])
-        vector = embedding.float().cpu().numpy()
-        found = self._ask("shortlist", "shortlist", [(request, vector, None) for _ in self._replicas])
-        named = [[one.name for one in ranking.passing] for ranking in found]
-        self._ask("rerank", "score_pictures", [(request, names[: self._share], texts, request.k) for names in named])
-        self._ask("rerank one", "score_pictures", [(request, names[:1], texts, 1) for names in named])
+        vector, sent = embedding.float().cpu().numpy(), SentTexts.of(texts)
+        opened = self._ask("shortlist", "open_shortlist", [(request, vector, None) for _ in self._replicas])
+        words = TextStatistics.total([one.state.texts for one in opened])
+        named = [[one.name for one in answer.ranking.passing] for answer in opened]
+        scored = [(request, names[: self._share], sent, request.k, words) for names in named]
+        self._ask("rerank", "score_pictures", scored)
+        self._ask("rerank one", "score_pictures", [(request, names[:1], sent, 1, words) for names in named])
 
     def _ask(self, step: str, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         running = [one.begin(method, *given) for one, given in zip(self._replicas, arguments, strict=True)]
