@@ -1,6 +1,9 @@
-"""One thread owns the accelerator; callers are admitted to it up to a bound on the cost of what they ask for.
+"""The accelerator does one piece of work at a time; callers are admitted to it up to a bound on the cost of what they
+ask for.
 
-Work of several callers that can be done together, and waits at the same time, is done together.
+Work of several callers that can be done together, and waits at the same time, is done together, by a thread that owns
+the accelerator. Where that is the processor, a caller who finds it free does the work in the thread that it has: to
+change threads and back takes milliseconds where others compete for Python's lock.
 """
 
 import asyncio
@@ -10,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -49,11 +52,12 @@ class Admission:
         self._closed = False
 
     def run(self, work: Callable[[], T], /) -> T:
-        """The result of `work` on the accelerator's thread; blocks. CancelledError once the admission is closed."""
-        future = self._queue.put(self, work, last=False)
+        """The result of `work` on the accelerator; blocks. CancelledError once the admission is closed."""
+        future: Future[T] = Future()
         self._future = future
-        if self._closed:  # in between
-            future.cancel()
+        if self._closed:
+            raise CancelledError
+        self._queue.run(Entry(self, work, future, last=False))
         return future.result()
 
     def close(self) -> None:
@@ -76,16 +80,18 @@ class Admission:
 
 
 class AcceleratorQueue:
-    """A bounded queue in front of one thread, which runs work in the order it comes; joint work goes with the first of
-    its group.
+    """A bounded queue in front of the accelerator, which does work in the order it comes; joint work goes with the
+    first of its group.
 
     Cost is candidates x regions x words x a factor of the model, so that one heavy query counts as many light ones. It
     counts from admission to the end, so what runs is bounded with what waits, also when its caller has hung up.
     """
 
-    def __init__(self, max_cost: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`max_cost` bounds the admitted cost."""
+    def __init__(self, max_cost: int, clock: Callable[[], float] = time.monotonic, lends_itself: bool = False) -> None:
+        """`max_cost` bounds the admitted cost; one that `lends_itself` has callers work in their own threads where it
+        is free."""
         self._max_cost = max_cost
+        self._lends_itself = lends_itself
         self._clock = clock
         self._admitted: set[Admission] = set()
         self._waiting: deque[Entry] = deque()
@@ -140,13 +146,29 @@ class AcceleratorQueue:
 
     def put(self, admission: Admission, work: Callable[[], T], last: bool) -> "Future[T]":
         """Queue work of an admitted caller; `last` ends the admission with it."""
-        future: Future[T] = Future()
+        entry = Entry(admission, work, Future(), last)
         with self._changed:
+            self._append(entry)
+        return entry.future
+
+    def run(self, entry: Entry) -> None:
+        """Do the entry's work in this thread where the accelerator is free and lends itself; otherwise queue it."""
+        with self._changed:
+            if not self._lends_itself or self._waiting or self._begun is not None or not self.alive:
+                self._append(entry)
+                return
             if self._closed:
                 raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
-            self._waiting.append(Entry(admission, work, future, last))
-            self._changed.notify()
-        return future
+            if not entry.future.set_running_or_notify_cancel():
+                return
+            self._begun = self._clock()
+        self._do([entry])
+
+    def _append(self, entry: Entry) -> None:
+        if self._closed:
+            raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+        self._waiting.append(entry)
+        self._changed.notify()
 
     def probe(self, work: Callable[[], T]) -> "Future[T]":
         """Run `work` before everything that waits, at no cost; a probe that waits already is shared."""
@@ -193,14 +215,18 @@ class AcceleratorQueue:
         return max(1, min(LONGEST_RETRY, math.ceil(cost * self._seconds_per_cost)))
 
     def _next(self) -> list[Entry]:
-        """The next entry whose caller still waits, and those that can be done with it; none when the queue closes."""
+        """The next entry whose caller still waits, and those that can be done with it; none when the queue closes.
+
+        Waits until the accelerator is free, which it is not any more then.
+        """
         with self._changed:
             while True:
-                while self._waiting:
+                while self._waiting and self._begun is None:
                     entry = self._waiting.popleft()
                     if entry.future.set_running_or_notify_cancel():
+                        self._begun = self._clock()
                         return [entry, *self._companions(entry.work)]
-                if self._closed:
+                if self._closed and self._begun is None:
                     return []
                 self._changed.wait()
 
@@ -220,15 +246,23 @@ class AcceleratorQueue:
 
     def _run(self) -> None:
         while entries := self._next():
-            self._begun = started = self._clock()
-            outcomes = outcomes_of(entries)
+            self._do(entries)
+
+    def _do(self, entries: Sequence[Entry]) -> None:
+        """Do the work of entries that were begun, free the accelerator, and tell their callers."""
+        started = self._begun
+        assert started is not None
+        outcomes = outcomes_of(entries)
+        with self._changed:
+            seconds = self._clock() - started
             self._begun = None
-            self._account(entries, self._clock() - started)
-            for entry, (result, fault) in zip(entries, outcomes, strict=True):
-                if fault is None:
-                    entry.future.set_result(result)
-                else:
-                    entry.future.set_exception(fault)
+            self._changed.notify()
+        self._account(entries, seconds)
+        for entry, (result, fault) in zip(entries, outcomes, strict=True):
+            if fault is None:
+                entry.future.set_result(result)
+            else:
+                entry.future.set_exception(fault)
 
     def _account(self, entries: Sequence[Entry], seconds: float) -> None:
         """Share the seconds by cost, and end the admissions that end with these entries."""

@@ -25,7 +25,7 @@ from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
 from service.ingest.upload_slots import UploadSlots
 from service.media.decode_pool import DecodePool
-from service.model_loading import LoadedModels
+from service.model_loading import LoadedModels, device_of
 from service.model_names import loading_advice
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
@@ -148,7 +148,8 @@ def wired_services(
         regions,
         lambda name: loading_advice(name, settings.models),
     )
-    accelerator = AcceleratorQueue(settings.queue_cost)
+    # A processor's work may be done in any thread; a GPU belongs to one.
+    accelerator = AcceleratorQueue(settings.queue_cost, lends_itself=device_of(settings.device) == "cpu")
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics()
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)

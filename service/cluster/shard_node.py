@@ -177,7 +177,8 @@ class ShardNode:
         self._open.close()
 
     def _accelerate(self, work: "Any") -> Any:
-        return self.services.accelerator.enqueue(0, work).result()
+        with self.services.accelerator.admit(0) as admission:
+            return admission.run(work)
 
 
 def replica_folder(root: Path, shard: int, replica: int, generation: int = 0) -> Path:

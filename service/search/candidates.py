@@ -113,7 +113,7 @@ class Candidates:
         """Positions in the shortlist, the best score first, without those below the request's limits."""
         order = [int(n) for n in np.argsort(-self.scores, kind="stable")]
         if request.min_score is not None:
-            order = [n for n in order if self.scores[n] >= request.min_score]
+            order = [n for n in order if float(self.scores[n]) >= request.min_score]
         if request.min_probability is not None and self.probabilities is not None:
             order = [n for n in order if self.probabilities[n] >= request.min_probability]
         return order

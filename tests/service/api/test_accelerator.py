@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -12,9 +13,9 @@ from service.search.joint_work import JointWork
 from tests.support.busy_accelerator import PATIENCE_S, busy
 
 
-@pytest.fixture
-def queue() -> Iterator[AcceleratorQueue]:
-    queue = AcceleratorQueue(max_cost=100)
+@pytest.fixture(params=[False, True], ids=["a GPU", "a processor"])
+def queue(request: pytest.FixtureRequest) -> Iterator[AcceleratorQueue]:
+    queue = AcceleratorQueue(max_cost=100, lends_itself=request.param)
     queue.start()
     yield queue
     queue.close()
@@ -36,6 +37,62 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(queue: AcceleratorQu
     assert ran == list(range(20))
     assert len(threads) == 1
     assert threading.get_ident() not in threads
+
+
+def test_a_caller_who_finds_it_free_works_in_his_own_thread() -> None:
+    queue = AcceleratorQueue(max_cost=100, lends_itself=True)
+    queue.start()
+    with queue.admit(1) as admission:
+        assert admission.run(threading.get_ident) == threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            admission.run(lambda: 1 // 0)
+        assert queue.busy_s == 0.0
+        running, hold = threading.Event(), threading.Event()
+
+        def wait() -> int:
+            running.set()
+            assert hold.wait(PATIENCE_S)
+            return threading.get_ident()
+
+        other = threading.Thread(target=admission.run, args=(wait,))
+        other.start()
+        assert running.wait(PATIENCE_S)
+        later = queue.enqueue(1, threading.get_ident)  # somebody else has it: its own thread does this, afterwards
+        assert not later.done()
+        hold.set()
+        other.join()
+        assert later.result(PATIENCE_S) not in (threading.get_ident(), other.ident)
+    queue.close()
+    with pytest.raises(NotReady):
+        queue.admit(1)
+
+
+def test_it_never_does_two_things_at_once(queue: AcceleratorQueue) -> None:
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def work() -> None:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.0002)
+        with lock:
+            at_once -= 1
+
+    def ask() -> None:
+        for turn in range(40):
+            with queue.admit(1) as admission:
+                admission.run(work)
+            if turn % 4 == 0:
+                queue.enqueue(0, work).result(PATIENCE_S)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert queue.admitted_cost == 0
 
 
 def test_more_admitted_cost_than_the_bound_is_refused_with_a_time_to_come_back(queue: AcceleratorQueue) -> None:

@@ -1,4 +1,4 @@
-"""Where the parts of a search run: only encoding and scoring take the accelerator's thread."""
+"""Which parts of a search hold the accelerator: encoding and scoring alone."""
 
 import json
 import threading
@@ -10,6 +10,7 @@ import pytest
 
 from index.schema import Database
 from index.shortlist import Shortlist
+from service.api import accelerator
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
 from tests.support.library import Library, two_coloured
 from tests.support.web_app import Api, checked
@@ -24,22 +25,44 @@ def api(tmp_path: Path) -> Iterator[Api]:
     library.close()
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, into: list[str]) -> None:
-    """Note the name of the thread in every call of `owner.name`."""
+@pytest.fixture
+def holding(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Whether the thread that asks does the accelerator's work."""
+    held, real = threading.local(), accelerator.outcomes_of
+
+    def outcomes_of(entries: Any) -> Any:
+        held.now = True
+        try:
+            return real(entries)
+        finally:
+            held.now = False
+
+    monkeypatch.setattr(accelerator, "outcomes_of", outcomes_of)
+    return lambda: getattr(held, "now", False)
+
+
+def watched(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, holding: Callable[[], bool], into: list[bool]
+) -> None:
+    """Note for every call of `owner.name` whether it holds the accelerator."""
     real: Callable[..., Any] = getattr(owner, name)
 
     def noted(*given: Any, **named: Any) -> Any:
-        into.append(threading.current_thread().name)
+        into.append(holding())
         return real(*given, **named)
 
     monkeypatch.setattr(owner, name, noted)
 
 
-def test_sql_faiss_and_json_keep_off_the_accelerators_thread(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lends_itself", [False, True], ids=["a GPU", "a processor"])
+def test_sql_faiss_and_json_do_not_hold_the_accelerator(
+    api: Api, monkeypatch: pytest.MonkeyPatch, holding: Callable[[], bool], lends_itself: bool
+) -> None:
+    monkeypatch.setattr(api.services.accelerator, "_lends_itself", lends_itself)
     red = api.library.add("red", two_coloured("red", "red"), captions=["red", "a wall"], tags={"left": "red"})
     api.library.add("blue", two_coloured("blue", "blue"), captions=["blue"])
-    elsewhere: list[str] = []
-    scoring: list[str] = []
+    others: list[bool] = []
+    scoring: list[bool] = []
     for owner, name in (
         (Database, "reading"),
         (Shortlist, "search"),
@@ -47,13 +70,14 @@ def test_sql_faiss_and_json_keep_off_the_accelerators_thread(api: Api, monkeypat
         (json, "dumps"),
         (json, "loads"),
     ):
-        watched(monkeypatch, owner, name, elsewhere)
+        watched(monkeypatch, owner, name, holding, others)
     for name in ("encode_sentences", "encode_regions", "score", "explain"):
-        watched(monkeypatch, api.library.matcher, name, scoring)
+        watched(monkeypatch, api.library.matcher, name, holding, scoring)
     wanted = {"tags": {"left": "red"}}
     assert checked(api.text("red", explain=True, filter=wanted), 200, TextAnswer)["results"]
     form = {"image_id": (None, red), "explain": (None, "true")}
     assert checked(api.request("POST", "/search/image", files=form), 200, ImageAnswer)["results"]
-    assert set(scoring) == {"accelerator"}
-    assert elsewhere
-    assert "accelerator" not in elsewhere
+    assert scoring
+    assert all(scoring)
+    assert others
+    assert not any(others)
