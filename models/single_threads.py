@@ -7,7 +7,7 @@ processors, each barrier waits for the scheduler; a whole piece a thread waits f
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class SingleThreads:
     """So many threads; operators that they call use no further one."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, name: str = "single") -> None:
         started = threading.Barrier(count + 1)
 
         def begin() -> None:
@@ -29,12 +29,17 @@ class SingleThreads:
             started.wait()
 
         before = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix="single")
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
         begun = [self._pool.submit(begin) for _ in range(count)]
         started.wait()
         torch.set_num_threads(before)  # the default again
         for one in begun:
             one.result()
+
+    @property
+    def executor(self) -> Executor:
+        """The threads, for work of every kind."""
+        return self._pool
 
     def map(self, work: Callable[[Given], T], items: Iterable[Given]) -> list[T]:
         """The result of each item in order; the first fault, once nothing runs any more."""

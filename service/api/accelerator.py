@@ -2,8 +2,8 @@
 ask for.
 
 Work of several callers that can be done together, and waits at the same time, is done together, by a thread that owns
-the accelerator. Where that is the processor, a caller who finds it free does the work in the thread that it has: to
-change threads and back takes milliseconds where others compete for Python's lock.
+the accelerator. Where that is the processor, a caller who finds it free does light work in the thread that it has: to
+wake other threads for it, and to be woken by them, takes longer than they save.
 """
 
 import asyncio
@@ -152,9 +152,9 @@ class AcceleratorQueue:
         return entry.future
 
     def run(self, entry: Entry) -> None:
-        """Do the entry's work in this thread where the accelerator is free and lends itself; otherwise queue it."""
+        """Do the entry's work in this thread where it is light and the accelerator free; otherwise queue it."""
         with self._changed:
-            if not self._lends_itself or self._waiting or self._begun is not None or not self.alive:
+            if not self._is_light(entry) or self._waiting or self._begun is not None or not self.alive:
                 self._append(entry)
                 return
             if self._closed:
@@ -163,6 +163,9 @@ class AcceleratorQueue:
                 return
             self._begun = self._clock()
         self._do([entry])
+
+    def _is_light(self, entry: Entry) -> bool:
+        return self._light_cost is not None and entry.admission is not None and entry.admission.cost <= self._light_cost
 
     def _append(self, entry: Entry) -> None:
         if self._closed:

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from index.catalog import Catalog
+from models.single_threads import SingleThreads
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
 from service.api.first_use import ModelLoader
@@ -37,6 +38,7 @@ from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from service.storage.region_stores import RegionStores
 
+LIGHT_COST = 250_000  # some five times a usual query by the default model: two threads would do it no sooner than one
 SEARCH_THREADS = 16  # queries that read, filter and look up side by side; their scoring takes turns
 LOOKUP_THREADS = 8  # what comes before and after a query: its view, its cost, a kept answer, its JSON
 HEALTH_THREADS = 8
@@ -59,7 +61,7 @@ class Services:
     refresher: ViewRefresher
     search: SearchEngine
     loader: ModelLoader
-    search_threads: ThreadPoolExecutor
+    search_threads: Executor
     lookup_threads: ThreadPoolExecutor
     health_threads: ThreadPoolExecutor
     accelerator: AcceleratorQueue
@@ -148,8 +150,8 @@ def wired_services(
         regions,
         lambda name: loading_advice(name, settings.models),
     )
-    # A processor's work may be done in any thread; a GPU belongs to one.
-    accelerator = AcceleratorQueue(settings.queue_cost, lends_itself=device_of(settings.device) == "cpu")
+    on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
+    accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST if on_cpu else None)
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics()
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
@@ -167,7 +169,7 @@ def wired_services(
         refresher=ViewRefresher(models),
         search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
         loader=ModelLoader(),
-        search_threads=ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search"),
+        search_threads=SingleThreads(SEARCH_THREADS, "search").executor,
         lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
         health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
         accelerator=accelerator,

@@ -13,9 +13,9 @@ from service.search.joint_work import JointWork
 from tests.support.busy_accelerator import PATIENCE_S, busy
 
 
-@pytest.fixture(params=[False, True], ids=["a GPU", "a processor"])
+@pytest.fixture(params=[None, 50], ids=["a GPU", "a processor"])
 def queue(request: pytest.FixtureRequest) -> Iterator[AcceleratorQueue]:
-    queue = AcceleratorQueue(max_cost=100, lends_itself=request.param)
+    queue = AcceleratorQueue(max_cost=100, light_cost=request.param)
     queue.start()
     yield queue
     queue.close()
@@ -39,10 +39,12 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(queue: AcceleratorQu
     assert threading.get_ident() not in threads
 
 
-def test_a_caller_who_finds_it_free_works_in_his_own_thread() -> None:
-    queue = AcceleratorQueue(max_cost=100, lends_itself=True)
+def test_a_caller_who_finds_it_free_does_light_work_in_a_thread_of_his_own() -> None:
+    queue = AcceleratorQueue(max_cost=100, light_cost=5)
     queue.start()
-    with queue.admit(1) as admission:
+    with queue.admit(6) as admission:
+        assert admission.run(threading.get_ident) != threading.get_ident()
+    with queue.admit(5) as admission:
         assert admission.run(threading.get_ident) == threading.get_ident()
         with pytest.raises(ZeroDivisionError):
             admission.run(lambda: 1 // 0)

@@ -54,11 +54,11 @@ def watched(
     monkeypatch.setattr(owner, name, noted)
 
 
-@pytest.mark.parametrize("lends_itself", [False, True], ids=["a GPU", "a processor"])
+@pytest.mark.parametrize("light_cost", [None, 10**9], ids=["a GPU", "a processor"])
 def test_sql_faiss_and_json_do_not_hold_the_accelerator(
-    api: Api, monkeypatch: pytest.MonkeyPatch, holding: Callable[[], bool], lends_itself: bool
+    api: Api, monkeypatch: pytest.MonkeyPatch, holding: Callable[[], bool], light_cost: int | None
 ) -> None:
-    monkeypatch.setattr(api.services.accelerator, "_lends_itself", lends_itself)
+    monkeypatch.setattr(api.services.accelerator, "_light_cost", light_cost)
     red = api.library.add("red", two_coloured("red", "red"), captions=["red", "a wall"], tags={"left": "red"})
     api.library.add("blue", two_coloured("blue", "blue"), captions=["blue"])
     others: list[bool] = []
