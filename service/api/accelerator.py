@@ -87,11 +87,13 @@ class AcceleratorQueue:
     counts from admission to the end, so what runs is bounded with what waits, also when its caller has hung up.
     """
 
-    def __init__(self, max_cost: int, clock: Callable[[], float] = time.monotonic, lends_itself: bool = False) -> None:
-        """`max_cost` bounds the admitted cost; one that `lends_itself` has callers work in their own threads where it
-        is free."""
+    def __init__(
+        self, max_cost: int, clock: Callable[[], float] = time.monotonic, light_cost: int | None = None
+    ) -> None:
+        """`max_cost` bounds the admitted cost; what costs at most `light_cost` is done in its caller's thread where
+        the accelerator is free."""
         self._max_cost = max_cost
-        self._lends_itself = lends_itself
+        self._light_cost = light_cost
         self._clock = clock
         self._admitted: set[Admission] = set()
         self._waiting: deque[Entry] = deque()
