@@ -58,10 +58,10 @@ PYTEST := $(BIN)/python -m pytest --durations=15
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 
 test: $(VENV)/.dev $(KERNELS)
-	@failed=0; set -x; \
-	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS) || [ $$? -eq 5 ] || failed=1; \
-	$(PYTEST) -m "not ($(QUICK))" $(TESTS) || [ $$? -eq 5 ] || failed=1; \
-	exit $$failed
+	@quick=0; others=0; set -x; \
+	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS) || quick=$$?; \
+	$(PYTEST) -m "not ($(QUICK))" $(TESTS) || others=$$?; \
+	[ $$quick = 5 ] && exit $$others; [ $$others = 5 ] && exit $$quick; exit $$((quick + others))
 
 test-fast: $(VENV)/.dev $(KERNELS)
 	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS)

@@ -16,21 +16,27 @@ import torch
 Given = TypeVar("Given")
 T = TypeVar("T")
 
+_of_thread = threading.local()
+
 
 class SingleThreads:
     """So many threads; operators that they call use no further one."""
 
     def __init__(self, count: int, name: str = "single") -> None:
-        started = threading.Barrier(count + 1)
+        started, before = threading.Barrier(count + 1), torch.get_num_threads()
 
         def begin() -> None:
+            _of_thread.usual = before
             torch.get_num_threads()  # the first call in a thread takes the default, and would undo the next line later
             torch.set_num_threads(1)  # of this thread, and the default of those that are yet to come
             started.wait()
 
-        before = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
-        begun = [self._pool.submit(begin) for _ in range(count)]
+        try:
+            begun = [self._pool.submit(begin) for _ in range(count)]
+        except BaseException:  # no more threads may be had: those that there are must not wait for them
+            started.abort()
+            raise
         started.wait()
         torch.set_num_threads(before)  # the default again
         for one in begun:
@@ -48,6 +54,12 @@ class SingleThreads:
     def start(self, work: Callable[[Given], T], items: Iterable[Given]) -> "list[Future[T]]":
         """The work on each item in order, begun; its end is for the caller to wait for."""
         return [self._pool.submit(work, item) for item in items]
+
+
+def usual_threads() -> int:
+    """The number of threads inside an operator where nobody asked for one alone, whichever thread wants to know."""
+    usual: int | None = getattr(_of_thread, "usual", None)
+    return torch.get_num_threads() if usual is None else usual
 
 
 def ended(running: "Sequence[Future[T]]") -> list[T]:

@@ -56,6 +56,7 @@ class Admission:
         future: Future[T] = Future()
         self._future = future
         if self._closed:
+            future.cancel()
             raise CancelledError
         self._queue.run(Entry(self, work, future, last=False))
         return future.result()
@@ -63,10 +64,11 @@ class Admission:
     def close(self) -> None:
         """Give the place up; work that has not begun never will, and what runs counts until it ends."""
         self._closed = True
-        if self._future is None or self._future.cancel() or self._future.done():
+        future = self._future
+        if future is None or future.cancel() or future.done():
             self._queue.release(self)
         else:
-            self._future.add_done_callback(lambda _: self._queue.release(self))
+            future.add_done_callback(lambda _: self._queue.release(self))
 
     def __enter__(self) -> Self:
         """Return the admission, which the block then holds."""

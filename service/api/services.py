@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from index.catalog import Catalog
-from models.single_threads import SingleThreads
+from models.single_threads import SingleThreads, usual_threads
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
 from service.api.first_use import ModelLoader
@@ -38,7 +38,7 @@ from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from service.storage.region_stores import RegionStores
 
-LIGHT_COST = 250_000  # some five times a usual query by the default model: two threads would do it no sooner than one
+LIGHT_COST = 500_000  # by the threads inside an operator: of two, five times a usual query by the default model
 SEARCH_THREADS = 16  # queries that read, filter and look up side by side; their scoring takes turns
 LOOKUP_THREADS = 8  # what comes before and after a query: its view, its cost, a kept answer, its JSON
 HEALTH_THREADS = 8
@@ -151,7 +151,8 @@ def wired_services(
         lambda name: loading_advice(name, settings.models),
     )
     on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
-    accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST if on_cpu else None)
+    # The more threads there are inside an operator, the sooner they pay.
+    accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics()
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)

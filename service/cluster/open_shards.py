@@ -64,27 +64,24 @@ class Opening:
         """
         if self._begun is not None or self._opened is not None:
             return None
-        answers, chosen = self._asked("open_shortlist", embedding, without)
-        self._opened = self._open({shard: one.state for shard, one in answers.items()}, chosen)
+        answers, num_shards, chosen = self._asked("open_shortlist", embedding, without)
+        self._opened = OpenShards({shard: one.state for shard, one in answers.items()}, num_shards, chosen)
         return {shard: one.ranking for shard, one in answers.items()}
 
     def _states(self) -> OpenShards:
-        return self._open(*self._asked("state"))
+        return OpenShards(*self._asked("state"))
 
-    def _open(self, states: Mapping[int, ShardState], chosen: dict[int, str]) -> OpenShards:
-        return OpenShards(states, len(self._fan_out.replicas), chosen)
-
-    def _asked(self, method: str, *arguments: object) -> tuple[dict[int, Any], dict[int, str]]:
-        """The answers of the shards, and the names of the replicas that gave them. TooFewShards."""
+    def _asked(self, method: str, *arguments: object) -> tuple[dict[int, Any], int, dict[int, str]]:
+        """The answers of the shards, the number of all, and the names of the replicas that answered. TooFewShards."""
         try:
             return self._ask(method, *arguments)
         except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
             return self._ask(method, *arguments)
 
-    def _ask(self, method: str, *arguments: object) -> tuple[dict[int, Any], dict[int, str]]:
+    def _ask(self, method: str, *arguments: object) -> tuple[dict[int, Any], int, dict[int, str]]:
         num_shards = len(self._fan_out.replicas)
         asked, chosen = [shard for shard in range(num_shards) if shard not in self._without], dict[int, str]()
         answers = self._fan_out.ask(method, dict.fromkeys(asked, (self._request, *arguments)), chosen)
         if not answers or (len(answers) < num_shards and not self._request.partial):
             raise TooFewShards(f"{num_shards - len(answers)} of {num_shards} shards do not answer; try again shortly.")
-        return answers, chosen
+        return answers, num_shards, chosen

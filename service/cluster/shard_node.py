@@ -177,8 +177,7 @@ class ShardNode:
         self._open.close()
 
     def _accelerate(self, work: "Any") -> Any:
-        with self.services.accelerator.admit(0) as admission:
-            return admission.run(work)
+        return self.services.accelerator.enqueue(0, work).result()
 
 
 def replica_folder(root: Path, shard: int, replica: int, generation: int = 0) -> Path:

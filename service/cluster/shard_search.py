@@ -59,16 +59,17 @@ class ShardSearch:
     def scored_shortlist(
         self,
         request: SearchRequest,
+        share: int,
         embedding: Floats,
         texts: SentTexts,
         shown: int,
         everywhere: TextStatistics | None,
     ) -> ScoredRanking:
-        """Stage one's best pictures for a [1, E] embedding, scored with the one sentence at once.
+        """Stage one's best `share` pictures for a [1, E] embedding, scored with the one sentence at once.
 
         With the statistics of all shards, also the pictures whose text holds it.
         """
-        ranking = self.shortlist(request, embedding)
+        ranking = self.shortlist(request.model_copy(update={"shortlist": share}), embedding)
         names = list(dict.fromkeys(one.name for one in [*ranking.passing, *ranking.unfiltered]))
         scored = self.score_pictures(request, names, texts, 0, everywhere)
         scores = dict(zip(names, scored.scores, strict=True))
@@ -100,9 +101,12 @@ class ShardSearch:
 
         With the statistics of all shards, also the pictures whose text holds it.
         """
-        gallery, slots = self._gallery(request), self._catalog.identities.slots(image_ids)
+        opened, slots = self._galleries.open(request), self._catalog.identities.slots(image_ids)
         rows = [slots[name] for name in image_ids if name in slots]
-        found = self._accelerate(gallery.scoring_of(rows, texts.received())) if rows else np.zeros(0, np.float32)
+        found = np.zeros(0, np.float32)
+        if rows:
+            own_texts = texts.received().to(opened.model.matcher.device)
+            found = self._accelerate(opened.gallery.scoring_of(rows, own_texts))
         scores = spread(dict(zip(rows, found, strict=True)), [slots.get(name) for name in image_ids])
         best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
         matches = [] if everywhere is None else self.text_matches(request, everywhere)
@@ -131,7 +135,9 @@ class ShardSearch:
         """Why each picture scored what it did with the one sentence, whose real words are `tokens`; by id."""
         slots = self._catalog.identities.slots(image_ids)
         known = [name for name in image_ids if name in slots]
-        explain = self._gallery(request).explanation_of([slots[name] for name in known], texts.received(), tokens)
+        opened = self._galleries.open(request)
+        own_texts = texts.received().to(opened.model.matcher.device)
+        explain = opened.gallery.explanation_of([slots[name] for name in known], own_texts, tokens)
         return dict(zip(known, self._accelerate(explain), strict=True))
 
     def explain_captions(

@@ -161,10 +161,8 @@ class ShardedGallery:
     def _scored_at_once(self, vector: Floats, request: SearchRequest, texts: EncodedTexts) -> Candidates:
         """The shortlist out of what each shard holds of it most likely, scored there in the same round trip."""
         share = local_candidates(request.shortlist, len(self._states))
-        part = request.model_copy(update={"shortlist": share})
-        answers = self._ask_all(
-            "scored_shortlist", part, vector, SentTexts.of(texts), request.k, self._opening.result().statistics
-        )
+        statistics = self._opening.result().statistics
+        answers = self._ask_all("scored_shortlist", request, share, vector, SentTexts.of(texts), request.k, statistics)
         self._matches = {shard: answer.matches for shard, answer in answers.items()}
         rankings = {shard: answer.ranking for shard, answer in answers.items()}
         candidates = merged_candidates(rankings, request.shortlist, self._pictures)

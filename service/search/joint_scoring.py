@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from index.view import Snapshot
 from models.matching.matcher import EncodedTexts, Matcher
-from models.single_threads import single_threads
+from models.single_threads import single_threads, usual_threads
 from service.search.joint_work import JointWork
 from service.search.rerank import CHUNK, RowNumbers, Scores, read_pictures, score_pictures
 
@@ -33,7 +33,7 @@ class StoredPairs:
 def scoring_of(pairs: StoredPairs) -> JointWork[StoredPairs, Scores]:
     """Work that scores the pairs, with those of other queries where there are any."""
     if pairs.matcher.device.type == "cpu":
-        return JointWork(group="score", most=torch.get_num_threads(), item=pairs, together=scored_side_by_side)
+        return JointWork(group="score", most=usual_threads(), item=pairs, together=scored_side_by_side)
     group = "score", pairs.matcher.digest, id(pairs.snapshot)
     return JointWork(group=group, most=QUERIES_A_CALL, item=pairs, together=scored_in_one_call)
 
@@ -42,7 +42,7 @@ def scored_side_by_side(queries: Sequence[StoredPairs]) -> list[Scores]:
     """Each query in a thread of its own; a single one by all threads."""
     if len(queries) == 1:
         return [queries[0].scores()]
-    return single_threads(torch.get_num_threads()).map(StoredPairs.scores, queries)
+    return single_threads(usual_threads()).map(StoredPairs.scores, queries)
 
 
 def scored_in_one_call(queries: Sequence[StoredPairs], chunk: int = CHUNK) -> list[Scores]:

@@ -4,10 +4,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 
 import pytest
 
-from service.api.accelerator import AcceleratorQueue
+from service.api.accelerator import AcceleratorQueue, Admission
 from service.errors import NotReady, Overloaded
 from service.search.joint_work import JointWork
 from tests.support.busy_accelerator import PATIENCE_S, busy
@@ -67,6 +69,23 @@ def test_a_caller_who_finds_it_free_does_light_work_in_a_thread_of_his_own() -> 
     queue.close()
     with pytest.raises(NotReady):
         queue.admit(1)
+
+
+def test_a_caller_who_hangs_up_at_any_moment_gives_the_place_back(queue: AcceleratorQueue) -> None:
+    def steps(admission: Admission) -> None:
+        with suppress(CancelledError):
+            while True:
+                admission.run(lambda: None)
+
+    for turn in range(100):
+        admission = queue.admit(1)
+        asking = threading.Thread(target=steps, args=(admission,))
+        asking.start()
+        time.sleep(turn * 0.00002)
+        admission.close()
+        asking.join()
+        queue.enqueue(0, lambda: None).result(PATIENCE_S)
+        assert queue.admitted_cost == 0
 
 
 def test_it_never_does_two_things_at_once(queue: AcceleratorQueue) -> None:

@@ -95,6 +95,20 @@ def test_words_are_looked_for_where_no_picture_is_scored(library: Library, shard
     assert [(hit.filename, hit.found_by) for hit in found] == [("blue.png", ("pictures", "text"))]
 
 
+@pytest.mark.parametrize("round_trips", [1, 2])
+def test_texts_that_match_may_all_lie_in_one_shard(
+    library: Library, shards: list[LocalReplica], tmp_path: Path, round_trips: int
+) -> None:
+    with closing(Library(tmp_path / "beach")) as own:
+        for number in range(12):
+            own.add(f"beach {number}", two_coloured("red", "blue"), view=False)
+        own.catch_up()
+        with closing(replica_of("beach", own)) as full:
+            engine = engine_over([[replica] for replica in (*shards, full)], library, round_trips=round_trips)
+            found = engine.text(engine.begin(TextSearchRequest(query="beach", k=14, shortlist=14))).results
+    assert sum("text" in hit.found_by for hit in found) == 12
+
+
 def test_too_few_shards_are_not_asked_again(library: Library, shards: list[LocalReplica]) -> None:
     engine = cluster_engine(library, shards)
     shards[0].fault = ConnectionError("gone")

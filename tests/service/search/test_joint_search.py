@@ -18,7 +18,7 @@ from models.matching.matcher import Matcher
 from models.single_threads import SingleThreads, single_threads
 from service.api.accelerator import AcceleratorQueue
 from service.errors import InvalidRequest
-from service.search.joint_scoring import StoredPairs, scored_in_one_call, scored_side_by_side
+from service.search.joint_scoring import StoredPairs, scored_in_one_call, scored_side_by_side, scoring_of
 from service.search.sentences import KeptEncodings, encoded_sentences
 from tests.support.fakes import COLOURS, D, FakeMatcher
 from tests.support.kernels import load_kernels
@@ -152,6 +152,20 @@ def test_a_sentence_is_encoded_once(full: Library, monkeypatch: pytest.MonkeyPat
 def test_a_sentence_without_a_word_is_refused_in_words() -> None:
     with pytest.raises(InvalidRequest, match="query"):
         encoded_sentences(FakeMatcher(), ["red", " "])
+
+
+def test_candidates_are_scored_with_a_query_a_thread_whoever_asks(tmp_path: Path) -> None:
+    matcher = small_matcher("scan-t2i-avg")
+    ((texts, _),) = encoded_sentences(matcher, SENTENCES[:1])
+    pairs, before = StoredPairs(matcher, stored(matcher, tmp_path), [0], texts), torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        single = SingleThreads(2).executor
+        assert single.submit(torch.get_num_threads).result(PATIENCE_S) == 1
+        assert single.submit(scoring_of, pairs).result(PATIENCE_S).most == 3
+        assert scoring_of(pairs).most == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_operators_in_single_threads_use_no_other_and_nothing_else_changes() -> None:
