@@ -64,8 +64,9 @@ class Shell:
     environment: dict[str, str]
 
     def run(self, example: str) -> subprocess.CompletedProcess[str]:
+        # A command after it keeps bash alive, which would give its place to a last one: `regard` looks for its shell.
         return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", example],
+            ["bash", "-euo", "pipefail", "-c", f"{example}\n:"],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
