@@ -56,7 +56,8 @@ EXPOSE 8000
 # A node: the head with the command below, the others with `ray start --block --address=HEAD:6379`.
 FROM runtime AS cluster
 COPY --from=build-cluster /opt/regard /opt/regard
-ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 RAY_worker_niceness=0
+ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 RAY_worker_niceness=0 RAY_task_events_report_interval_ms=0 \
+    RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S=2 RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=60
 CMD ["ray", "start", "--head", "--block", "--port=6379", "--disable-usage-stats", "--include-dashboard=false"]
 
 # Triton compiles a small program in C for each kernel when it is first run, and loads what it keeps in its folder.

@@ -12,6 +12,7 @@ import torch
 from models.extractors.base import Extractor
 from models.extractors.registry import load_extractor
 from models.kernels.device_library import DeviceKernels
+from models.kernels.forms import KernelForm
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.matching.checkpoint import WEIGHTS, load_matcher, read_header
 from models.matching.ensemble import build_ensemble, ensemble_header
@@ -210,7 +211,8 @@ def use_device_kernels(matchers: Sequence[Matcher], device: torch.device, settin
 
     Without Triton, or where none are wanted, PyTorch scores copies of the records.
     """
-    served = [one for one in matchers if isinstance(one, SingleMatcher) and one.reranker.kernel_form is not None]
+    single = [one for one in matchers if isinstance(one, SingleMatcher)]
+    served = [one for one in single if isinstance(one.reranker.kernel_form, KernelForm)]
     if not settings.kernels:
         return
     for matcher in served:

@@ -25,6 +25,7 @@ from models.rerankers.bfan import Bfan
 from models.rerankers.caan import Caan
 from models.rerankers.camp import Camp
 from models.rerankers.camp_released import CampAttention, CampReleased, Messages
+from models.rerankers.products import published_products
 from models.rerankers.scan import Scan
 from models.rerankers.sman import Sman
 from models.rerankers.summax import SumMax
@@ -289,6 +290,7 @@ class CaptionLoop:
     def score(self, words: Words) -> Float[Tensor, "Q K"]:
         """Scores of all sentences, one after the other, with all pictures."""
         rows = []
-        for sentence, mask in zip(words.vectors, words.mask, strict=True):
-            rows.append(torch.cat([self.form(self.reranker, part, sentence[mask]) for part in self.pictures]))
+        with published_products():
+            for sentence, mask in zip(words.vectors, words.mask, strict=True):
+                rows.append(torch.cat([self.form(self.reranker, part, sentence[mask]) for part in self.pictures]))
         return torch.stack(rows)

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,12 +18,23 @@ from models.batches import Regions, Rows, Words, tiles
 from models.bench.inputs import Sizes, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
 from models.bench.timing import MachineRates, time_interleaved
+from models.kernels.interface import field_reader
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.rerankers.base import Images, Reranker, score_in_blocks
+from models.rerankers.products import ONEDNN_PRODUCT
 from models.rerankers.summax import SumMax
 
 MAXSIM = "maxsim_cpu"  # a package with a fast Sum-Max for CPUs, compared with where it is installed
 MAXSIM_WORDS = 7
+
+
+def linear_flops(rows: Sequence[int], matrix: Sequence[int], *further: Any, **named: Any) -> int:
+    """Operations of a product of rows with a matrix, given their shapes."""
+    return 2 * math.prod(rows) * matrix[0]
+
+
+FURTHER_PRODUCTS = {} if ONEDNN_PRODUCT is None else {ONEDNN_PRODUCT: linear_flops}
+"""What PyTorch's counter does not know."""
 
 
 def num_bytes(rows: Rows) -> float:
@@ -33,7 +45,7 @@ def num_bytes(rows: Rows) -> float:
 @torch.no_grad()
 def matrix_flops(reranker: Reranker[Images], images: Images, words: Words) -> float:
     """Operations in the matrix products of our form; elementwise operations are not counted."""
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False, custom_mapping=FURTHER_PRODUCTS) as counter:
         score_in_blocks(reranker, images, words)
     return float(counter.get_total_flops())
 
@@ -52,7 +64,8 @@ def kernel_call(
     if kernels is None or form is None:
         return None
     records, numbers = records_of(images), np.arange(len(images))
-    return lambda: kernels.scores(form, records, numbers, words, torch.get_num_threads())
+    stored, threads = field_reader(records, numbers, torch.device("cpu")), torch.get_num_threads()
+    return lambda: kernels.scores(form, records, numbers, reranker.kernel_question(words, stored), threads)
 
 
 def maxsim_call(reranker: Reranker[Any], images: Rows, words: Words) -> Callable[[], Any] | None:

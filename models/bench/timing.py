@@ -14,8 +14,9 @@ import torch
 from torch.nn.functional import linear
 
 from models.batches import Words
+from models.kernels.calls import BLOCK
 from models.kernels.forms import KernelForm
-from models.kernels.library import BLOCK, KernelLibrary
+from models.kernels.library import KernelLibrary
 
 PEAK_SIZE = 1536  # rows and columns of the matrices whose product gives the best rate
 READ_NUMBERS = 1 << 25  # 128 MB of float32: four times a large processor cache

@@ -22,7 +22,8 @@ from models.evaluation.metrics import (
     text_to_image_ranks,
 )
 from models.evaluation.score_matrix import encode_in_batches
-from models.matching.matcher import EncodedImages, Matcher
+from models.matching.encoded import EncodedImages
+from models.matching.matcher import Matcher
 
 T = TypeVar("T")
 

@@ -22,7 +22,8 @@ from models.datasets.coco_boxes import PictureObjects
 from models.evaluation.class_names import class_places, from_template, plural
 from models.evaluation.confidence import interval_of_ratio, interval_settings
 from models.evaluation.evaluate import Progress, check_feature_width, encode_pictures
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.matcher import Matcher
 from models.rerankers.attention import l2_normalise
 from models.rerankers.base import Explanation
 

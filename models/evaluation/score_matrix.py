@@ -12,7 +12,8 @@ from torch import Tensor
 from models.batches import Regions, tiles
 from models.datasets.captions import read_lines
 from models.matching.checkpoint import load_matcher
-from models.matching.matcher import EncodedTexts, Matcher
+from models.matching.encoded import EncodedTexts
+from models.matching.matcher import Matcher
 
 ENCODING_BATCH = 256  # pictures, or sentences
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models.batches import Words
 from models.kernels.device_records import DeviceRecords
-from models.kernels.forms import FormFocal, FormLogits, FormPooling, KernelForm
+from models.kernels.forms import AnyForm, FormFocal, FormLogits, FormPooling, KernelForm, Question
 from models.kernels.library import NoKernels
 
 FEWEST_LANES = 16  # rows and columns of the smallest product that tensor cores compute
@@ -34,12 +34,16 @@ class DeviceKernels:
         self.target, self.device_type = "triton", device.type
         self._records = DeviceRecords(device, budget)
 
+    def knows(self, form: AnyForm | None) -> bool:
+        """Whether the Triton kernel computes the score."""
+        return isinstance(form, KernelForm)
+
     def scores(
         self,
-        form: KernelForm,
+        form: AnyForm,
         records: Mapping[str, npt.NDArray[Any]],
         rows: npt.NDArray[np.int64],
-        words: Words,
+        question: Question,
         threads: int = 1,
     ) -> Float[Tensor, "Q K"]:
         """Scores of the sentences with the pictures `rows`, [K] for all of them or [Q, K]; `threads` is not used.
@@ -50,10 +54,12 @@ class DeviceKernels:
             raise IndexError(
                 f"there are records 0 .. {len(records['mask']) - 1}, asked for {rows.min()} .. {rows.max()}"
             )
+        assert isinstance(form, KernelForm)
+        assert isinstance(question, Words)
         tables, places = self._records.tables({name: records[name] for name in form.record_fields}, rows)
         if places.dim() == 1:
-            places = places.expand(len(words), -1)
-        return score_records(form, tables, places, words)
+            places = places.expand(len(question), -1)
+        return score_records(form, tables, places, question)
 
 
 def score_records(form: KernelForm, tables: Mapping[str, Tensor], places: Tensor, words: Words) -> Tensor:

@@ -1,8 +1,16 @@
-"""The scores that the kernels can compute: one score with its options, as a value that a reranker gives."""
+"""The scores that the kernels can compute: one score with its options, as a value that a reranker gives; and what of a
+sentence they read."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from models.batches import Words
+
+UNITS_AT_A_TIME = 16
+"""The kernels of CAAN and SMAN know widths that are multiples of it alone, as all published ones are."""
 FormLogits = Literal["none", "softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm", "cosine"]
 FormFocal = Literal["none", "equal", "prob"]
 FormPooling = Literal["Mean", "Sum", "Max", "LogSumExp"]
@@ -42,3 +50,60 @@ class KernelForm:
             self.times,
             self.sharpness,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaanForm:
+    """CAAN's score."""
+
+    slope: float  # of affinities below zero
+    intra_modal: bool  # FA instead of SA: what is alike on one side is in the record and in the question
+    record_fields: ClassVar[tuple[str, ...]] = ("vectors", "intra", "inter", "mask")
+
+
+@dataclass(frozen=True)
+class CaanQuestion:
+    """The words' side of CAAN's pairs, named as in models/rerankers/caan.py, and the weights of its attention."""
+
+    vectors: Float[Tensor, "Q W D"]
+    keys: Float[Tensor, "Q W D"]
+    intra: Float[Tensor, "Q W Z"]
+    inter: Float[Tensor, "Q W Z"]
+    mask: Bool[Tensor, "Q W"]
+    region_weight: Float[Tensor, " Z"]
+    word_weight: Float[Tensor, " Z"]
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmanForm:
+    """SMAN's score."""
+
+    outside: bool  # the words' product of the second step stands outside of the tanh
+    concatenation: bool  # one cosine of all vectors side by side instead of the sum of three
+    record_fields: ClassVar[tuple[str, ...]] = ("keys", "values", "whole", "own", "mask")
+
+
+@dataclass(frozen=True)
+class SmanQuestion:
+    """The words' side of SMAN's pairs, named as in models/rerankers/sman.py, and the queries of the second step, each
+    of which belongs to one sentence and one of the pictures asked for."""
+
+    keys: Float[Tensor, "Q W D"]  # their tanh, where the product stands outside of it
+    values: Float[Tensor, "Q W D"]
+    whole: Float[Tensor, "Q D"]
+    own: Float[Tensor, "Q D"]
+    mask: Bool[Tensor, "Q W"]
+    region_queries: Float[Tensor, "Q K D"]  # doubled
+    word_queries: Float[Tensor, "Q K D"]  # doubled; times the weights where the product stands outside of the tanh
+    region_weight: Float[Tensor, " D"]
+    word_weight: Float[Tensor, " D"]
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+
+AnyForm = KernelForm | CaanForm | SmanForm
+Question = Words | CaanQuestion | SmanQuestion

@@ -1,15 +1,15 @@
 """The interface of kernels that score stored pictures, on a CPU and on a GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.batches import Words
-from models.kernels.forms import KernelForm
+from models.kernels.forms import AnyForm, Question
 
 
 @runtime_checkable
@@ -24,12 +24,22 @@ class RecordKernels(Protocol):
     def device_type(self) -> str:
         """cpu or cuda."""
 
+    def knows(self, form: AnyForm | None) -> bool:
+        """Whether they can compute the score; False for None."""
+
     def scores(
         self,
-        form: KernelForm,
+        form: AnyForm,
         records: Mapping[str, npt.NDArray[Any]],
         rows: npt.NDArray[np.int64],
-        words: Words,
+        question: Question,
         threads: int = 1,
     ) -> Float[Tensor, "Q K"]:
         """Scores of the sentences with the pictures `rows` of `records`, the stored fields [N, ...] by name."""
+
+
+def field_reader(
+    records: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64], device: torch.device
+) -> Callable[[str], Tensor]:
+    """Reads the [K, ...] float32 field of the pictures `rows`, by its name."""
+    return lambda name: torch.from_numpy(records[name][rows]).to(device, torch.float32)

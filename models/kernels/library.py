@@ -2,9 +2,8 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,82 +14,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.batches import Words, tiles
-from models.kernels.forms import KernelForm
+from models.batches import tiles
+from models.kernels.calls import FUNCTIONS, KernelCall, Records, call_of
+from models.kernels.forms import AnyForm, Question
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
 from models.kernels.transformer import CTransformer, sentences_at_once
 
-BLOCK = 16  # as in source/lanes.h
 PART = 16  # candidates that one of several threads takes at a time: a fraction of a millisecond
 
 
 class NoKernels(Exception):
     """There are no kernels that this machine can run; the message says what to do about it."""
-
-
-class _Pictures(ctypes.Structure):
-    """`pictures` of source/kernels.c."""
-
-    _fields_ = (
-        ("vectors", ctypes.c_void_p),
-        ("gram", ctypes.c_void_p),
-        ("mask", ctypes.c_void_p),
-        ("vectors_step", ctypes.c_int64),
-        ("gram_step", ctypes.c_int64),
-        ("mask_step", ctypes.c_int64),
-        ("regions", ctypes.c_int32),
-        ("width", ctypes.c_int32),
-    )
-
-
-class _Sentence(ctypes.Structure):
-    """`sentence` of source/kernels.c."""
-
-    _fields_ = (
-        ("packed", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-        ("gram", ctypes.c_void_p),
-        ("words", ctypes.c_int32),
-        ("blocks", ctypes.c_int32),
-    )
-
-
-class _Form(ctypes.Structure):
-    """`form` of source/kernels.c."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_int32)
-            for name in ("words_attend", "regions_attend", "logits", "bounded", "focal", "pooling")
-        ),
-        ("times", ctypes.c_float),
-        ("sharpness", ctypes.c_float),
-    )
-
-
-@dataclass(frozen=True)
-class PackedSentence:
-    """The real words of one sentence, as the kernels read them."""
-
-    packed: Float[Tensor, "blocks D 16"]
-    lengths: Float[Tensor, " columns"]
-    gram: Float[Tensor, "W W"]
-
-    @classmethod
-    def of(cls, vectors: Float[Tensor, "W D"]) -> "PackedSentence":
-        """The words with these vectors, none of which is padding."""
-        num_words, width = vectors.shape
-        columns = -(-max(num_words, 1) // BLOCK) * BLOCK
-        padded = vectors.new_zeros(columns, width)
-        padded[:num_words] = vectors
-        packed = padded.view(-1, BLOCK, width).mT.contiguous()
-        return cls(packed, padded.norm(dim=1), (vectors @ vectors.T).contiguous())
-
-    def as_structure(self) -> _Sentence:
-        """Addresses of the tensors; they must be kept for as long as these are used."""
-        return _Sentence(
-            self.packed.data_ptr(), self.lengths.data_ptr(), self.gram.data_ptr(), len(self.gram), len(self.packed)
-        )
 
 
 class KernelLibrary:
@@ -102,17 +36,18 @@ class KernelLibrary:
         """OSError where the file cannot be loaded."""
         self.target = target
         library = ctypes.CDLL(str(path))
-        self._scores, self._transform = library.regard_scores, library.regard_transform
-        self._scores.restype = self._transform.restype = ctypes.c_int
+        self._functions = {form: getattr(library, name) for form, name in FUNCTIONS.items()}
+        self._transform = library.regard_transform
+        for function in (*self._functions.values(), self._transform):
+            function.restype = ctypes.c_int
         self._helpers = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="kernels")
 
+    def knows(self, form: AnyForm | None) -> bool:
+        """Whether it has a kernel for the score."""
+        return form is not None
+
     def scores(
-        self,
-        form: KernelForm,
-        records: Mapping[str, npt.NDArray[Any]],
-        rows: npt.NDArray[np.int64],
-        words: Words,
-        threads: int = 1,
+        self, form: AnyForm, records: Records, rows: npt.NDArray[np.int64], question: Question, threads: int = 1
     ) -> Float[Tensor, "Q K"]:
         """Scores of float32 sentences with the pictures `rows` of `records`, the stored fields [N, ...] by name.
 
@@ -123,36 +58,29 @@ class KernelLibrary:
             raise IndexError(
                 f"there are records 0 .. {len(records['mask']) - 1}, asked for {rows.min()} .. {rows.max()}"
             )
-        pictures = _structure_of(records, form, words.vectors.shape[2])
+        call = call_of(form, records, question)
         rows = np.ascontiguousarray(rows, np.int64)
-        scores = torch.empty(len(words), len(rows))
-        for own, vectors, mask in zip(scores, words.vectors.float(), words.mask, strict=True):
-            self._score_sentence(form, pictures, PackedSentence.of(vectors[mask]), rows, own, threads)
+        scores = torch.empty(len(question), len(rows))
+        for own, sentence in zip(scores, call.sentences, strict=True):
+            self._score_sentence(self._functions[type(form)], call, sentence, rows, own, threads)
         return scores
 
     def _score_sentence(
         self,
-        form: KernelForm,
-        pictures: _Pictures,
-        sentence: PackedSentence,
+        function: Any,
+        call: KernelCall,
+        sentence: ctypes.Structure,
         rows: npt.NDArray[np.int64],
         scores: Float[Tensor, " K"],
         threads: int,
     ) -> None:
         """Fill the scores, in parts that the caller's thread and up to threads - 1 others take in turn."""
-        options, words = _Form(*form.numbers()), sentence.as_structure()
+        shared = [ctypes.byref(one) for one in (call.pictures, sentence, call.options)]
+        rows_at, scores_at = ctypes.c_void_p(rows.ctypes.data), ctypes.c_void_p(scores.data_ptr())
 
         def work(part: slice) -> None:
-            own = scores[part]
-            failed = self._scores(
-                ctypes.byref(pictures),
-                ctypes.byref(words),
-                ctypes.byref(options),
-                ctypes.c_void_p(rows[part].ctypes.data),
-                ctypes.c_int64(len(own)),
-                ctypes.c_void_p(own.data_ptr()),
-            )
-            if failed:
+            count = ctypes.c_int64(part.stop - part.start)
+            if function(*shared, rows_at, ctypes.c_int64(part.start), count, scores_at):
                 raise MemoryError("there is no memory for the table of one picture and one sentence")
 
         self._take_turns(work, tiles(len(rows), PART if threads > 1 else max(1, len(rows))), threads)
@@ -195,27 +123,6 @@ class KernelLibrary:
         for helper in helpers:
             if not helper.cancelled():
                 helper.result()
-
-
-def _structure_of(records: Mapping[str, npt.NDArray[Any]], form: KernelForm, width: int) -> _Pictures:
-    """The addresses of stored fields, which must be laid out as the kernels read them."""
-    fields = {name: records[name] for name in form.record_fields}
-    num, regions = fields["mask"].shape
-    wanted = {
-        "vectors": ((num, regions, width), np.dtype("<f2")),
-        "gram": ((num, regions, regions), np.dtype("<f2")),
-        "mask": ((num, regions), np.dtype("?")),
-    }
-    for name, array in fields.items():
-        if (array.shape, array.dtype) != wanted[name]:
-            shape, dtype = wanted[name]
-            raise ValueError(f"{name} must be {shape} of {dtype}, not {array.shape} of {array.dtype}")
-        if num and not array[0].flags.c_contiguous:
-            raise ValueError(f"{name} of a picture must lie in one piece")
-    gram = fields.get("gram", fields["mask"])  # never read where it is not among the fields
-    arrays = (fields["vectors"], gram, fields["mask"])
-    addresses = [array.ctypes.data for array in arrays]
-    return _Pictures(*addresses, *(array.strides[0] for array in arrays), regions, width)
 
 
 def load_library(folder: Path = BUILT) -> KernelLibrary:

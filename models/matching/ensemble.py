@@ -22,10 +22,11 @@ from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words
 from models.matching.calibration import Calibration
+from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
+from models.matching.matcher import Matcher, SingleMatcher
 from models.rerankers.base import Explanation
 
 

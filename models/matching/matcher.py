@@ -2,18 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.batches import ReadSentences, Regions, Rows, Words
-from models.kernels.interface import RecordKernels
+from models.batches import ReadSentences, Regions, Words
+from models.kernels.interface import RecordKernels, field_reader
 from models.matching.calibration import Calibration
+from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts, offsets
 from models.matching.hubness import HubnessConfig, HubnessCorrection
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.stage_one import StageOneHead
@@ -22,52 +22,6 @@ from models.rerankers.encoders import EncoderConfig
 from models.text.pretrained_reader import PretrainedReader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import UNKNOWN_WORD, Vocabulary
-
-HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
-STAGE_ONE = "stage_one"  # the one that holds its embedding, where stage one's cosine is a part of the score
-
-
-@dataclass(frozen=True)
-class EncodedImages(Rows):
-    """Encoded pictures: the reranker's own rows; with a hubness correction, what is taken off each one's scores; and
-    where stage one's cosine is a part of them, each one's unit embedding.
-
-    `tensors` are the fields of the pictures' stored records.
-    """
-
-    rows: Rows
-    offset: Float[Tensor, " K"] | None = None
-    embedding: Float[Tensor, "K E"] | None = None
-
-    @property
-    def region_mask(self) -> Bool[Tensor, "K R"]:
-        """True where a picture has a region, False where its rows are padded; of one reranker's rows alone."""
-        return self.rows.tensors()["mask"]
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Field of a stored record -> tensor [K, ...], in the records' order."""
-        further = {HUBNESS: self.offset, STAGE_ONE: self.embedding}
-        return self.rows.tensors() | {name: tensor for name, tensor in further.items() if tensor is not None}
-
-    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EncodedImages":
-        """Encoded pictures with the same fields, from other tensors."""
-        own = dict(tensors)
-        further = own.pop(HUBNESS, None), own.pop(STAGE_ONE, None)
-        return EncodedImages(self.rows.with_tensors(own), *further)
-
-
-@dataclass(frozen=True)
-class EncodedTexts(Rows):
-    """Encoded sentences: the vectors of their words, and what is taken off each sentence's scores for hubness."""
-
-    vectors: Float[Tensor, "Q W D"]
-    mask: Bool[Tensor, "Q W"]
-    offset: Float[Tensor, " Q"]
-
-    @property
-    def words(self) -> Words:
-        """The words alone, as a reranker reads them."""
-        return Words(self.vectors, self.mask)
 
 
 class Matcher(nn.Module, ABC):
@@ -332,22 +286,24 @@ class SingleMatcher(Matcher):
     @property
     def has_kernel(self) -> bool:
         """Whether `score_stored` has an answer for float32 sentences."""
-        return bool(self.kernels and self.reranker.kernel_form and self.kernels.device_type == self.device.type)
+        kernels = self.kernels
+        return (
+            kernels is not None and kernels.device_type == self.device.type and kernels.knows(self.reranker.kernel_form)
+        )
 
     @torch.no_grad()
     def score_stored(
         self, records: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64], texts: EncodedTexts
     ) -> Float[Tensor, "Q K"] | None:
-        form = self.reranker.kernel_form
-        if not self.has_kernel or texts.vectors.dtype != torch.float32:
+        kernels, form = self.kernels, self.reranker.kernel_form
+        if kernels is None or form is None or not self.has_kernel or texts.vectors.dtype != torch.float32:
             return None
-        assert self.kernels is not None
-        assert form is not None
-        scores = self.kernels.scores(form, records, rows, texts.words, torch.get_num_threads())
+        stored = field_reader(records, rows, self.device)
+        question = self.reranker.kernel_question(texts.words, stored)
+        scores = kernels.scores(form, records, rows, question, torch.get_num_threads())
         if self.cosine_weight:
-            embedding = torch.from_numpy(records[STAGE_ONE][rows]).to(self.device, torch.float32)
-            scores = scores + self._weighted_cosines(embedding, texts)
-        by_image = 0 if self.hubness is None else torch.from_numpy(records[HUBNESS][rows]).to(self.device)
+            scores = scores + self._weighted_cosines(stored(STAGE_ONE), texts)
+        by_image = 0 if self.hubness is None else stored(HUBNESS)
         return scores - (texts.offset[:, None] + by_image)
 
     @torch.no_grad()
@@ -392,9 +348,3 @@ class SingleMatcher(Matcher):
         # The stored embedding is rounded: what that makes a difference is spread over the regions.
         rounding = (contributions - shares.sum(3)) / mask.sum(1).clamp_min(1)[:, None]
         return contributions, shares + rounding.unsqueeze(3).masked_fill(~mask[:, None], 0)
-
-
-def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-    """The number taken off the score of every pair: the sum of the picture's and the sentence's offset."""
-    by_image = texts.offset.new_zeros(len(images)) if images.offset is None else images.offset
-    return texts.offset[:, None] + by_image

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Words
+from models.rerankers.products import Linear, product_of_rows
 
 # Added outside the root, as the published code of SCAN and BFAN does: x / (|x| + EPSILON).
 EPSILON = 1e-8
@@ -73,8 +74,8 @@ def inner_products(regions: Float[Tensor, "K R D"], vectors: Float[Tensor, "N D"
     few rows. What comes back then is a view of the transposed product.
     """
     if len(vectors) >= FEW_COLUMNS:
-        return regions @ vectors.T
-    product = vectors @ regions.flatten(0, 1).T
+        return product_of_rows(regions, vectors)
+    product = product_of_rows(vectors, regions.flatten(0, 1))
     return product.view(len(vectors), *regions.shape[:2]).permute(1, 2, 0)
 
 
@@ -153,17 +154,25 @@ class AdditiveAttention(nn.Module):
     def __init__(self, key_width: int, width: int) -> None:
         super().__init__()
         self.keys = nn.Linear(key_width, width)
-        self.query = nn.Linear(width, width)
+        self.query = Linear(width, width)
         self.weight = nn.Linear(width, 1, bias=False)
 
     def product_inside_tanh(self, keys: Float[Tensor, "*keys N D"], query: Float[Tensor, "*queries D"]) -> Tensor:
         """w . tanh(key * tanh(Wq query)) of every key, up to a constant; the first axes are broadcast."""
-        doubled = 2 * self.query(query).tanh()
-        return tanh_logits(keys * doubled.unsqueeze(-2), self.weight.weight[0])
+        return tanh_logits(keys * self.doubled_query(query).unsqueeze(-2), self.weight.weight[0])
 
     def product_outside_tanh(
         self, keys: Float[Tensor, "Q N D"], queries: Float[Tensor, "Q K D"]
     ) -> Float[Tensor, "Q K N"]:
         """w . (tanh(key) * tanh(Wq query)) of every key and query of a batch."""
-        weighed: Tensor = self.query(queries).tanh() * self.weight.weight[0]
-        return weighed @ keys.tanh().mT
+        return self.weighed_query(queries) @ keys.tanh().mT
+
+    def doubled_query(self, query: Float[Tensor, "*queries D"]) -> Float[Tensor, "*queries D"]:
+        """2 tanh(Wq query)"""
+        doubled: Tensor = 2 * self.query(query).tanh()
+        return doubled
+
+    def weighed_query(self, query: Float[Tensor, "*queries D"]) -> Float[Tensor, "*queries D"]:
+        """w * tanh(Wq query)"""
+        weighed: Tensor = self.query(query).tanh() * self.weight.weight[0]
+        return weighed

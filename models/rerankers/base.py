@@ -1,7 +1,7 @@
 """The interface of a reranker, scoring in blocks and in pairs, and what a score is explained by."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Words, tiles
-from models.kernels.forms import KernelForm
+from models.kernels.forms import AnyForm, Question
 from models.rerankers.attention import gram_matrix, zero_padded
 
 Images = TypeVar("Images", bound=Rows)
@@ -89,7 +89,7 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     images_type: type[Images]  # what `precompute` returns and a store keeps
     block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
-    kernel_form: KernelForm | None = None  # its score as the kernels know it; None: PyTorch alone computes it
+    kernel_form: AnyForm | None = None  # its score as the kernels know it; None: PyTorch alone computes it
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
     sentence_encoder: nn.Module  # ReadSentences -> Words
 
@@ -120,6 +120,11 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     @abstractmethod
     def explain(self, images: Images, words: Words) -> Explanation:
         """The reasons of all pairs' scores, as far as the model has exact ones."""
+
+    def kernel_question(self, words: Words, stored: Callable[[str], Tensor]) -> Question:
+        """Sentences as the kernels read them; `stored` gives the [K, ...] float32 field of the pictures to be
+        scored, by its name."""
+        return words
 
 
 @torch.no_grad()

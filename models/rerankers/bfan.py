@@ -15,7 +15,7 @@ That is some 100 roundings of float32, so rounding alone does not choose. A lone
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
@@ -102,6 +102,7 @@ class Bfan(Reranker[RegionsWithGram]):
     """BFAN, registered as `bfan-prob` and `bfan-equal`."""
 
     images_type = RegionsWithGram
+    block: ClassVar[tuple[int, int]] = (25, 16)  # it holds twice as many tables of all pairs as the others
 
     def __init__(self, config: BfanConfig, encoders: EncoderConfig) -> None:
         super().__init__()

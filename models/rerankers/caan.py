@@ -21,6 +21,7 @@ What the paper leaves open, as decided here:
 - In FA, M1 and M2 are D x D, start as the identity as K does, and Hv and Hu are taken as they come: no norm is printed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -30,6 +31,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from models.batches import Regions, Rows, Words, tiles
+from models.kernels.forms import UNITS_AT_A_TIME, CaanForm, CaanQuestion
 from models.rerankers.attention import (
     EPSILON,
     gram_matrix,
@@ -101,6 +103,8 @@ class Caan(Reranker[CaanImages]):
         self.word_inter = nn.Linear(width, z, bias=False)  # Q4
         self.region_weight = nn.Linear(z, 1, bias=False)
         self.word_weight = nn.Linear(z, 1, bias=False)
+        if z % UNITS_AT_A_TIME == 0:
+            self.kernel_form = CaanForm(slope=config.slope, intra_modal=config.intra_modal == "FA")
         if config.intra_modal == "FA":
             self.region_alike = nn.Linear(width, width, bias=False)  # M1
             self.word_alike = nn.Linear(width, width, bias=False)  # M2
@@ -129,12 +133,19 @@ class Caan(Reranker[CaanImages]):
             shares=attended.words.unsqueeze(3) * similarity.permute(2, 0, 3, 1) * attended.regions.unsqueeze(2),
         )
 
-    def _attend(self, images: CaanImages, words: Words) -> _Attended:
+    def kernel_question(self, words: Words, stored: Callable[[str], Tensor]) -> CaanQuestion:
+        texts, weights = self._texts(words), (self.region_weight.weight[0], self.word_weight.weight[0])
+        return CaanQuestion(texts.vectors, texts.keys, texts.intra, texts.inter, texts.mask, *weights)
+
+    def _texts(self, words: Words) -> _Texts:
         vectors = zero_padded(words.vectors, words.mask)
         intra = self.word_intra(vectors)
         if self.config.intra_modal == "FA":
             intra = vectors @ self.word_alike(vectors).mT @ intra
-        texts = _Texts(vectors, self.affinity(vectors), self.region_inter(vectors), intra, words.mask)
+        return _Texts(vectors, self.affinity(vectors), self.region_inter(vectors), intra, words.mask)
+
+    def _attend(self, images: CaanImages, words: Words) -> _Attended:
+        texts = self._texts(words)
         size = max(1, _STEP_NUMBERS // (len(words) * images.intra[0].numel()))
         parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))

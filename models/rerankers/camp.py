@@ -22,6 +22,7 @@ from models.batches import Regions, Words
 from models.rerankers.attention import masked_softmax, similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
+from models.rerankers.products import Linear
 
 LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching pairs are longer by about 0.2
 
@@ -49,7 +50,7 @@ class GatedFusion(nn.Module):
 
     def __init__(self, width: int, config: CampConfig) -> None:
         super().__init__()
-        self.fusion = nn.Linear(width, width)
+        self.fusion = Linear(width, width)
         self.pool = nn.Linear(width, 1, bias=False)
         self.activation = torch.relu if config.activation == "relu" else torch.tanh
 
@@ -71,7 +72,7 @@ def length_scorer(width: int) -> nn.Sequential:
     ReLU they add up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias puts 0 where two unit vectors
     are at right angles, |x| = sqrt(2).
     """
-    hidden, out = nn.Linear(width, width), nn.Linear(width, 1)
+    hidden, out = Linear(width, width), nn.Linear(width, 1)
     pairs = width // 2
     projections = nn.init.orthogonal_(torch.empty(pairs, width)) if pairs else torch.empty(0, width)
     with torch.no_grad():

@@ -36,6 +36,7 @@ from models.batches import Regions, Rows, Words
 from models.rerankers.attention import EPSILON, gram_matrix, l2_normalise, masked_softmax, similarities, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
+from models.rerankers.products import Linear
 
 # Our names of weights -> the authors', of both networks.
 PUBLISHED_NAMES: Mapping[str, str] = {
@@ -183,7 +184,7 @@ class CampReleased(Reranker[CampReleasedImages]):
         self.word_fusion = nn.Linear(2 * width, width, bias=False)
         self.region_pool = pooling_logits(width, config.num_branches)
         self.word_pool = pooling_logits(width, config.num_branches)
-        self.scorer = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+        self.scorer = nn.Sequential(Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
 
     def precompute(self, projected: Regions) -> CampReleasedImages:
         vectors = zero_padded(projected.vectors, projected.mask)
@@ -231,7 +232,7 @@ class CampReleased(Reranker[CampReleasedImages]):
 
 def pooling_logits(width: int, num_branches: int) -> nn.Module:
     """The two-layer network of a pooling's attentions."""
-    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, num_branches))
+    return nn.Sequential(Linear(width, width), nn.ReLU(), nn.Linear(width, num_branches))
 
 
 def fuse_and_pool(

@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from models.batches import Regions, Tokens, Words
 from models.rerankers.attention import l2_normalise
 from models.rerankers.base import OMITTED_BY_DEFAULT
+from models.rerankers.products import Linear
 
 SMALL_START = 0.01  # of the map of features that stand beside concepts, of its usual start
 
@@ -91,14 +92,14 @@ class RegionEncoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.concept_dim = config.concept_dim
-        self.fc = nn.Linear(config.feature_dim - config.concept_dim, config.width)
+        self.fc = Linear(config.feature_dim - config.concept_dim, config.width)
         nn.init.xavier_uniform_(self.fc.weight, gain=SMALL_START if config.concept_dim else 1)
         nn.init.zeros_(self.fc.bias)
         if config.concept_dim:
-            self.concepts = nn.Linear(config.concept_dim, config.width, bias=False)
+            self.concepts = Linear(config.concept_dim, config.width, bias=False)
         self.aligned = config.aligned
         if config.aligned:
-            self.context = nn.Linear(config.state_dim, config.width, bias=False)
+            self.context = Linear(config.state_dim, config.width, bias=False)
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
         self.unit = config.unit_regions is not False

@@ -24,6 +24,7 @@ What the paper leaves open, as decided here (fields of `SmanConfig` unless fixed
 - Dropout, whose place is not stated, is the encoders': on features and on word embeddings.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -32,9 +33,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Words, tiles
+from models.kernels.forms import UNITS_AT_A_TIME, SmanForm, SmanQuestion
 from models.rerankers.attention import AdditiveAttention, masked_mean, masked_softmax, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, PretrainedSentenceEncoder, RawRegionEncoder
+from models.rerankers.products import Linear
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
 _STEP_NUMBERS = 1 << 20
@@ -99,16 +102,20 @@ class Sman(Reranker[SmanImages]):
             else LstmSentenceEncoder(encoders, config.directions)
         )
         features, width = encoders.feature_dim, encoders.width
-        self.summary = nn.Linear(features, width)  # P0
+        self.summary = Linear(features, width)  # P0
         self.reader = nn.GRU(features, width, batch_first=True)
         self.region_first = AdditiveAttention(features, width)
         self.region_second = AdditiveAttention(features, width)
-        self.region_output_first = nn.Linear(features, width)  # P1
-        self.region_output_second = nn.Linear(features, width)  # P2
+        self.region_output_first = Linear(features, width)  # P1
+        self.region_output_second = Linear(features, width)  # P2
         self.word_first = AdditiveAttention(width, width)
         self.word_second = AdditiveAttention(width, width)
         self.region_gate = nn.Linear(width, width)  # Uv
         self.word_gate = nn.Linear(width, width)  # Ut
+        if width % UNITS_AT_A_TIME == 0:
+            self.kernel_form = SmanForm(
+                outside=config.text_product == "outside", concatenation=config.similarity == "concatenation"
+            )
 
     def precompute(self, projected: Regions) -> SmanImages:
         mask = projected.mask
@@ -143,6 +150,32 @@ class Sman(Reranker[SmanImages]):
         own = (masked_softmax(logits, mask.unsqueeze(1), dim=2) @ vectors)[:, 0]
         return _Texts(self.word_second.keys(vectors), vectors, self.word_gate(whole + own), whole, own, mask)
 
+    def kernel_question(self, words: Words, stored: Callable[[str], Tensor]) -> SmanQuestion:
+        texts = self._texts(words)
+        region_query, word_query = self._queries(stored("gate"), texts)
+        keys, of_words = texts.keys, self.word_second.doubled_query(word_query)
+        if self.config.text_product == "outside":
+            keys, of_words = keys.tanh(), self.word_second.weighed_query(word_query)
+        return SmanQuestion(
+            keys=keys,
+            values=texts.values,
+            whole=texts.whole,
+            own=texts.own,
+            mask=texts.mask,
+            region_queries=self.region_second.doubled_query(region_query),
+            word_queries=of_words,
+            region_weight=self.region_second.weight.weight[0],
+            word_weight=self.word_second.weight.weight[0],
+        )
+
+    def _queries(
+        self, gate: Float[Tensor, "K D"], texts: _Texts
+    ) -> tuple[Float[Tensor, "Q K D"], Float[Tensor, "Q K D"]]:
+        """The queries ov and ot of all pairs' second step."""
+        alpha, text_gate = self.config.alpha, texts.gate.unsqueeze(1)
+        of_regions = (alpha * gate + (1 - alpha) * text_gate).sigmoid()
+        return of_regions, (alpha * text_gate + (1 - alpha) * gate).sigmoid()
+
     def _attend(self, images: SmanImages, words: Words) -> _Attended:
         texts = self._texts(words)
         size = max(1, _STEP_NUMBERS // (len(words) * images.keys[0].numel()))
@@ -150,9 +183,7 @@ class Sman(Reranker[SmanImages]):
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 
     def _attend_tile(self, images: SmanImages, texts: _Texts) -> _Attended:
-        alpha, text_gate = self.config.alpha, texts.gate.unsqueeze(1)
-        region_query = (alpha * images.gate + (1 - alpha) * text_gate).sigmoid()
-        word_query = (alpha * text_gate + (1 - alpha) * images.gate).sigmoid()
+        region_query, word_query = self._queries(images.gate, texts)
         logits = self.region_second.product_inside_tanh(images.keys, region_query)
         region_weights = masked_softmax(logits, images.mask, dim=2)
         if self.config.text_product == "inside":

@@ -19,6 +19,14 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def is_any_address(host: str) -> bool:
+    """Whether it stands for all addresses of whichever machine listens there."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def open_without_keys(settings: Settings) -> bool:
     """Whether requests without a key are answered for as long as there are no keys."""
     return settings.insecure or is_loopback(settings.host)

@@ -3,7 +3,7 @@
 import atexit
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import ray
 from ray import serve
 
 from service.api.app import create_app
+from service.auth.exposure import is_any_address
 from service.cluster.cluster_view import ClusterView
 from service.cluster.director import ClusterPlan, Director
 from service.cluster.known_shards import KnownShards
@@ -37,6 +38,7 @@ LOOK_S = 10.0
 VIEW_S = 0.5  # between two looks at the cluster
 WRITE_S = 120.0
 APP = "regard"
+HOSTS = ("127.0.0.1", "localhost", "0.0.0.0")
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +155,7 @@ def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[.
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
     """Start what does not run; the plan. UserError where there is no Ray, or too few nodes."""
+    check_host(settings.host)
     connect_to_ray(cluster)
     # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
     serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
@@ -167,7 +170,7 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
             max_restarts=-1,
             max_concurrency=64,
             num_cpus=0,
-            **pinned(own_node()),
+            **pinned(node_name(own_node())),
         )
         .remote(plain)
     )
@@ -179,7 +182,15 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
 
 def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str, Any]) -> None:
     """Put routers behind Ray Serve, as many as requests need."""
+    own = own_node()
+    # Requests come in on this node, whichever node answers them: its address is no other's name.
+    address = own["NodeManagerAddress"]
+    own_name = address if ":" in address else f"{address}:{settings.port}"
     web = {**plain, "host": settings.host, "port": settings.port, "insecure": settings.insecure}
+    web["allowed_hosts"] = [*settings.allowed_hosts, own_name]
+
+    # Each router listens on its own node: those that only their own node reaches run here.
+    place = {} if is_any_address(settings.host) else pinned(node_name(own))
 
     def build() -> Callable[..., Any]:
         return router_app(web, cluster)
@@ -192,16 +203,25 @@ def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str,
         name="Router",
         autoscaling_config=scaling,
         max_ongoing_requests=100,
-        ray_actor_options={"num_cpus": 0},
+        ray_actor_options={"num_cpus": 0, **place},
         health_check_period_s=5,
     )
     serve.run(deployment(serve.ingress(build)(Router)).bind(), name=APP, route_prefix="/")
 
 
-def own_node() -> str:
-    """The name of the node that this process runs on."""
+def check_host(host: str) -> None:
+    """UserError for a host that routers behind HAProxy do not answer at: on its own node it asks them at 127.0.0.1."""
+    if host not in HOSTS:
+        raise UserError(
+            f"a cluster listens on {HOSTS[0]}, for this machine alone, or on {HOSTS[-1]}, for all, and not on {host}:"
+            " say one of these with --host or REGARD_HOST"
+        )
+
+
+def own_node() -> Mapping[str, Any]:
+    """The node that this process runs on, as Ray describes it."""
     own = ray.get_runtime_context().get_node_id()
-    return next(node_name(node) for node in living_nodes() if node["NodeID"] == own)
+    return next(node for node in living_nodes() if node["NodeID"] == own)
 
 
 def take_down(cluster: ClusterSettings) -> None:

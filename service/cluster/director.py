@@ -190,9 +190,13 @@ class Director:
         return self._writers[shard].membership().position.sequence
 
     def job_is_done(self, shard: int, job_id: str) -> bool:
-        """Whether every replica of a shard that answers finds the pictures of a job."""
-        jobs = self._members_of(shard).ask_every("job", {shard: (job_id,)})[shard]
-        return bool(jobs) and all(job is not None and job.state == "done" for job in jobs)
+        """Whether every replica of a shard that has every change finds the pictures of a job.
+
+        One that does not answer yet may begin to, and would not find them: it is waited for, or is no member any more.
+        """
+        members = self._members_of(shard)
+        found = members.ask_every("job_is_found", {shard: (job_id,)})[shard]
+        return 0 < len(found) == len(members.replicas[shard]) and all(found)
 
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of one of the shard's replicas. ShardLost."""

@@ -11,7 +11,7 @@ import torch
 from index.identities import CaptionCounts, CaptionName
 from index.records import Image
 from index.text_statistics import ScoredText, TextStatistics
-from models.matching.matcher import EncodedTexts
+from models.matching.encoded import EncodedTexts
 from service.errors import Problem
 
 Floats = npt.NDArray[np.float32]

@@ -31,7 +31,7 @@ class Shards(Protocol):
         """The number of a shard's last change."""
 
     def job_is_done(self, shard: int, job_id: str) -> bool:
-        """Whether every replica of a shard that is there finds the pictures of a job."""
+        """Whether every replica of a shard that has every change finds the pictures of a job."""
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
         """The number of a change, and what it returned. NotReady."""

@@ -78,6 +78,14 @@ class ShardLists:
         """This shard's part of a job."""
         return self._progress.job(job_id)
 
+    def job_is_found(self, job_id: str) -> bool:
+        """Whether the pictures of this shard's part of a job can be found, by every model that finds any."""
+        job = self._progress.job(job_id)
+        if job is None or job.state != "done":
+            return False
+        views = [model.snapshot() for model, state in self._pictures.view_states() if state.state != "not built"]
+        return all(view is not None and view.counts.images >= job.picture_slots for view in views)
+
     def jobs(self, limit: int) -> list[JobStatus]:
         """This shard's part of the latest jobs."""
         return self._progress.jobs(limit)

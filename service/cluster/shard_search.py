@@ -14,7 +14,7 @@ from index.filters import EVERY
 from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_statistics import ScoredText, TextStatistics
-from models.matching.matcher import EncodedImages
+from models.matching.encoded import EncodedImages
 from service.cluster.messages import (
     Floats,
     ItemName,

@@ -5,13 +5,12 @@ same scores and the same code that one machine runs, the answer is that of one m
 """
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,17 +18,16 @@ import torch
 from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
 from index.text_search import TextMatch
-from index.text_statistics import ScoredText
-from models.matching.matcher import EncodedImages, EncodedTexts
+from index.text_statistics import ScoredText, TextStatistics
+from models.matching.encoded import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut, all_answers
+from service.cluster.merging import Rows, merged_candidates
 from service.cluster.messages import (
     Floats,
     ItemName,
-    RankedName,
     ScoredPictures,
     SentTexts,
     ShardLost,
-    ShardRanking,
     ShardState,
 )
 from service.cluster.one_round_trip import local_candidates
@@ -47,30 +45,6 @@ from service.storage.region_records import PictureFeatures
 
 ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
 A = TypeVar("A")
-
-
-class Rows(Generic[ItemName]):
-    """Row numbers of names, and which shard each lies in."""
-
-    def __init__(self) -> None:
-        self.names: list[ItemName] = []
-        self.shards: list[int] = []
-        self._rows: dict[ItemName, int] = {}
-
-    def of(self, shard: int, name: ItemName) -> int:
-        """The row of a name, a new one where it has none yet."""
-        if name not in self._rows:
-            self._rows[name] = len(self.names)
-            self.names.append(name)
-            self.shards.append(shard)
-        return self._rows[name]
-
-    def by_shard(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Shard -> its rows among these, in their order."""
-        placed: dict[int, list[int]] = defaultdict(list)
-        for row in rows:
-            placed[self.shards[row]].append(row)
-        return dict(placed)
 
 
 class ShardedGallery:
@@ -147,7 +121,7 @@ class ShardedGallery:
         if self._matches is None:
             self._matches = self._ask_all("text_matches", request, statistics)
         answers = self._matches
-        # Of a picture that is being moved, the one in the later shard counts, as in `best_names`.
+        # Of a picture that is being moved, the one in the later shard counts, as in merging.py.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
         found = sorted(once.values(), key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
         distances = [one.distance for _, one in found]
@@ -171,10 +145,15 @@ class ShardedGallery:
         return candidates
 
     def _take_scores(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:
-        """Remember what a shard said of its pictures; one that went meanwhile is not shown."""
-        self._scores |= scores
+        """Remember what a shard said of its pictures; one that no shard has any more is not shown."""
+        for name, score in scores.items():
+            if score > ABSENT:
+                self._scores[name] = score
+                if name in self._images and self._images[name] is None:
+                    del self._images[name]
+            elif self._scores.setdefault(name, score) <= ABSENT:
+                self._images[name] = None
         self._images |= {image.image_id: image for image in images}
-        self._images |= {name: None for name, score in scores.items() if score <= ABSENT}
 
     def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""
@@ -186,14 +165,28 @@ class ShardedGallery:
         statistics = self._opening.result().statistics if self._matches is None else None
         shards = placed if statistics is None else self._states  # words are looked for where nothing is scored, too
         named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in shards}
+        answers = self._ask_scores(named, texts, statistics)
+        if statistics is not None:
+            self._matches = {shard: found.matches for shard, found in answers.items()}
+        # A second request may have been answered by a replica that does not find a moved picture yet.
+        gone = [names[int(row)] for row in rows if self._scores[names[int(row)]] <= ABSENT]
+        if elsewhere := self._pictures.elsewhere(gone):
+            self._ask_scores(elsewhere, texts, None)
+            for shard, found in elsewhere.items():
+                for name in found:
+                    self._pictures.move(name, shard)
+        return np.array([self._scores[names[int(row)]] for row in rows], np.float32)
+
+    def _ask_scores(
+        self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: TextStatistics | None
+    ) -> Mapping[int, ScoredPictures]:
+        """Take up what shards say of the pictures named in each; their answers."""
         sent = SentTexts.of(texts)
         asked = {shard: (self._request, own, sent, self._request.k, statistics) for shard, own in named.items()}
         answers: Mapping[int, ScoredPictures] = self._ask("score_pictures", asked)
         for shard, found in answers.items():
             self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
-        if statistics is not None:
-            self._matches = {shard: found.matches for shard, found in answers.items()}
-        return np.array([self._scores[names[int(row)]] for row in rows], np.float32)
+        return answers
 
     def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         """[len(rows)] score of each caption with the one picture."""
@@ -329,33 +322,6 @@ class ShardedGalleries:
 def ranks_pictures(request: SearchRequest) -> bool:
     """Whether the first look into the gallery is for the pictures nearest to a sentence."""
     return isinstance(request, TextSearchRequest) and request.match != "text"
-
-
-def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: Rows[ItemName]) -> Candidates:
-    """The best k of all shards, as one machine's shortlist would have them: of equal products, what came first."""
-    passing = best_names(((shard, part.passing) for shard, part in parts.items()), k)
-    everything = best_names(((shard, part.unfiltered) for shard, part in parts.items()), k)
-    return Candidates(
-        rows=[rows.of(shard, one.name) for shard, one in passing],
-        scores=np.array([one.product for _, one in passing], np.float32),
-        gallery=sum(part.gallery for part in parts.values()),
-        unfiltered=[rows.of(shard, one.name) for shard, one in everything],
-        unfiltered_scores=np.array([one.product for _, one in everything], np.float32),
-    )
-
-
-def best_names(
-    parts: Iterable[tuple[int, Sequence[RankedName[ItemName]]]], k: int
-) -> list[tuple[int, RankedName[ItemName]]]:
-    """The k largest products of all shards, each with its shard."""
-    found = [(shard, one) for shard, part in parts for one in part]
-    # A picture that is just being moved is in two shards. It counts once, in the one that was added later: there it
-    # stays, from the other one it may go before its record is read.
-    found.sort(key=lambda one: (-one[1].product, one[1].added_at, -one[0]))
-    once: dict[ItemName, tuple[int, RankedName[ItemName]]] = {}
-    for shard, one in found:
-        once.setdefault(one.name, (shard, one))
-    return list(once.values())[:k]
 
 
 def in_order(names: Sequence[ItemName], parts: Mapping[int, Mapping[ItemName, A]]) -> list[A]:

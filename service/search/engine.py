@@ -17,7 +17,8 @@ import torch
 from index.text_search import TextMatch
 from models.batches import Regions
 from models.extractors.base import Extractor
-from models.matching.matcher import EncodedTexts, Matcher
+from models.matching.encoded import EncodedTexts
+from models.matching.matcher import Matcher
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.candidates import Candidates, scores_of
 from service.search.fusion import best_pictures, explained_by_text

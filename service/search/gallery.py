@@ -10,7 +10,7 @@ import torch
 
 from index.records import Caption, Image
 from index.text_search import TextMatch
-from models.matching.matcher import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts
 from service.search.candidates import Candidates
 from service.search.model_views import ModelView
 from service.search.requests import SearchRequest, TextSearchRequest

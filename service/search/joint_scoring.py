@@ -8,7 +8,8 @@ import torch
 from torch.nn.functional import pad
 
 from index.view import Snapshot
-from models.matching.matcher import EncodedTexts, Matcher
+from models.matching.encoded import EncodedTexts
+from models.matching.matcher import Matcher
 from models.single_threads import single_threads, usual_threads
 from service.search.joint_work import JointWork
 from service.search.rerank import CHUNK, RowNumbers, Scores, read_pictures, score_pictures

@@ -13,7 +13,7 @@ from index.shared_searches import SharedSearches
 from index.text_search import TextMatch
 from index.view import Counts, Snapshot
 from models.extractors.base import Extractor
-from models.matching.matcher import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import NO_SCORES, Candidates
 from service.search.gallery import OpenGallery

@@ -9,7 +9,8 @@ import torch
 from index.records import Caption
 from index.view import Snapshot
 from models.batches import Words, tiles
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.matcher import Matcher
 from service.search.device_memory import split_once
 from service.search.explain import explain_pair
 from service.search.results import PairExplanation

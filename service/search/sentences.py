@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from models.matching.matcher import EncodedTexts, Matcher
+from models.matching.encoded import EncodedTexts
+from models.matching.matcher import Matcher
 from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates

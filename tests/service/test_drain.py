@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 from torch import Tensor
 
-from models.matching.matcher import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.processes import wait_until

@@ -55,7 +55,7 @@ class Directory:
         self.found = FoundRegions(self.folder)
         self.replica = ShardReplica(self.catalog, self.originals, self.journal, self.found, lambda _: None)
         self.joined = False
-        pictures = LocalPictures(self.catalog, None)  # type: ignore[arg-type]
+        pictures = LocalPictures(self.catalog, [])  # type: ignore[arg-type]  # no model, no view
         self.lists = ShardLists(self.catalog, self.originals, pictures, CatalogJobs(self.catalog))
 
     def close(self) -> None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, Tokens, Words
 from models.extractors.base import PICTURE, Detections, Extractor
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.matcher import Matcher
 from models.rerankers.base import Explanation
 from models.text.vocabulary import Vocabulary
 

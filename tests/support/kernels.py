@@ -1,5 +1,6 @@
 """The kernels under test, and pictures as views store them."""
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.batches import Regions, Rows, Words
+from models.kernels.interface import field_reader
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.rerankers.base import Reranker
 from models.rerankers.encoders import EncoderConfig
@@ -33,6 +35,7 @@ class Stored:
     rows: Rows
 
     @classmethod
+    @torch.no_grad()
     def of(cls, reranker: Reranker[Any], projected: Regions) -> "Stored":
         """What is stored of pictures with these region vectors, which are rounded first as a matcher rounds them."""
         images = reranker.precompute(Regions(projected.vectors.half().float(), projected.mask))
@@ -64,11 +67,14 @@ def random_words(num: int, num_words: int, width: int, padding: float, generator
 @torch.no_grad()
 def scores_in(dtype: torch.dtype, reranker: Reranker[Any], stored: Stored, words: Words) -> Tensor:
     """PyTorch's scores of the stored pictures, computed in `dtype`."""
-    return reranker.score(stored.rows.to(dtype=dtype), words.to(dtype=dtype)).double()
+    own = copy.deepcopy(reranker).to(dtype)
+    return own.score(stored.rows.to(dtype=dtype), words.to(dtype=dtype)).double()
 
 
+@torch.no_grad()
 def kernel_scores(kernels: KernelLibrary, reranker: Reranker[Any], stored: Stored, words: Words) -> Tensor:
     """The kernels' scores of the same."""
     assert reranker.kernel_form is not None
     numbers = np.arange(len(stored.rows))
-    return kernels.scores(reranker.kernel_form, stored.records, numbers, words).double()
+    question = reranker.kernel_question(words, field_reader(stored.records, numbers, torch.device("cpu")))
+    return kernels.scores(reranker.kernel_form, stored.records, numbers, question).double()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from models.matching.matcher import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.running_server import running_server

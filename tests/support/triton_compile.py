@@ -45,7 +45,7 @@ def main() -> None:
     shared = {}
     for name in COMPILED:
         form = small_reranker(name, 16).kernel_form
-        assert form is not None
+        assert isinstance(form, KernelForm)
         given = constants(form, 36, 14)
         signature = POINTERS | dict.fromkeys(given, "constexpr")
         for capability in map(int, sys.argv[1:]):

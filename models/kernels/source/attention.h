@@ -184,4 +184,27 @@ static void cosines(shape s, const float *weights, const float *raw, const float
   }
 }
 
+/* Softmax of logits in place, of the real ones where `real` says which; what is not real becomes 0. */
+static void softmax(int count, const int32_t *real, float *logits) {
+  float peak = -INFINITY, total = 0;
+  for (int n = 0; n < count; n++)
+    if ((!real || real[n]) && !(logits[n] <= peak)) peak = logits[n];
+  if (!isfinite(peak)) peak = 0;
+  for (int n = 0; n < count; n++) {
+    logits[n] = !real || real[n] ? expf(logits[n] - peak) : 0;
+    total += logits[n];
+  }
+  for (int n = 0; n < count; n++) logits[n] /= total < TINY ? TINY : total;
+}
+
+/* The same of logits that are [count][BLOCK] parts to be added up; the weights stand in the first `count` places. */
+static void softmax_of_sums(int count, const int32_t *real, float *parts) {
+  for (int n = 0; n < count; n++) {
+    lanes sum = {0};
+    for (int p = 0; p < BLOCK; p += LANES) sum += load(parts + (size_t)n * BLOCK + p);
+    parts[n] = sum_of(sum);
+  }
+  softmax(count, real, parts);
+}
+
 #endif

@@ -1,12 +1,13 @@
 /* Scores of pictures with one sentence, read from their stored records in place; models/kernels/library.py calls it.
- * Layers of the sentence encoder are in transformer.h.
+ * Here are the models that attend; CAAN is in caan.h, SMAN in sman.h, layers of the sentence encoder in transformer.h.
  *
  * A picture's records are halves: the vectors of its regions and the inner products of all their pairs. A score is one
  * product of regions and words, then attention on it while all of it lies in the processor's first cache.
  */
-#include <stdlib.h>
-
+#include "caan.h"
 #include "pooling.h"
+#include "records.h"
+#include "sman.h"
 #include "transformer.h"
 
 /* Of all pictures that could be scored: addresses of the first one's fields, and bytes from one picture to the next. */
@@ -44,34 +45,17 @@ typedef struct {
   int32_t *real_regions, *real_words;
 } workspace;
 
-static int rounded_up(int count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
-
-static void *take(char **from, size_t numbers) {
-  void *taken = *from;
-  *from += (numbers * sizeof(float) + 63) / 64 * 64;
-  return taken;
-}
-
 /* The allocation, to be freed, or null. */
 static void *allocate(int regions, int words, workspace *space) {
   const size_t columns = rounded_up(words ? words : 1), turned = rounded_up(regions ? regions : 1);
   const size_t straight_table = regions * columns, turned_table = words * turned;
   const size_t table = straight_table > turned_table ? straight_table : turned_table;
   const size_t longest = columns > turned ? columns : turned;
-  const size_t numbers = 4 * table + (size_t)regions * regions + turned + longest + turned + columns;
-  void *all_of_it = malloc(numbers * sizeof(float) + 10 * 64);
-  if (!all_of_it) return 0;
-  char *from = (char *)(((uintptr_t)all_of_it + 63) / 64 * 64);
-  space->raw = take(&from, table);
-  space->turned = take(&from, table);
-  space->weights = take(&from, table);
-  space->scratch = take(&from, table);
-  space->gram = take(&from, (size_t)regions * regions);
-  space->lengths = take(&from, turned);
-  space->relevance = take(&from, longest);
-  space->real_regions = take(&from, turned);
-  space->real_words = take(&from, columns);
-  return all_of_it;
+  void *const parts[] = {&space->raw,       &space->turned,  &space->weights,
+                           &space->scratch,   &space->gram,    &space->lengths,
+                           &space->relevance, &space->real_regions, &space->real_words};
+  const size_t sizes[] = {table, table, table, table, (size_t)regions * regions, turned, longest, turned, columns};
+  return allocate_parts(parts, sizes, 9);
 }
 
 /* Weights of every column over the rows, up to a factor of each column's own. */
@@ -108,15 +92,6 @@ static float score_of(shape s, const form *f, const float *raw, const float *gra
   return pool((enum pooling)f->pooling, space->relevance, s.real_columns, columns_of(s), f->sharpness);
 }
 
-/* Number of regions up to the last real one, and their mask. */
-static int read_mask(const pictures *all, int64_t row, int32_t *real) {
-  const unsigned char *mask = (const unsigned char *)all->mask + row * all->mask_step;
-  int regions = all->regions;
-  while (regions && !mask[regions - 1]) regions--;
-  for (int n = 0; n < rounded_up(all->regions); n++) real[n] = n < regions && mask[n] ? -1 : 0;
-  return regions;
-}
-
 static void read_gram(const pictures *all, int64_t row, int regions, float *gram) {
   const half *stored = (const half *)(all->gram + row * all->gram_step);
   if (regions == all->regions)
@@ -128,7 +103,7 @@ static void read_gram(const pictures *all, int64_t row, int regions, float *gram
 /* The score of the picture `row`; `next` is the one that is read after it, or -1. */
 static float score_picture(const pictures *all, const sentence *words, const form *f, int64_t row, int64_t next,
                            const workspace *space) {
-  const int regions = read_mask(all, row, space->real_regions);
+  const int regions = read_mask(all->mask + row * all->mask_step, all->regions, space->real_regions);
   const int lengths_needed = f->logits == LOGITS_COSINE || (f->regions_attend && f->logits != LOGITS_NONE);
   const half *vectors = (const half *)(all->vectors + row * all->vectors_step);
   const half *fetched = next < 0 ? 0 : (const half *)(all->vectors + next * all->vectors_step);
@@ -155,15 +130,15 @@ static float score_picture(const pictures *all, const sentence *words, const for
   return score;
 }
 
-/* scores[n] of the picture rows[n]. 0, or 1 where there is no memory. */
-int regard_scores(const pictures *all, const sentence *words, const form *f, const int64_t *rows, int64_t count,
-                  float *scores) {
+/* scores[n] of the picture rows[n], for `count` n from `first` on. 0, or 1 where there is no memory. */
+int regard_attention_scores(const pictures *all, const sentence *words, const form *f, const int64_t *rows,
+                            int64_t first, int64_t count, float *scores) {
   workspace space;
   void *allocation = allocate(all->regions, words->words, &space);
   if (!allocation) return 1;
   for (int n = 0; n < words->blocks * BLOCK; n++) space.real_words[n] = n < words->words ? -1 : 0;
-  for (int64_t n = 0; n < count; n++)
-    scores[n] = score_picture(all, words, f, rows[n], n + 1 < count ? rows[n + 1] : -1, &space);
+  for (int64_t n = first; n < first + count; n++)
+    scores[n] = score_picture(all, words, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, &space);
   free(allocation);
   return 0;
 }

@@ -99,4 +99,21 @@ INLINE lanes exponential(lanes x) {
   return choose(x > LARGEST, all(INFINITY), choose(x < SMALLEST, all(0.0f), result));
 }
 
+/* 1 / (1 + e^-x) */
+INLINE lanes logistic(lanes x) { return 1.0f / (1.0f + exponential(-x)); }
+
+/* tanh(x), also of small x within a few roundings of itself: a polynomial below SMALL_ANGLE, by Cephes' coefficients
+ * (S. Moshier, tanhf.c). */
+#define SMALL_ANGLE 0.625f
+INLINE lanes hyperbolic_tangent(lanes x) {
+  const lanes square = x * x;
+  lanes sum = all(-5.70498872745e-3f);
+  sum = sum * square + 2.06390887954e-2f;
+  sum = sum * square - 5.37397155531e-2f;
+  sum = sum * square + 1.33314422036e-1f;
+  sum = sum * square - 3.33332819422e-1f;
+  const ints is_small = (x < SMALL_ANGLE) & (x > -SMALL_ANGLE);
+  return choose(is_small, sum * square * x + x, 2.0f * logistic(2.0f * x) - 1.0f);
+}
+
 #endif

@@ -71,30 +71,6 @@ static void *allocate_encoder(const transformer *t, int rows, int longest, encod
   return all_of_it;
 }
 
-/* sums [rows][BLOCK] += the products of rows, `step` floats apart, with columns [length][BLOCK]. */
-static void multiply_few(int rows, const float *from, size_t step, int length, const float *columns, float *sums) {
-#define CASE(count) \
-  case count: \
-    multiply(count, from, step, length, columns, sums); \
-    break;
-  switch (rows) {
-    CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
-#if MOST_SUMS > 6
-    CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14) CASE(15) CASE(16)
-#endif
-  }
-#undef CASE
-}
-
-/* The same of any number of rows, in groups of nearly the same size: in a small one the sums wait for each other. */
-static void multiply_many(int rows, const float *from, size_t step, int length, const float *columns, float *sums) {
-  int groups = (rows + MOST_SUMS - 1) / MOST_SUMS;
-  for (int done = 0, count; done < rows; done += count, groups--) {
-    count = (rows - done + groups - 1) / groups;
-    multiply_few(count, from + done * step, step, length, columns, sums + (size_t)done * BLOCK);
-  }
-}
-
 /* `count`, a multiple of BLOCK, whole numbers as floats. */
 static void widen_weights(const int8_t *from, size_t count, float *to) {
   size_t n = 0;

@@ -38,7 +38,10 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_worker_niceness": "0",  # as a process that searches without Ray
+    "RAY_task_events_report_interval_ms": "0",  # nobody looks at a list of all calls, which each of them would pay for
     "RAY_SERVE_LOG_TO_STDERR": "0",
+    "RAY_SERVE_ENABLE_HA_PROXY": "1",  # requests go through HAProxy, which Ray Serve brings, and not through Python
+    "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",  # of a router that ends; HAProxy hears of it at once
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # a proxy takes its time to start beside replicas that load models
     "PYTHONPATH": str(PACKAGES_FOLDER),
 }

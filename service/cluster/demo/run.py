@@ -99,7 +99,8 @@ class RightAnswer:
         if order != sorted(order):
             return "the order is another"
         if is_whole(answer) and order != list(range(len(order))):
-            return f"{self.image_ids[len(order) - 1]} is missing in an answer that says it is whole"
+            missing = next(place for place, found in enumerate(order) if place != found)
+            return f"{self.image_ids[missing]} is missing in an answer that says it is whole"
         off = [image_id for image_id, score in found if abs(score - self.scores[places[image_id]]) > SCORE_TOLERANCE]
         return f"the score of {off[0]} is another" if off else None
 
@@ -117,6 +118,7 @@ class DemoClient(threading.Thread):
         super().__init__(name=f"client {seed}", daemon=True)
         self._url, self._right, self._ended = url, right, stop
         self._draw = random.Random(seed)
+        self._began = time.monotonic()
         self.asked = self.refused = self.partial = 0
         self.faults: list[str] = []
         self.last_incomplete = float("-inf")
@@ -146,7 +148,7 @@ class DemoClient(threading.Thread):
             self.partial += 1
             self.last_incomplete = time.monotonic()
         if (fault := self._right[question].fault(answer)) is not None:
-            self.faults.append(f"{question!r}: {fault}")
+            self.faults.append(f"{time.monotonic() - self._began:.1f} s into the load, {question!r}: {fault}")
 
 
 def search_body(question: str, k: int) -> dict[str, Any]:
@@ -163,6 +165,7 @@ class Demo:
         self._chosen = ClusterSettings(ray_address=cluster.address, shards=plan.num_shards, replicas=plan.num_replicas)
         self._url = f"http://127.0.0.1:{settings.port}"
         self._client = httpx.Client(base_url=self._url, timeout=120.0)
+        self._began = time.monotonic()
         self.findings = DemoFindings()
 
     def run(self) -> DemoFindings:
@@ -174,6 +177,10 @@ class Demo:
             take_down(self._chosen)
         return self.findings
 
+    def _say(self, what: str) -> None:
+        """Tell what happened, and how many seconds of load it was after."""
+        self._notify(f"{time.monotonic() - self._began:.1f} s: {what}")
+
     def _show(self) -> None:
         self._notify("starting shards and routers")
         bring_up(self._settings, self._chosen)
@@ -182,6 +189,7 @@ class Demo:
         self._notify(f"{len(known)} pictures can be found")
         right = {question: self._right_answer(question) for question in QUESTIONS}
         stop = threading.Event()
+        self._began = time.monotonic()
         clients = [DemoClient(self._url, right, seed, stop) for seed in range(self._plan.num_clients)]
         for client in clients:
             client.start()
@@ -189,8 +197,9 @@ class Demo:
             time.sleep(CALM_S)
             known |= self._lose_a_node(clients)
             if self._plan.add_shard:
-                self._notify(f"shard {running_cluster(self._chosen).add_shard()} is added")
+                self._say(f"shard {running_cluster(self._chosen).add_shard()} is added")
                 self._until(lambda overview: not overview.is_growing)
+                self._say("every picture is where it belongs")
             time.sleep(CALM_S)
         finally:
             stop.set()
@@ -208,13 +217,13 @@ class Demo:
         killed_at = time.monotonic()
         self._cluster.kill("node-2")
         self.findings.killed += 1
-        self._notify("node-2 was killed")
+        self._say("node-2 was killed")
         late = self._pictures(self._plan.num_pictures, self._plan.num_late)
         known = self._ingest(late, SECOND)
         time.sleep(CALM_S)
         self.findings.whole_after_s = max(0.0, max(client.last_incomplete for client in clients) - killed_at)
         self._cluster.start("node-2")
-        self._notify("node-2 is back")
+        self._say("node-2 is back")
         self._until(lambda overview: all(row.state == "answers" for row in overview.replicas))
         return known
 

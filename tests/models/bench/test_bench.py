@@ -97,14 +97,16 @@ def test_a_floor_is_the_longer_of_computing_and_reading() -> None:
     assert rates.floor(flops=200.0, num_bytes=50.0) == 5.0
 
 
-def test_counted_operations_are_those_of_the_derivation() -> None:
-    """2 R D W for the similarities and 2 R R W for the lengths of what words attend to."""
-    projected, words = random_regions(3, 5, 16), random_words(torch.tensor([4, 4]), 16)
-    scan = random_reranker("scan-t2i-avg", 16)
-    assert matrix_flops(scan, scan.precompute(projected), words) == 3 * 2 * (2 * 5 * 16 * 4 + 2 * 5 * 5 * 4)
+@pytest.mark.parametrize(("regions", "width"), [(5, 16), (64, 1024)])
+def test_counted_operations_are_those_of_the_derivation(regions: int, width: int) -> None:
+    """2 R D W for the similarities, by whichever product, and 2 R R W for the lengths of what words attend to."""
+    projected, words = random_regions(3, regions, width), random_words(torch.tensor([4, 4]), width)
+    scan = random_reranker("scan-t2i-avg", width)
+    counted = 3 * 2 * (2 * regions * width * 4 + 2 * regions * regions * 4)
+    assert matrix_flops(scan, scan.precompute(projected), words) == counted
 
 
-@pytest.mark.parametrize(("name", "known"), [("scan-t2i-avg", True), ("sman", False)])
+@pytest.mark.parametrize(("name", "known"), [("scan-t2i-avg", True), ("camp", False)])
 def test_a_row_says_what_computed_ours(name: str, known: bool) -> None:
     kernels, words = load_kernels(), random_words(torch.tensor([4]), 16)
     rates = MachineRates(flops=1e9, reads=1e9)

@@ -41,12 +41,64 @@ static int check(int case_number, int too_many) {
   const sentence said = {packed, lengths, word_gram, words, blocks};
   const form f = {case_number % 3 != 0, case_number % 3 != 1, case_number % 7, case_number % 2, case_number % 5 % 3,
                   case_number % 4, 9, 6};
-  const int failed = regard_scores(&all, &said, &f, rows, count, scores);
+  const int failed = regard_attention_scores(&all, &said, &f, rows, 0, count, scores);
   if (case_number % 11 == 0) vectors[0] = (half)NAN, vectors[num * regions * width - 1] = (half)INFINITY;
-  const int failed_too = regard_scores(&all, &said, &f, rows, count, scores);
+  const int failed_too = regard_attention_scores(&all, &said, &f, rows, 0, count, scores);
   void *made[] = {vectors, gram, mask, packed, lengths, word_gram, rows, scores};
   for (int n = 0; n < 8; n++) free(made[n]);
   return failed || failed_too;
+}
+
+static char *drawn_mask(int count) {
+  char *made = malloc(count);
+  for (int n = 0; n < count; n++) made[n] = below(4) > 0;
+  return made;
+}
+
+/* All rows in two parts, as two threads take them. */
+#define IN_PARTS(function) \
+  (function(&all, &said, &f, rows, 0, num / 2, scores) || function(&all, &said, &f, rows, num / 2, num - num / 2, scores))
+
+static int check_caan(int case_number) {
+  const int num = 1 + below(3), regions = 1 + below(40), width = 1 + below(300), words = below(36);
+  const int units = BLOCK * (1 + below(4)), blocks = words ? (words + BLOCK - 1) / BLOCK : 1;
+  half *vectors = halves(num * regions * width), *intra = halves(num * regions * units);
+  half *inter = halves(num * regions * units);
+  char *mask = drawn_mask(num * regions);
+  float *packed = floats(2 * blocks * width * BLOCK), *own = floats(words * units), *other = floats(words * units);
+  float *weights = floats(2 * units), *scores = malloc(sizeof(float) * num);
+  int64_t rows[] = {0, 1, 2};
+  const int64_t step = 2ll * regions * units;
+  const caan_pictures all = {(char *)vectors, (char *)intra, (char *)inter, mask,    2ll * regions * width,
+                             step,            step,          regions,       regions, width, units};
+  const caan_sentence said = {packed, own, other, words, blocks};
+  const caan_form f = {weights, weights + units, case_number % 2, 0.1f};
+  if (case_number % 11 == 0) vectors[0] = (half)NAN, vectors[num * regions * width - 1] = (half)INFINITY;
+  const int failed = IN_PARTS(regard_caan_scores);
+  void *made[] = {vectors, intra, inter, mask, packed, own, other, weights, scores};
+  for (int n = 0; n < 9; n++) free(made[n]);
+  return failed;
+}
+
+static int check_sman(int case_number) {
+  const int num = 1 + below(3), regions = 1 + below(40), width = BLOCK * (1 + below(20)), words = below(36);
+  half *keys = halves(num * regions * width), *values = halves(num * regions * width);
+  half *whole = halves(num * width), *own = halves(num * width);
+  char *mask = drawn_mask(num * regions);
+  float *word_keys = floats(words * width), *word_values = floats(words * width), *ends = floats(2 * width);
+  float *queries = floats(2 * num * width), *weights = floats(2 * width), *scores = malloc(sizeof(float) * num);
+  int64_t rows[] = {0, 1, 2};
+  const int64_t step = 2ll * regions * width;
+  const sman_pictures all = {(char *)keys, (char *)values, (char *)whole, (char *)own, mask,    step,
+                             step,         2ll * width,    2ll * width,   regions,     regions, width};
+  const sman_sentence said = {word_keys, word_values,           ends, ends + width,
+                              queries,   queries + num * width, words};
+  const sman_form f = {weights, weights + width, case_number % 2, case_number % 3 == 0};
+  if (case_number % 11 == 0) keys[0] = (half)NAN, values[num * regions * width - 1] = (half)INFINITY;
+  const int failed = IN_PARTS(regard_sman_scores);
+  void *made[] = {keys, values, whole, own, mask, word_keys, word_values, ends, queries, weights, scores};
+  for (int n = 0; n < 11; n++) free(made[n]);
+  return failed;
 }
 
 static int8_t *bytes(int count) {
@@ -86,7 +138,7 @@ static int check_layers(void) {
 int main(int number_of_arguments, char **arguments) {
   (void)arguments;
   for (int n = 0; n < 420; n++)
-    if (check(n, number_of_arguments > 1) || (n % 4 == 0 && check_layers())) return 1;
+    if (check(n, number_of_arguments > 1) || check_caan(n) || check_sman(n) || (n % 4 == 0 && check_layers())) return 1;
   puts("nothing found");
   return 0;
 }

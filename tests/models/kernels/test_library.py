@@ -9,11 +9,21 @@ import pytest
 import torch
 
 from models.batches import Words
-from models.kernels import library
+from models.kernels import calls, library
+from models.kernels.forms import KernelForm
+from models.kernels.interface import field_reader
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.kernels.targets import built_file, processor_features, this_machine, usable_targets
 from models.rerankers.base import Reranker
-from tests.support.kernels import Stored, kernel_scores, load_kernels, random_regions, random_words, small_reranker
+from tests.support.kernels import (
+    Stored,
+    kernel_scores,
+    load_kernels,
+    random_regions,
+    random_words,
+    scores_in,
+    small_reranker,
+)
 
 K, R, W, D = 50, 9, 5, 40
 
@@ -104,9 +114,33 @@ def test_a_failed_allocation_is_told_and_leaves_no_thread_behind(
     words: Words,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernels, "_scores", lambda *arguments: 1)
+    monkeypatch.setitem(kernels._functions, KernelForm, lambda *arguments: 1)
     with pytest.raises(MemoryError, match="no memory"):
         scores(kernels, reranker, stored.records, range(K), words, 2)
+
+
+@pytest.mark.parametrize("name", ["caan", "sman", "bfan-prob"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_family_reads_any_rows_where_they_lie(name: str, threads: int) -> None:
+    """On every target: rows in any order and twice, records with other bytes between, one and more threads."""
+    torch.manual_seed(0)
+    reranker = small_reranker(name, 48)
+    generator = torch.Generator().manual_seed(6)
+    stored = Stored.of(reranker, random_regions(K, R, 48, 0.2, generator))
+    words, rows = random_words(2, 19, 48, 0.2, generator), np.array([7, 3, 3, 49, 0, *range(40, 20, -1)])
+    fields = {field: (array.dtype, array.shape[1:]) for field, array in stored.records.items()}
+    packed = np.zeros(K, np.dtype([("hubness", "<f4"), *((field, *about) for field, about in fields.items())]))
+    for field, array in stored.records.items():
+        packed[field] = array
+    records = {field: packed[field] for field in fields}
+    expected = scores_in(torch.float64, reranker, stored, words)[:, rows]
+    for target in usable_targets(this_machine(), processor_features()):
+        kernels = KernelLibrary(built_file(target), target)
+        with torch.no_grad():
+            question = reranker.kernel_question(words, field_reader(records, rows, torch.device("cpu")))
+        assert reranker.kernel_form is not None
+        found = kernels.scores(reranker.kernel_form, records, rows, question, threads).double()
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_every_target_that_runs_here_gives_the_same_scores(
@@ -118,11 +152,13 @@ def test_every_target_that_runs_here_gives_the_same_scores(
         torch.testing.assert_close(kernel_scores(other, reranker, stored, words), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_structures_have_no_gaps() -> None:
+@pytest.mark.parametrize("structure", calls.STRUCTURES)
+def test_structures_have_no_gaps(structure: type[ctypes.Structure]) -> None:
     """The compiler's layout of structures is that of ctypes; neither may depend on padding between fields."""
-    for structure in (library._Pictures, library._Sentence, library._Form):
-        sizes = [ctypes.sizeof(kind) for _, kind, *_ in structure._fields_]
-        assert ctypes.sizeof(structure) == sum(sizes)
+    ends_at = 0
+    for name, kind, *_ in structure._fields_:
+        assert getattr(structure, name).offset == ends_at
+        ends_at += ctypes.sizeof(kind)
 
 
 def test_what_is_not_built_is_named_with_the_command_that_builds_it(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ TARGETS = usable_targets(this_machine(), processor_features())
 def sanitised(target: str, folder: Path) -> Path:
     """The program built for a target; CannotBuild where no compiler has sanitizers."""
     flags = [flag for flag in compiler_flags(target) if flag not in ("-shared", "-O3")]
+    empty, made = folder / "empty.c", folder / "sanitised"
+    empty.write_text("int main(void) { return 0; }\n", encoding="utf-8")
     for compiler in compilers():
-        if compiler.is_zig:
-            continue  # it comes without the sanitizers' libraries
-        made = folder / "sanitised"
-        command = [*compiler.command, *flags, "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
-        if not subprocess.run([*command, str(PROGRAM), "-o", str(made), *SANITIZERS], check=False).returncode:
-            return made
+        command = [*compiler.command, *flags, "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-o", str(made)]
+        if subprocess.run([*command, str(empty), *SANITIZERS], capture_output=True, check=False).returncode:
+            continue  # such as zig, which comes without the sanitizers' libraries
+        subprocess.run([*command, str(PROGRAM), *SANITIZERS], check=True)
+        return made
     raise CannotBuild("no compiler here has sanitizers")
 
 

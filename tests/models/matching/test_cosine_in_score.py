@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from models.batches import Regions
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import load_matcher, save_matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
+from models.matching.matcher import Matcher, SingleMatcher
 from tests.support.small_matchers import small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]

@@ -8,12 +8,13 @@ import torch
 from models.batches import Regions
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import new_matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import Ensemble, build_ensemble, ensemble_header
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher, SingleMatcher
+from models.matching.matcher import Matcher, SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

@@ -16,11 +16,12 @@ from torch import Tensor
 from models.batches import Regions, Words
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import BadCheckpoint, load_matcher, save_calibration, save_matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import EncodedImages, EncodedTexts, SingleMatcher
+from models.matching.matcher import SingleMatcher
 from models.rerankers.attention import l2_normalise
 from tests.support.small_matchers import small_matcher
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.auth.api_keys import create_key
-from service.auth.exposure import check_exposure, is_loopback, open_without_keys
+from service.auth.exposure import check_exposure, is_any_address, is_loopback, open_without_keys
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from service.errors import Misconfigured
@@ -18,6 +18,14 @@ ELSEWHERE = ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "example.org", "localho
 
 def said(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "service.auth.exposure"]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("0.0.0.0", True), ("::", True), ("127.0.0.1", False), ("192.0.2.7", False), ("photos.example", False)],
+)
+def test_an_address_that_stands_for_all_is_known(host: str, expected: bool) -> None:
+    assert is_any_address(host) == expected
 
 
 @pytest.mark.parametrize("host", LOOPBACK)

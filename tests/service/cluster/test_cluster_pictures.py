@@ -77,8 +77,8 @@ class MovingShards:
         return self._shards.writers[shard].membership().position.sequence
 
     def job_is_done(self, shard: int, job_id: str) -> bool:
-        (jobs,) = self._shards.fan_out.ask_every("job", {shard: (job_id,)}).values()
-        return all(job.state == "done" for job in jobs)
+        (found,) = self._shards.fan_out.ask_every("job_is_found", {shard: (job_id,)}).values()
+        return len(found) == len(self._shards.fan_out.replicas[shard]) and all(found)
 
     def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> tuple[int, Any]:
         return self._shards.writers[shard].write(operation, files)

@@ -10,6 +10,7 @@ import pytest
 
 from service.cluster.cluster_view import ShardView
 from service.cluster.director import ClusterPlan, Director, read_plan, split_place
+from service.cluster.messages import Behind
 from service.cluster.operations import Delete
 from service.errors import NotReady, UserError
 from tests.support.directories import NOW, Directory, take_in
@@ -175,6 +176,25 @@ def test_a_replica_that_is_lost_for_good_is_made_anew_elsewhere(
     with pytest.raises(UserError, match="no node is there that has no other replica of this shard"):
         director.repair(0, 0)
     assert opened().plan() == ClusterPlan((("a@2", "b"),), 1)
+
+
+def test_pictures_are_found_once_every_member_says_so(
+    opened: Any, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    director = opened()
+    director.begin(1, 2, 1)
+    wait_until(lambda: members(director) == [{0, 1}])
+    operation, files = take_in("red", job_id="move")
+    director.write(0, operation, files)
+    assert not director.job_is_done(0, "move")
+    machines.running[0, 0].detect()
+    assert not director.job_is_done(0, "move")
+    machines.running[0, 1].detect()
+    assert director.job_is_done(0, "move")
+    settling: Future[Any] = Future()
+    settling.set_exception(Behind("it will answer soon, and does not find the pictures then"))
+    monkeypatch.setattr(machines.running[0, 1], "call", lambda *arguments: settling)
+    assert not director.job_is_done(0, "move")
 
 
 @pytest.mark.parametrize(("shard", "number"), [(1, 0), (0, 2), (-1, 0), (0, -1)])

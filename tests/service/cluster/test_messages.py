@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.matching.matcher import EncodedTexts
+from models.matching.encoded import EncodedTexts
 from service.cluster.messages import SentTexts
 
 

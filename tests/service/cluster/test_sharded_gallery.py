@@ -253,6 +253,31 @@ def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Lib
         assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
 
 
+def test_a_sibling_that_does_not_find_a_moved_picture_yet_leaves_it_to_the_shard_where_it_was(
+    whole: Library, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        libraries = [stack.enter_context(closing(Library(tmp_path / str(number)))) for number in range(3)]
+        for library, numbers in zip(libraries, (range(NUM), range(0, NUM, 2), [1]), strict=True):
+            fill(library, list(numbers))
+        first, second, behind = (
+            stack.enter_context(closing(replica_of(f"{n}", one))) for n, one in enumerate(libraries)
+        )
+
+        def fail_when_scoring() -> None:
+            if second.calls[-1] == "score_pictures":
+                raise ConnectionError("too slow")
+
+        second.hold = fail_when_scoring
+        engine = engine_over([[first], [behind, second]], whole)  # calls begin with the second
+        request = RED.model_copy(update={"explain": True, "k": NUM})
+        found, expected = answer(engine, request), answer(whole.search, request)
+        assert behind.calls == ["score_pictures"]  # and nothing more: what was scored elsewhere is read there
+        assert [hit.image_id for hit in found.results] == [hit.image_id for hit in expected.results]
+        assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
+        assert all(hit.explanation is not None for hit in found.results)
+
+
 def test_a_shard_that_is_lost_during_a_search_is_left_out_of_it(
     whole: Library, halves: list[list[LocalReplica]]
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.matching.matcher import EncodedImages, EncodedTexts, Matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.matcher import Matcher
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.search import rerank
 from service.search.device_memory import split_once

@@ -7,7 +7,7 @@ import pytest
 from torch import Tensor
 
 from models.kernels.library import KernelLibrary
-from models.matching.matcher import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts
 from service.search.pair_costs import MOST, REPEATS, PairCosts
 from tests.support.fakes import FakeMatcher, R
 from tests.support.kernels import load_kernels

@@ -1,0 +1,222 @@
+"""Calls of the built kernels: what of records and sentences they read, as ctypes hands it over."""
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.batches import Words
+from models.kernels.forms import AnyForm, CaanForm, CaanQuestion, KernelForm, Question, SmanForm, SmanQuestion
+
+BLOCK = 16  # as in source/lanes.h
+Records = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """The arguments that all pictures share, with one structure for each sentence."""
+
+    pictures: ctypes.Structure
+    sentences: Sequence[ctypes.Structure]
+    options: ctypes.Structure
+    kept: Sequence[Tensor]
+    """What the structures hold addresses of."""
+
+
+def _fields(pointers: Sequence[str], steps: Sequence[str], numbers: Sequence[str]) -> Sequence[tuple[str, Any]]:
+    """The fields of a structure: addresses, then bytes from one picture to the next, then whole numbers."""
+    kinds = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
+    return [(name, kind) for kind, names in zip(kinds, (pointers, steps, numbers), strict=True) for name in names]
+
+
+class _Pictures(ctypes.Structure):
+    """`pictures` of source/kernels.c."""
+
+    _fields_ = _fields(("vectors", "gram", "mask"), ("vectors_step", "gram_step", "mask_step"), ("regions", "width"))
+
+
+class _Sentence(ctypes.Structure):
+    """`sentence` of source/kernels.c."""
+
+    _fields_ = _fields(("packed", "lengths", "gram"), (), ("words", "blocks"))
+
+
+class _Form(ctypes.Structure):
+    """`form` of source/kernels.c."""
+
+    _fields_ = (
+        *_fields((), (), ("words_attend", "regions_attend", "logits", "bounded", "focal", "pooling")),
+        ("times", ctypes.c_float),
+        ("sharpness", ctypes.c_float),
+    )
+
+
+class _CaanPictures(ctypes.Structure):
+    """`caan_pictures` of source/caan.h."""
+
+    _fields_ = _fields(
+        ("vectors", "intra", "inter", "mask"),
+        ("vectors_step", "intra_step", "inter_step", "mask_step"),
+        ("regions", "width", "units"),
+    )
+
+
+class _CaanSentence(ctypes.Structure):
+    """`caan_sentence` of source/caan.h."""
+
+    _fields_ = _fields(("packed", "intra", "inter"), (), ("words", "blocks"))
+
+
+class _CaanForm(ctypes.Structure):
+    """`caan_form` of source/caan.h."""
+
+    _fields_ = (*_fields(("region_weight", "word_weight"), (), ("intra_modal",)), ("slope", ctypes.c_float))
+
+
+class _SmanPictures(ctypes.Structure):
+    """`sman_pictures` of source/sman.h."""
+
+    _fields_ = _fields(
+        ("keys", "values", "whole", "own", "mask"),
+        ("keys_step", "values_step", "whole_step", "own_step", "mask_step"),
+        ("regions", "width"),
+    )
+
+
+class _SmanSentence(ctypes.Structure):
+    """`sman_sentence` of source/sman.h."""
+
+    _fields_ = _fields(("keys", "values", "whole", "own", "region_queries", "word_queries"), (), ("words",))
+
+
+class _SmanForm(ctypes.Structure):
+    """`sman_form` of source/sman.h."""
+
+    _fields_ = _fields(("region_weight", "word_weight"), (), ("outside", "concatenation"))
+
+
+STRUCTURES = (
+    _Pictures,
+    _Sentence,
+    _Form,
+    _CaanPictures,
+    _CaanSentence,
+    _CaanForm,
+    _SmanPictures,
+    _SmanSentence,
+    _SmanForm,
+)
+
+
+def call_of(form: AnyForm, records: Records, question: Question) -> KernelCall:
+    """The call that scores stored pictures. ValueError for records of other types or shapes."""
+    return _CALLS[type(form)](form, records, question)
+
+
+def packed_columns(vectors: Float[Tensor, "W D"]) -> Float[Tensor, "blocks D 16"]:
+    """Rows as columns that lie side by side in blocks of 16; those beyond the last are zeros."""
+    num, width = vectors.shape
+    padded = vectors.new_zeros(-(-max(num, 1) // BLOCK) * BLOCK, width)
+    padded[:num] = vectors
+    return padded.view(-1, BLOCK, width).mT.contiguous()
+
+
+def packed_units(rows: Float[Tensor, "W Z"]) -> Float[Tensor, "blocks W 16"]:
+    """Numbers of rows in blocks of 16, each block with those of all rows."""
+    return rows.view(len(rows), rows.shape[1] // BLOCK, BLOCK).transpose(0, 1).contiguous()
+
+
+def _pictures(kind: type[ctypes.Structure], records: Records, shapes: Mapping[str, tuple[int, ...] | None]) -> Any:
+    """The addresses of stored fields, which must be laid out as the kernels read them; none of a field without shape.
+
+    Sizes are those of `shapes`, which the caller adds.
+    """
+    num = len(records["mask"])
+    pointers: list[int | None] = []
+    steps: list[int] = []
+    for name, shape in shapes.items():
+        if shape is None:
+            pointers, steps = [*pointers, None], [*steps, 0]
+            continue
+        array, wanted, number = records[name], (num, *shape), np.dtype("?" if name == "mask" else "<f2")
+        if (array.shape, array.dtype) != (wanted, number):
+            raise ValueError(f"{name} must be {wanted} of {number}, not {array.shape} of {array.dtype}")
+        if num and not array[0].flags.c_contiguous:
+            raise ValueError(f"{name} of a picture must lie in one piece")
+        pointers.append(array.ctypes.data)
+        steps.append(array.strides[0])
+    return kind(*pointers, *steps)
+
+
+def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelCall:
+    regions, width = records["mask"].shape[1], words.vectors.shape[2]
+    gram = (regions, regions) if "gram" in form.record_fields else None
+    pictures = _pictures(_Pictures, records, {"vectors": (regions, width), "gram": gram, "mask": (regions,)})
+    pictures.regions, pictures.width = regions, width
+    kept, sentences = [], []
+    for vectors, mask in zip(words.vectors.float(), words.mask, strict=True):
+        own = vectors[mask]
+        packed = packed_columns(own)
+        lengths, gram_of_words = packed.square().sum(1).sqrt().flatten(), (own @ own.T).contiguous()
+        kept += [packed, lengths, gram_of_words]
+        sentences.append(
+            _Sentence(packed.data_ptr(), lengths.data_ptr(), gram_of_words.data_ptr(), len(own), len(packed))
+        )
+    return KernelCall(pictures, sentences, _Form(*form.numbers()), kept)
+
+
+def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> KernelCall:
+    regions, (width, units) = records["mask"].shape[1], (question.vectors.shape[2], question.intra.shape[2])
+    of_regions = (regions, units)
+    shapes = {"vectors": (regions, width), "intra": of_regions, "inter": of_regions, "mask": (regions,)}
+    pictures = _pictures(_CaanPictures, records, shapes)
+    pictures.regions, pictures.width, pictures.units = regions, width, units
+    weights = [question.region_weight.float().contiguous(), question.word_weight.float().contiguous()]
+    kept, sentences = list(weights), []
+    for number, mask in enumerate(question.mask):
+        words, keys = (packed_columns(side[number][mask].float()) for side in (question.vectors, question.keys))
+        packed = torch.cat([words, keys])
+        intra, inter = (packed_units(side[number][mask].float()) for side in (question.intra, question.inter))
+        kept += [packed, intra, inter]
+        sentences.append(
+            _CaanSentence(packed.data_ptr(), intra.data_ptr(), inter.data_ptr(), int(mask.sum()), len(words))
+        )
+    options = _CaanForm(*(one.data_ptr() for one in weights), form.intra_modal, form.slope)
+    return KernelCall(pictures, sentences, options, kept)
+
+
+def _sman_call(form: SmanForm, records: Records, question: SmanQuestion) -> KernelCall:
+    regions, width = records["mask"].shape[1], question.whole.shape[1]
+    each = {"keys": (regions, width), "values": (regions, width), "whole": (width,), "own": (width,)}
+    pictures = _pictures(_SmanPictures, records, {**each, "mask": (regions,)})
+    pictures.regions, pictures.width = regions, width
+    weights = [question.region_weight.float().contiguous(), question.word_weight.float().contiguous()]
+    kept, sentences = list(weights), []
+    for number, mask in enumerate(question.mask):
+        sides = [question.keys[number][mask], question.values[number][mask]]
+        sides += [side[number] for side in (question.whole, question.own)]
+        sides += [side[number] for side in (question.region_queries, question.word_queries)]
+        sides = [side.float().contiguous() for side in sides]
+        kept += sides
+        sentences.append(_SmanSentence(*(side.data_ptr() for side in sides), int(mask.sum())))
+    options = _SmanForm(*(one.data_ptr() for one in weights), form.outside, form.concatenation)
+    return KernelCall(pictures, sentences, options, kept)
+
+
+_CALLS: Mapping[type[AnyForm], Callable[..., KernelCall]] = {
+    KernelForm: _attention_call,
+    CaanForm: _caan_call,
+    SmanForm: _sman_call,
+}
+
+FUNCTIONS: Mapping[type[AnyForm], str] = {
+    KernelForm: "regard_attention_scores",
+    CaanForm: "regard_caan_scores",
+    SmanForm: "regard_sman_scores",
+}

@@ -1,0 +1,35 @@
+/* What every score needs of stored pictures, and one allocation for what is computed of one. */
+#ifndef REGARD_RECORDS_H
+#define REGARD_RECORDS_H
+
+#include <stdlib.h>
+
+#include "lanes.h"
+
+#define CACHE_LINE 64
+
+static int rounded_up(int count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
+
+/* Number of regions up to the last real one, and their mask: -1 where real. `mask` has bytes, `real` whole blocks. */
+static int read_mask(const char *mask, int all_regions, int32_t *real) {
+  int regions = all_regions;
+  while (regions && !mask[regions - 1]) regions--;
+  for (int n = 0; n < rounded_up(all_regions); n++) real[n] = n < regions && mask[n] ? -1 : 0;
+  return regions;
+}
+
+/* Give every pointer of `parts`, named by its address, its place, of so many numbers of four bytes, in one allocation; that, to be freed, or null. */
+static void *allocate_parts(void *const parts[], const size_t sizes[], int number) {
+  size_t bytes = CACHE_LINE;
+  for (int n = 0; n < number; n++) bytes += (sizes[n] * sizeof(float) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+  void *all_of_it = malloc(bytes);
+  if (!all_of_it) return 0;
+  char *from = (char *)(((uintptr_t)all_of_it + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  for (int n = 0; n < number; n++) {
+    memcpy(parts[n], &from, sizeof from);
+    from += (sizes[n] * sizeof(float) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+  }
+  return all_of_it;
+}
+
+#endif

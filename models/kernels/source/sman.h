@@ -1,0 +1,137 @@
+/* SMAN's scores (models/rerankers/sman.py, with its formulas) of pictures with one sentence: the last step of attention
+ * and the cosines. The queries of that step, a product of all candidates with one matrix, come from PyTorch.
+ */
+#ifndef REGARD_SMAN_H
+#define REGARD_SMAN_H
+
+#include "attention.h"
+#include "records.h"
+
+typedef struct {
+  const char *keys, *values; /* halves [regions][width] */
+  const char *whole, *own;   /* halves [width]: v0 and v1 */
+  const char *mask;
+  int64_t keys_step, values_step, whole_step, own_step, mask_step;
+  int32_t regions, width; /* the width is a multiple of BLOCK */
+} sman_pictures;
+
+typedef struct {
+  const float *keys, *values; /* [words][width] */
+  const float *whole, *own;   /* [width]: t0 and t1 */
+  /* [candidates][width]. Inside the tanh they are doubled, tanh(x) being 2 logistic(2 x) - 1; queries for words whose
+   * product stands outside of it are times the weights of the logits, and `keys` are the tanh then. */
+  const float *region_queries, *word_queries;
+  int32_t words;
+} sman_sentence;
+
+typedef struct {
+  const float *region_weight, *word_weight; /* [width] */
+  int32_t outside;       /* the words' product stands outside of the tanh */
+  int32_t concatenation; /* one cosine of all three vectors side by side */
+} sman_form;
+
+typedef struct {
+  float *keys, *weights; /* [width] of one region; [regions] or [words] */
+  float *regions, *words; /* [width]: what is attended to */
+  float *whole, *own;
+  int32_t *real_regions;
+} sman_space;
+
+static void *allocate_sman(const sman_pictures *all, const sman_sentence *said, sman_space *space) {
+  const size_t width = all->width, most = all->regions > said->words ? all->regions : said->words;
+  void *const parts[] = {&space->keys,  &space->weights, &space->regions,
+                           &space->words, &space->whole,   &space->own,
+                           &space->real_regions};
+  const size_t sizes[] = {width, most, width, width, width, width, rounded_up(all->regions)};
+  return allocate_parts(parts, sizes, 7);
+}
+
+/* weight . tanh(key * query / 2), up to a constant, which a softmax does not see. */
+static float logit_inside(const float *key, const float *query, const float *weight, int width) {
+  lanes sum = {0};
+  for (int n = 0; n < width; n += LANES) sum += load(weight + n) * logistic(load(key + n) * load(query + n));
+  return 2.0f * sum_of(sum);
+}
+
+static float inner(const float *x, const float *y, int width) {
+  lanes sum = {0};
+  for (int n = 0; n < width; n += LANES) sum += load(x + n) * load(y + n);
+  return sum_of(sum);
+}
+
+/* into += weight * values */
+static void add_weighted(float weight, const float *values, int width, float *into) {
+  for (int n = 0; n < width; n += LANES) store(into + n, load(into + n) + weight * load(values + n));
+}
+
+/* What a picture's regions are attended to as. */
+static void attend_regions(const sman_pictures *all, const sman_sentence *said, const sman_form *f, int64_t row,
+                           int64_t next, int64_t candidate, const sman_space *space) {
+  const int width = all->width;
+  const half *keys = (const half *)(all->keys + row * all->keys_step);
+  const half *values = (const half *)(all->values + row * all->values_step);
+  const int regions = read_mask(all->mask + row * all->mask_step, all->regions, space->real_regions);
+  const float *query = said->region_queries + candidate * width;
+  memset(space->regions, 0, sizeof(float) * width);
+  if (next >= 0) fetch((const half *)(all->keys + next * all->keys_step), all->regions * width);
+  for (int region = 0; region < regions; region++) {
+    space->weights[region] = 0;
+    if (!space->real_regions[region]) continue;
+    widen(keys + (size_t)region * width, width, space->keys);
+    space->weights[region] = logit_inside(space->keys, query, f->region_weight, width);
+  }
+  softmax(regions, space->real_regions, space->weights);
+  if (next >= 0) fetch((const half *)(all->values + next * all->values_step), all->regions * width);
+  for (int region = 0; region < regions; region++) {
+    widen(values + (size_t)region * width, width, space->keys);
+    add_weighted(space->weights[region], space->keys, width, space->regions);
+  }
+  for (int n = 0; n < width; n += LANES) store(space->regions + n, hyperbolic_tangent(load(space->regions + n)));
+}
+
+static void attend_words(const sman_sentence *said, const sman_form *f, int width, int64_t candidate,
+                         const sman_space *space) {
+  const float *query = said->word_queries + candidate * width;
+  for (int word = 0; word < said->words; word++) {
+    const float *key = said->keys + (size_t)word * width;
+    space->weights[word] = f->outside ? inner(key, query, width) : logit_inside(key, query, f->word_weight, width);
+  }
+  softmax(said->words, 0, space->weights);
+  memset(space->words, 0, sizeof(float) * width);
+  for (int word = 0; word < said->words; word++)
+    add_weighted(space->weights[word], said->values + (size_t)word * width, width, space->words);
+}
+
+/* The sum of the cosines of the pairs of vectors, or one cosine of their concatenations. */
+static float sum_of_cosines(const float *const pairs[3][2], int width, int concatenation) {
+  float sum = 0, total[3] = {0};
+  for (int n = 0; n < 3; n++) {
+    const float product = inner(pairs[n][0], pairs[n][1], width);
+    const float squares[2] = {inner(pairs[n][0], pairs[n][0], width), inner(pairs[n][1], pairs[n][1], width)};
+    const float both = squares[0] * squares[1];
+    sum += product / sqrtf(both < LEAST ? LEAST : both);
+    total[0] += product, total[1] += squares[0], total[2] += squares[1];
+  }
+  const float both = total[1] * total[2];
+  return concatenation ? total[0] / sqrtf(both < LEAST ? LEAST : both) : sum;
+}
+
+/* scores[n] of the picture rows[n], for `count` n from `first` on. 0, or 1 where there is no memory. */
+int regard_sman_scores(const sman_pictures *all, const sman_sentence *said, const sman_form *f, const int64_t *rows,
+                       int64_t first, int64_t count, float *scores) {
+  sman_space space;
+  void *allocation = allocate_sman(all, said, &space);
+  if (!allocation) return 1;
+  for (int64_t n = first; n < first + count; n++) {
+    attend_regions(all, said, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, n, &space);
+    attend_words(said, f, all->width, n, &space);
+    widen((const half *)(all->whole + rows[n] * all->whole_step), all->width, space.whole);
+    widen((const half *)(all->own + rows[n] * all->own_step), all->width, space.own);
+    const float *const pairs[3][2] = {{space.whole, said->whole}, {space.own, said->own}, {space.regions, space.words}};
+    scores[n] = sum_of_cosines(pairs, all->width, f->concatenation);
+  }
+  free(allocation);
+  return 0;
+}
+
+#endif

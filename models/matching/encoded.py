@@ -1,0 +1,61 @@
+"""Encoded pictures and sentences, as a matcher scores them and a view stores them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from models.batches import Rows, Words
+
+HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
+STAGE_ONE = "stage_one"  # the one that holds its embedding, where stage one's cosine is a part of the score
+
+
+@dataclass(frozen=True)
+class EncodedImages(Rows):
+    """Encoded pictures: the reranker's own rows; with a hubness correction, what is taken off each one's scores; and
+    where stage one's cosine is a part of them, each one's unit embedding.
+
+    `tensors` are the fields of the pictures' stored records.
+    """
+
+    rows: Rows
+    offset: Float[Tensor, " K"] | None = None
+    embedding: Float[Tensor, "K E"] | None = None
+
+    @property
+    def region_mask(self) -> Bool[Tensor, "K R"]:
+        """True where a picture has a region, False where its rows are padded; of one reranker's rows alone."""
+        return self.rows.tensors()["mask"]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Field of a stored record -> tensor [K, ...], in the records' order."""
+        further = {HUBNESS: self.offset, STAGE_ONE: self.embedding}
+        return self.rows.tensors() | {name: tensor for name, tensor in further.items() if tensor is not None}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EncodedImages":
+        """Encoded pictures with the same fields, from other tensors."""
+        own = dict(tensors)
+        further = own.pop(HUBNESS, None), own.pop(STAGE_ONE, None)
+        return EncodedImages(self.rows.with_tensors(own), *further)
+
+
+@dataclass(frozen=True)
+class EncodedTexts(Rows):
+    """Encoded sentences: the vectors of their words, and what is taken off each sentence's scores for hubness."""
+
+    vectors: Float[Tensor, "Q W D"]
+    mask: Bool[Tensor, "Q W"]
+    offset: Float[Tensor, " Q"]
+
+    @property
+    def words(self) -> Words:
+        """The words alone, as a reranker reads them."""
+        return Words(self.vectors, self.mask)
+
+
+def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+    """The number taken off the score of every pair: the sum of the picture's and the sentence's offset."""
+    by_image = texts.offset.new_zeros(len(images)) if images.offset is None else images.offset
+    return texts.offset[:, None] + by_image

@@ -1,0 +1,26 @@
+"""What nodes of Ray are started with is the same wherever it is named: documents, image, demonstration."""
+
+import re
+
+from service.cluster.demo.local_nodes import ENVIRONMENT
+from tests.support.project_files import ROOT
+
+NEEDED = {
+    "RAY_worker_niceness",
+    "RAY_task_events_report_interval_ms",
+    "RAY_SERVE_ENABLE_HA_PROXY",
+    "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S",
+}
+
+
+def set_in(text: str) -> dict[str, str]:
+    """Ray's settings with their values, as a shell or a Dockerfile sets them."""
+    return dict(re.findall(r"\b(RAY_\w+)=(\w+)", text))
+
+
+def test_every_node_is_started_with_the_same_settings() -> None:
+    in_demonstration = {name: ENVIRONMENT[name] for name in NEEDED}
+    for path in ("docs/cluster.md", "Dockerfile"):
+        found = set_in((ROOT / path).read_text(encoding="utf-8"))
+        assert {name: found.get(name) for name in NEEDED} == in_demonstration, path
