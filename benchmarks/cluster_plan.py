@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from index.shortlist import code_width
+from service.cluster.one_round_trip import local_candidates
 
 SIZES = (10_000_000, 100_000_000, 1_000_000_000)
 DAY_S = 86_400
 INGESTED = 6.8  # pictures a second on 2 cores, docs/speed.md
 INGESTED_CORES = 2
-HIT_BYTES = 16  # a row number and a score
+RANKED_BYTES = 59  # of a candidate: its id, inner product and time, pickled
+SCORE_BYTES = 26  # of its reranked score, with a reference to the id
 ROW_BYTES = 8  # a row number in an index
 
 
@@ -96,18 +98,19 @@ def nodes(pictures: float, figures: Figures, plan: Plan, originals: bool) -> dic
 
 
 def network_bytes(shards: int, figures: Figures, plan: Plan) -> float:
-    """Bytes a sentence moves between router and shards in two round trips, all answers counted."""
-    sent = figures["query_bytes"]["sentence"]
-    first = shards * (sent + plan.candidates * HIT_BYTES)
-    asked = min(shards, plan.candidates)  # at most so many shards hold a candidate
-    return float(first + asked * sent + 2 * plan.candidates * HIT_BYTES)
+    """Bytes a sentence moves between router and shards, but for the records of pictures that are shown.
+
+    The second request, which one search in a hundred makes, is not counted.
+    """
+    sent, share = figures["query_bytes"]["sentence"], local_candidates(plan.candidates, shards)
+    return float(shards * (sent + plan.candidates * RANKED_BYTES + share * SCORE_BYTES))
 
 
 def search_ms(pictures: float, figures: Figures, plan: Plan) -> tuple[float, float]:
     """Milliseconds of one core of one shard: stage one, and its part of reranking."""
     shards = num_shards(pictures, figures, plan)
     scan = pictures / shards * figures["stage_one"]["inverted_ns_per_row"] / 1e6
-    return scan, plan.candidates / shards * figures["us_per_pair"][plan.model] / 1000
+    return scan, local_candidates(plan.candidates, shards) * figures["us_per_pair"][plan.model] / 1000
 
 
 def queries_a_second(pictures: float, figures: Figures, plan: Plan) -> float:
@@ -157,7 +160,7 @@ def plan_rows(figures: Figures, plan: Plan) -> list[Row]:
         ),
         Row(
             "reranking, a shard's part",
-            f"{plan.candidates} / shards x {pair} us",
+            f"likely share of {plan.candidates} x {pair} us",
             lambda n: f"{search_ms(n, figures, plan)[1]:.3f} ms",
         ),
         Row(
@@ -177,7 +180,7 @@ def plan_rows(figures: Figures, plan: Plan) -> list[Row]:
         Row("the same without originals", "originals in an object store", of_nodes("disk", originals=False)),
         Row(
             "network a query",
-            f"shards x ({sent} + {plan.candidates} x {HIT_BYTES} B) + asked again",
+            f"shards x ({sent} + {plan.candidates} x {RANKED_BYTES} + likely share x {SCORE_BYTES} B)",
             lambda n: amount(network_bytes(shards(n), figures, plan)),
         ),
         Row(

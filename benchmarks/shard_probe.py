@@ -1,14 +1,15 @@
 """What the shards of a cluster that runs take for each step of a search, and what a call takes besides."""
 
+import itertools
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from index.text_statistics import TextStatistics
 from service.cluster.messages import SentTexts
 from service.cluster.one_round_trip import local_candidates
 from service.cluster.ray_director import running_cluster
@@ -33,9 +34,8 @@ class ShardProbe:
         assert plan is not None
         self._replicas = [_TimedReplica(shard) for shard in range(len(plan.shards))]
         self._spent: dict[str, list[float]] = defaultdict(list)
-        shards = len(self._replicas)
-        one_trip = chosen.search_round_trips == 1
-        self._share = local_candidates(CANDIDATES, shards) if one_trip else round(CANDIDATES / shards)
+        self._share = local_candidates(CANDIDATES, len(self._replicas))
+        self._orders = itertools.cycle(itertools.permutations((self._share, 1, 0)))
 
     def note(self, question: str, answer: dict[str, Any], end_to_end_ms: float) -> None:
         """Take up what a router said of a search, and make the same one here."""
@@ -52,35 +52,43 @@ class ShardProbe:
         """In the form that the simulation reads."""
         names = ("encode", "front", "call", "shortlist", "rerank")
         times: dict[str, Any] = {f"{name}_ms": [round(one, 4) for one in self._spent[name]] for name in names}
-        # The reranking that was timed is of so many of the candidates as a shard scores on average.
         one = statistics.median(self._spent["rerank one"])
         return {"candidates": self._share, "shortlisted": CANDIDATES, "rerank_one_ms": one, **times}
 
     def _search(self, question: str) -> None:
-        """Two steps, each asked of all shards at once as a router does, and the scoring of one picture alone."""
+        """The call that a router makes of all shards at once, and the same without scoring, and with one picture."""
         request = TextSearchRequest(query=question, model=self._matcher.name)
         with torch.inference_mode():
             ((texts, embedding),) = encoded_sentences(self._matcher, [question])
         vector, sent = embedding.float().cpu().numpy(), SentTexts.of(texts)
-        opened = self._ask("shortlist", "open_shortlist", [(request, vector, None) for _ in self._replicas])
-        words = TextStatistics.total([one.state.texts for one in opened])
-        named = [[one.name for one in answer.ranking.passing] for answer in opened]
-        scored = [(request, names[: self._share], sent, request.k, words) for names in named]
-        self._ask("rerank", "score_pictures", scored)
-        self._ask("rerank one", "score_pictures", [(request, names[:1], sent, 1, words) for names in named])
+        spent = {scored: self._ask((request, scored, vector, sent)) for scored in next(self._orders)}
+        nothing = [one.work_ms for one in spent[0]]
+        self._spent["shortlist"] += nothing
+        self._spent["call"] += [one.call_ms for one in spent[self._share]]
+        self._spent["rerank"] += beyond([one.work_ms for one in spent[self._share]], nothing)
+        self._spent["rerank one"] += beyond([one.work_ms for one in spent[1]], nothing)
 
-    def _ask(self, step: str, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
-        running = [one.begin(method, *given) for one, given in zip(self._replicas, arguments, strict=True)]
+    def _ask(self, arguments: tuple[Any, ...]) -> list["_Spent"]:
+        running = [one.begin("first_answer", *arguments) for one in self._replicas]
         wait(running, CALL_S)
-        answers = []
+        spent = []
         for future in running:
             outcome, total = future.result()
             if outcome.problem is not None:
                 raise outcome.problem
-            self._spent[step].append(1000 * outcome.seconds)
-            self._spent["call"].append(1000 * (total - outcome.seconds))
-            answers.append(outcome.value)
-        return answers
+            spent.append(_Spent(1000 * outcome.seconds, 1000 * (total - outcome.seconds)))
+        return spent
+
+
+def beyond(whole: Sequence[float], part: Sequence[float]) -> list[float]:
+    """What each took more than its part, which a disturbance may have made the longer one."""
+    return [max(0.0, one - other) for one, other in zip(whole, part, strict=True)]
+
+
+class _Spent(NamedTuple):
+    work_ms: float
+    call_ms: float
+    """Besides the work."""
 
 
 class _TimedReplica(RemoteReplica):

@@ -1,8 +1,8 @@
 """The latency of a query that many shards answer, simulated from measured times of one shard. Nothing here is measured.
 
-A query is encoded once, then sent to one replica of every shard; each gives its best candidates of stage one. In two
-round trips the best `candidates` of all shards are then reranked by the shards that hold them; in one round trip every
-shard reranks a few of its own at once. A round trip ends with its slowest shard.
+A query is encoded once, then sent to one replica of every shard; each gives its best candidates of stage one, and
+reranks its likely share of the best `candidates` of all at once. In two round trips the shards that hold more of these
+are asked for the rest; in one round trip the search ends there. A round trip ends with its slowest shard.
 
 Every request draws its own times (bootstrap), so that shards are slow independently of each other. A straggler takes
 a multiple of its time. Where a shard has a second replica, a request that has taken longer than the hedge's delay is
@@ -67,7 +67,8 @@ class ServiceTimes:
     def rerank_share(self, candidates: npt.ArrayLike) -> Floats:
         """How long it takes to rerank so many candidates, as a share of the measured number; nothing for none."""
         count = np.asarray(candidates, float)
-        one = min(1.0, self.rerank_one / float(np.median(self.rerank)))
+        whole = float(np.median(self.rerank))
+        one = min(1.0, self.rerank_one / whole) if whole > 0 else 1.0
         slope = (1 - one) / max(1, self.candidates - 1)
         return np.where(count > 0, one + slope * (count - 1), 0.0)
 
@@ -113,6 +114,8 @@ def simulate(times: ServiceTimes, cluster: Cluster, queries: int, seed: int) -> 
     whole, sent, twice = np.ones(queries, bool), 0, 0
     for visit in visits:
         first, second = (_requests(work, times, cluster, works, rng) for work in (visit.work_ms, visit.again_ms))
+        if not visit.asked.any():
+            continue
         delay = float(np.percentile(first[visit.asked], HEDGE_PERCENTILE)) if cluster.hedge else math.inf
         answers, begins = hedged(first, second, away, delay, cluster.notice_ms)
         # Who has no replica to answer says so as soon as the last one has failed.
@@ -137,15 +140,19 @@ class _Visit:
 
 def _visits(times: ServiceTimes, cluster: Cluster, queries: int, rng: Generator) -> list[_Visit]:
     shape = (queries, cluster.shards)
-    everybody = np.ones(shape, bool)
-    shortlist = _Visit(rng.choice(times.shortlist, shape), rng.choice(times.shortlist, shape), everybody)
+    shortlist, shortlist_again = rng.choice(times.shortlist, shape), rng.choice(times.shortlist, shape)
     rerank, again = rng.choice(times.rerank, shape), rng.choice(times.rerank, shape)
+    likely = local_candidates(cluster.candidates, cluster.shards)
+    share = times.rerank_share(likely)
+    first = _Visit(shortlist + share * rerank, shortlist_again + share * again, np.ones(shape, bool))
     if cluster.round_trips == 1:
-        share = times.rerank_share(local_candidates(cluster.candidates, cluster.shards))
-        return [_Visit(shortlist.work_ms + share * rerank, shortlist.again_ms + share * again, everybody)]
+        return [first]
     held = rng.multinomial(cluster.candidates, np.full(cluster.shards, 1 / cluster.shards), size=queries)
-    share = times.rerank_share(held)
-    return [shortlist, _Visit(share * rerank, share * again, held > 0)]
+    rest = times.rerank_share(held - likely)
+    return [
+        first,
+        _Visit(rest * rng.choice(times.rerank, shape), rest * rng.choice(times.rerank, shape), held > likely),
+    ]
 
 
 def _requests(work: Floats, times: ServiceTimes, cluster: Cluster, works: Floats, rng: Generator) -> Floats:
@@ -187,9 +194,6 @@ def queue_waits(gaps_ms: Floats, works_ms: Floats) -> Floats:
 
 def utilisation(times: ServiceTimes, cluster: Cluster) -> float:
     """The share of its time that a replica works; from 1 on no rate of answers is reached."""
-    rerank = float(np.mean(times.rerank))
-    if cluster.round_trips == 1:
-        share = float(times.rerank_share(local_candidates(cluster.candidates, cluster.shards)))
-    else:
-        share = float(times.rerank_share(cluster.candidates / cluster.shards))
-    return cluster.rate / cluster.replicas * (float(np.mean(times.shortlist)) + share * rerank) / 1000
+    share = float(times.rerank_share(local_candidates(cluster.candidates, cluster.shards)))
+    work = float(np.mean(times.shortlist)) + share * float(np.mean(times.rerank))
+    return cluster.rate / cluster.replicas * work / 1000

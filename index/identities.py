@@ -67,6 +67,12 @@ class Identities:
         with self._database.reading() as db:
             return dict(db.execute(f"SELECT slot, image_id FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
 
+    def arrivals(self, slots: Sequence[int]) -> dict[int, tuple[str, float]]:
+        """Region slot -> id, and when the picture was taken in, of committed slots."""
+        sql = f"SELECT slot, image_id, added_at FROM images WHERE slot {AMONG}"
+        with self._database.reading() as db:
+            return {slot: (image_id, added) for slot, image_id, added in db.execute(sql, [among(slots)]).fetchall()}
+
     def added_at(self, image_ids: Sequence[str]) -> dict[str, float]:
         """Id -> when the picture was taken in."""
         sql = f"SELECT image_id, added_at FROM images WHERE image_id {AMONG}"

@@ -45,7 +45,9 @@ class TextStatistics(NamedTuple):
 
     def length_term(self, length: int) -> float:
         """The term that BM25 adds to a frequency below the line, for a text of so many words."""
-        return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / self.mean_length)
+        # Statistics of nothing may meet a text that was written since: it counts as one of mean length.
+        relative = length / self.mean_length if self.words else 1.0
+        return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * relative)
 
     def distance(self, frequencies: Sequence[float], length: int) -> float:
         """Minus BM25 of a text, which has so many words and holds each word of the question so often."""
@@ -63,6 +65,20 @@ class ScoredText(NamedTuple):
     distance: float
 
 
+class CountedText(NamedTuple):
+    """A picture whose text holds every word of a question, and what its distance is computed from."""
+
+    image: Image
+    frequencies: tuple[int, ...]
+    """How often the text holds each word of the question."""
+    length: int
+    """Words of the text."""
+
+    def scored(self, everywhere: TextStatistics) -> ScoredText:
+        """The picture with its distance by the statistics of all catalogs."""
+        return ScoredText(self.image, _rounded_distance(everywhere, self.frequencies, self.length))
+
+
 class SharedTexts:
     """Searches the text index of a catalog as one of several. Every method is one look."""
 
@@ -73,6 +89,25 @@ class SharedTexts:
         """The statistics of all texts here that a ranking needs."""
         with self._database.reading() as db:
             return read_statistics(db, question)
+
+    def counted(
+        self, question: str, limit: int, condition: Filter
+    ) -> tuple[TextStatistics, Sequence[CountedText] | None]:
+        """`statistics`, and all visible pictures that hold every word of the question and pass the filter.
+
+        None for these where there are more than `limit`.
+        """
+        with self._database.reading() as db:
+            here, words = read_statistics(db, question), telling_words(question)
+            numbers = _holding(db, question, limit + 1, condition)
+            if len(numbers) > limit:
+                return here, None
+            frequencies = _frequencies_of(db, words, here, numbers)
+            images = _images(db, numbers)
+            return here, [
+                CountedText(image, of_words, _length(db, number))
+                for image, of_words, number in zip(images, frequencies, numbers, strict=True)
+            ]
 
     def matches(self, question: str, limit: int, condition: Filter, everywhere: TextStatistics) -> list[ScoredText]:
         """Visible pictures that hold every word of the question and pass the filter, the best match first.
@@ -100,27 +135,53 @@ def scored_texts(
 
     Of equal ones the latest comes first. Inside a transaction of the caller's.
     """
-    words = telling_words(question)
-    if not words:
+    words, numbers = telling_words(question), _holding(db, question, MOST_LOOKED_AT, condition)
+    frequencies = _frequencies_of(db, words, read_statistics(db, question), numbers)
+    scored = [
+        (_rounded_distance(everywhere, of_words, _length(db, number)), number)
+        for of_words, number in zip(frequencies, numbers, strict=True)
+    ]
+    scored = sorted(scored, key=lambda one: (one[0], -one[1]))[:limit]
+    images = _images(db, [number for _, number in scored])
+    return [ScoredText(image, distance) for image, (distance, _) in zip(images, scored, strict=True)]
+
+
+def _holding(db: Connection, question: str, limit: int, condition: Filter) -> list[int]:
+    """Numbers of the visible pictures that hold every word and pass the filter: the latest, as many as the limit."""
+    expression = match_expression(question)
+    if not expression:
         return []
-    here = read_statistics(db, question)
     where, values = condition.sql()
     found = db.execute(
         "SELECT texts.rowid AS number FROM texts CROSS JOIN images WHERE texts MATCH ? AND number = texts.rowid"
-        f" AND state = 'ready' AND {where} ORDER BY texts.rowid DESC LIMIT {MOST_LOOKED_AT}",
-        [match_expression(question), *values],
-    ).fetchall()
-    frequencies = [_frequencies(db, word, here, place) for place, word in enumerate(words)]
-    scored = [
-        (round(everywhere.distance([of_word[number] for of_word in frequencies], _length(db, number)), 9), number)
-        for (number,) in found
-    ]
-    scored = sorted(scored, key=lambda one: (one[0], -one[1]))[:limit]
-    rows = [db.execute("SELECT * FROM images WHERE number = ?", [number]).fetchone() for _, number in scored]
-    return [ScoredText(image, distance) for image, (distance, _) in zip(to_images(db, rows), scored, strict=True)]
+        f" AND state = 'ready' AND {where} ORDER BY texts.rowid DESC LIMIT ?",
+        [expression, *values, limit],
+    )
+    return [number for (number,) in found.fetchall()]
 
 
-def _frequencies(db: Connection, word: str, here: TextStatistics, place: int) -> dict[int, float]:
+def _images(db: Connection, numbers: Sequence[int]) -> list[Image]:
+    return to_images(
+        db, [db.execute("SELECT * FROM images WHERE number = ?", [number]).fetchone() for number in numbers]
+    )
+
+
+def _rounded_distance(everywhere: TextStatistics, frequencies: Sequence[float], length: int) -> float:
+    # Sums in another order differ in their last digits, and are no other rank.
+    return round(everywhere.distance(frequencies, length), 9)
+
+
+def _frequencies_of(
+    db: Connection, words: Sequence[str], here: TextStatistics, numbers: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """How often each of these pictures' texts holds each word."""
+    if not numbers:
+        return []
+    each = [_frequencies(db, word, here, place) for place, word in enumerate(words)]
+    return [tuple(of_word[number] for of_word in each) for number in numbers]
+
+
+def _frequencies(db: Connection, word: str, here: TextStatistics, place: int) -> dict[int, int]:
     """Number of a picture -> how often its text holds a word, from bm25() of the word alone, solved for it."""
     frequencies = {}
     for number, distance in db.execute("SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ?", [f'"{word}"']):

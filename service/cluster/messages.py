@@ -1,7 +1,7 @@
 """Messages between routers and shards. Pictures and captions go by names that every replica of a shard shares."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 
 from index.identities import CaptionCounts, CaptionName
 from index.records import Image
-from index.text_statistics import ScoredText, TextStatistics
+from index.text_statistics import CountedText, ScoredText, TextStatistics
 from models.matching.encoded import EncodedTexts
 from service.errors import Problem
 
@@ -85,6 +85,10 @@ class ShardRanking(Generic[ItemName]):
     unfiltered: Sequence[RankedName[ItemName]]
     gallery: int
 
+    def first(self, count: int) -> Self:
+        """The ranking as far as so many places."""
+        return replace(self, passing=self.passing[:count], unfiltered=self.unfiltered[:count])
+
 
 @dataclass(frozen=True)
 class SentTexts:
@@ -105,14 +109,6 @@ class SentTexts:
 
 
 @dataclass(frozen=True)
-class OpenedRanking:
-    """Stage one's best of a shard, and the state of it that they are from."""
-
-    state: ShardState
-    ranking: ShardRanking[str]
-
-
-@dataclass(frozen=True)
 class ScoredPictures:
     """Scores of pictures in the order asked, and the records of the best of them, which will be shown."""
 
@@ -123,10 +119,14 @@ class ScoredPictures:
 
 
 @dataclass(frozen=True)
-class ScoredRanking:
-    """Stage one's best of a shard, with their scores by id, and what comes with scores."""
+class FirstAnswer:
+    """All that a shard says of a sentence at once, of one moment."""
 
+    state: ShardState
     ranking: ShardRanking[str]
     scores: Mapping[str, np.float32]
+    """Of those of its pictures that are likely among the best of all shards, by id."""
     images: Sequence[Image]
-    matches: Sequence[ScoredText]
+    """The records of the best of them, which will be shown."""
+    counted: Sequence[CountedText] | None
+    """Pictures whose text holds the question; None where they are too many to be sent at once."""

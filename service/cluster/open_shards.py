@@ -10,7 +10,8 @@ from typing import Any
 
 from index.text_statistics import TextStatistics
 from service.cluster.fan_out import FanOut
-from service.cluster.messages import Floats, NewerPlacement, ShardLost, ShardRanking, ShardState
+from service.cluster.messages import FirstAnswer, Floats, NewerPlacement, SentTexts, ShardLost, ShardState
+from service.cluster.one_round_trip import local_candidates
 from service.search.requests import SearchRequest
 
 
@@ -57,16 +58,21 @@ class Opening:
             self._opened = self._states() if self._begun is None else self._begun.result()
         return self._opened
 
-    def shortlists(self, embedding: Floats, without: str | None) -> dict[int, ShardRanking[str]] | None:
-        """Stage one's best pictures in each shard for a [1, E] embedding, said together with the states.
+    def first_answers(self, embedding: Floats, texts: SentTexts) -> dict[int, FirstAnswer] | None:
+        """All that each shard says of a sentence at once, its [1, E] embedding and itself.
 
         None where the states are known already, or asked for. What `result` raises.
         """
         if self._begun is not None or self._opened is not None:
             return None
-        answers, num_shards, chosen = self._asked("open_shortlist", embedding, without)
+        answers, num_shards, chosen = self._asked("first_answer", self.likely_share, embedding, texts)
         self._opened = OpenShards({shard: one.state for shard, one in answers.items()}, num_shards, chosen)
-        return {shard: one.ranking for shard, one in answers.items()}
+        return answers
+
+    @property
+    def likely_share(self) -> int:
+        """The number of its best pictures that a shard scores at once: rarely does it hold more of the best."""
+        return local_candidates(self._request.shortlist, max(1, len(self._fan_out.replicas) - len(self._without)))
 
     def _states(self) -> OpenShards:
         return OpenShards(*self._asked("state"))

@@ -5,6 +5,7 @@ scores ABSENT, and is not shown.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -13,22 +14,21 @@ from index.catalog import Catalog
 from index.filters import EVERY
 from index.identities import CaptionCounts, CaptionName
 from index.records import Caption, Image
-from index.text_statistics import ScoredText, TextStatistics
+from index.text_statistics import CountedText, ScoredText, TextStatistics
 from models.matching.encoded import EncodedImages
 from service.cluster.messages import (
+    FirstAnswer,
     Floats,
     ItemName,
-    OpenedRanking,
     RankedName,
     ScoredPictures,
-    ScoredRanking,
     SentTexts,
     ShardRanking,
     ShardState,
 )
 from service.search.candidates import Candidates
 from service.search.engine import Accelerate, run_here
-from service.search.gallery import Galleries, Gallery
+from service.search.gallery import Galleries, Gallery, OpenGallery
 from service.search.local_gallery import compiled
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import PairExplanation
@@ -45,43 +45,47 @@ class ShardSearch:
 
     def state(self, request: SearchRequest) -> ShardState:
         """The state of this shard for a query by a model. UnknownModel, ViewNotBuilt, NotReady."""
-        return self._state(request, self._gallery(request))
+        return self._state(request, self._gallery(request), self._statistics(request))
 
-    def open_shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> OpenedRanking:
-        """`state` and `shortlist` of one moment."""
-        gallery = self._gallery(request)
-        return OpenedRanking(self._state(request, gallery), self._nearest(request, gallery, embedding, without))
+    def first_answer(self, request: SearchRequest, share: int, embedding: Floats, texts: SentTexts) -> FirstAnswer:
+        """All that is asked first: the state, and stage one's best pictures for a [1, E] embedding.
+
+        The best `share` of these are scored with the one sentence. Where texts are searched for it, too, pictures whose
+        text holds it come as well, unless they are more than the shortlist.
+        """
+        opened = self._galleries.open(request)
+        found = opened.gallery.nearest_pictures(torch.tensor(embedding), request, None)
+        arrivals = self._catalog.identities.arrivals([*found.rows, *found.unfiltered])
+        rows = list(dict.fromkeys([*found.rows[:share], *found.unfiltered[:share]]))
+        scores = dict(zip(rows, self._scores(opened, rows, texts), strict=True))
+        best = sorted(found.rows[:share], key=lambda row: -scores[row])[: request.k]
+        statistics, counted = self._counted(request)
+        return FirstAnswer(
+            state=self._state(request, opened.gallery, statistics),
+            ranking=ranking_of(found, arrivals),
+            scores={arrivals[row][0]: score for row, score in scores.items()},
+            images=list(self._catalog.identities.images([arrivals[row][0] for row in best]).values()),
+            counted=counted,
+        )
 
     def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> ShardRanking[str]:
         """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
-        return self._nearest(request, self._gallery(request), embedding, without)
-
-    def scored_shortlist(
-        self,
-        request: SearchRequest,
-        share: int,
-        embedding: Floats,
-        texts: SentTexts,
-        shown: int,
-        everywhere: TextStatistics | None,
-    ) -> ScoredRanking:
-        """Stage one's best `share` pictures for a [1, E] embedding, scored with the one sentence at once.
-
-        With the statistics of all shards, also the pictures whose text holds it.
-        """
-        ranking = self.shortlist(request.model_copy(update={"shortlist": share}), embedding)
-        names = list(dict.fromkeys(one.name for one in [*ranking.passing, *ranking.unfiltered]))
-        scored = self.score_pictures(request, names, texts, 0, everywhere)
-        scores = dict(zip(names, scored.scores, strict=True))
-        best = sorted((one.name for one in ranking.passing), key=lambda name: -scores[name])[:shown]
-        return ScoredRanking(ranking, scores, list(self._catalog.identities.images(best).values()), scored.matches)
+        found = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
+        return ranking_of(found, self._catalog.identities.arrivals([*found.rows, *found.unfiltered]))
 
     def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> ShardRanking[CaptionName]:
         """Stage one's best captions for a [1, E] embedding."""
         found = self._gallery(request).nearest_captions(torch.tensor(embedding), request)
         captions = self._catalog.captions_at([*found.rows, *found.unfiltered])
-        names = {one.slot: CaptionName(one.image_id, one.text) for one in captions if one.slot is not None}
-        return self._ranking(found, names)
+        added_at = self._catalog.identities.added_at([one.image_id for one in captions])
+        return ranking_of(
+            found,
+            {
+                one.slot: (CaptionName(one.image_id, one.text), added_at[one.image_id])
+                for one in captions
+                if one.slot is not None
+            },
+        )
 
     def text_matches(self, request: SearchRequest, everywhere: TextStatistics) -> list[ScoredText]:
         """Pictures whose text holds the question, scored by the statistics of all shards."""
@@ -103,11 +107,8 @@ class ShardSearch:
         """
         opened, slots = self._galleries.open(request), self._catalog.identities.slots(image_ids)
         rows = [slots[name] for name in image_ids if name in slots]
-        found = np.zeros(0, np.float32)
-        if rows:
-            own_texts = texts.received().to(opened.model.matcher.device)
-            found = self._accelerate(opened.gallery.scoring_of(rows, own_texts))
-        scores = spread(dict(zip(rows, found, strict=True)), [slots.get(name) for name in image_ids])
+        found = dict(zip(rows, self._scores(opened, rows, texts), strict=True))
+        scores = spread(found, [slots.get(name) for name in image_ids])
         best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
         matches = [] if everywhere is None else self.text_matches(request, everywhere)
         return ScoredPictures(scores, list(self._catalog.identities.images(best).values()), matches)
@@ -159,11 +160,23 @@ class ShardSearch:
     def _gallery(self, request: SearchRequest) -> Gallery:
         return self._galleries.open(request).gallery
 
-    def _state(self, request: SearchRequest, gallery: Gallery) -> ShardState:
+    def _scores(self, opened: OpenGallery, rows: Sequence[int], texts: SentTexts) -> Floats:
+        if not rows:
+            return np.zeros(0, np.float32)
+        own_texts = texts.received().to(opened.model.matcher.device)
+        return self._accelerate(opened.gallery.scoring_of(rows, own_texts))
+
+    def _statistics(self, request: SearchRequest) -> TextStatistics | None:
+        return self._catalog.shared_texts.statistics(request.query) if searches_texts(request) else None
+
+    def _counted(self, request: SearchRequest) -> tuple[TextStatistics | None, Sequence[CountedText] | None]:
+        """The statistics of texts, and the pictures whose text holds the question; see SharedTexts.counted."""
+        if not searches_texts(request):
+            return None, ()
+        return self._catalog.shared_texts.counted(request.query, request.shortlist, compiled(request) or EVERY)
+
+    def _state(self, request: SearchRequest, gallery: Gallery, texts: TextStatistics | None) -> ShardState:
         asks_captions = isinstance(request, ImageSearchRequest) and request.target == "captions"
-        texts = None
-        if isinstance(request, TextSearchRequest) and request.match != "pictures":
-            texts = self._catalog.shared_texts.statistics(request.query)
         return ShardState(
             version=gallery.version,
             is_empty=gallery.is_empty,
@@ -172,30 +185,27 @@ class ShardSearch:
             texts=texts,
         )
 
-    def _nearest(
-        self, request: SearchRequest, gallery: Gallery, embedding: Floats, without: str | None
-    ) -> ShardRanking[str]:
-        found = gallery.nearest_pictures(torch.tensor(embedding), request, without)
-        return self._ranking(found, self._catalog.identities.image_ids([*found.rows, *found.unfiltered]))
-
-    def _ranking(self, found: Candidates, names: Mapping[int, ItemName]) -> ShardRanking[ItemName]:
-        """Candidates by the names of their slots."""
-        image_ids = [name if isinstance(name, str) else name.image_id for name in names.values()]
-        added_at = self._catalog.identities.added_at(image_ids)
-        added = {slot: added_at[image_id] for slot, image_id in zip(names, image_ids, strict=True)}
-
-        def ranked(slots: Sequence[int], products: Floats) -> list[RankedName[ItemName]]:
-            named = zip(slots, products.tolist(), strict=True)
-            return [RankedName(names[slot], product, added[slot]) for slot, product in named]
-
-        return ShardRanking(
-            passing=ranked(found.rows, found.scores),
-            unfiltered=ranked(found.unfiltered, found.unfiltered_scores),
-            gallery=found.gallery,
-        )
-
     def _captions(self, names: Sequence[CaptionName]) -> dict[CaptionName, Caption]:
         return self._catalog.identities.captions(list(dict.fromkeys(name.image_id for name in names)))
+
+
+def searches_texts(request: SearchRequest) -> TypeGuard[TextSearchRequest]:
+    """Whether the words of pictures are searched, too."""
+    return isinstance(request, TextSearchRequest) and request.match != "pictures"
+
+
+def ranking_of(found: Candidates, arrivals: Mapping[int, tuple[ItemName, float]]) -> ShardRanking[ItemName]:
+    """Candidates by the names of their slots; `arrivals` has these, and when each was taken in."""
+
+    def ranked(slots: Sequence[int], products: Floats) -> list[RankedName[ItemName]]:
+        named = zip(slots, products.tolist(), strict=True)
+        return [RankedName(arrivals[slot][0], product, arrivals[slot][1]) for slot, product in named]
+
+    return ShardRanking(
+        passing=ranked(found.rows, found.scores),
+        unfiltered=ranked(found.unfiltered, found.unfiltered_scores),
+        gallery=found.gallery,
+    )
 
 
 def spread(scores: Mapping[int, np.float32], slots: Sequence[int | None]) -> Floats:

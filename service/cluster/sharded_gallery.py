@@ -30,7 +30,6 @@ from service.cluster.messages import (
     ShardLost,
     ShardState,
 )
-from service.cluster.one_round_trip import local_candidates
 from service.cluster.open_shards import Opening
 from service.cluster.placement import Placement
 from service.cluster.shard_search import ABSENT
@@ -62,7 +61,7 @@ class ShardedGallery:
         """The shards that are `opening` are waited for when they are first needed, and fail there."""
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
         self._scores: dict[str, np.float32] = {}
-        self._matches: Mapping[int, Sequence[ScoredText]] | None = None
+        self._matches: dict[int, Sequence[ScoredText]] = {}
         self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
         self._images: dict[str, Image | None] = {}
 
@@ -101,12 +100,11 @@ class ShardedGallery:
     ) -> Candidates:
         """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
         vector = embedding.float().cpu().numpy()
-        if texts is not None and self._round_trips == 1:
-            return self._scored_at_once(vector, request, texts)
-        rankings = self._opening.shortlists(vector, without)
-        if rankings is None:
-            rankings = self._ask_all("shortlist", request, vector, without)
-        return merged_candidates(rankings, request.shortlist, self._pictures)
+        if texts is not None:
+            return self._first_candidates(vector, texts)
+        return merged_candidates(
+            self._ask_all("shortlist", request, vector, without), request.shortlist, self._pictures
+        )
 
     def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
         """The shortlist of captions for a [1, E] embedding."""
@@ -115,11 +113,8 @@ class ShardedGallery:
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
-        statistics = self._opening.result().statistics
-        if statistics is None:
-            return []
-        if self._matches is None:
-            self._matches = self._ask_all("text_matches", request, statistics)
+        if (statistics := self._untold_statistics) is not None:
+            self._matches |= self._ask("text_matches", dict.fromkeys(self._untold, (request, statistics)))
         answers = self._matches
         # Of a picture that is being moved, the one in the later shard counts, as in merging.py.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
@@ -132,17 +127,32 @@ class ShardedGallery:
             matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(distances, one.distance)))
         return matches
 
-    def _scored_at_once(self, vector: Floats, request: SearchRequest, texts: EncodedTexts) -> Candidates:
-        """The shortlist out of what each shard holds of it most likely, scored there in the same round trip."""
-        share = local_candidates(request.shortlist, len(self._states))
+    def _first_candidates(self, vector: Floats, texts: EncodedTexts) -> Candidates:
+        """The shortlist of a sentence, of which each shard has scored what it likely holds of it."""
+        sent, share = SentTexts.of(texts), self._opening.likely_share
+        answers = self._opening.first_answers(vector, sent)
+        if answers is None:
+            answers = self._ask_all("first_answer", self._request, share, vector, sent)
+        rankings = {shard: one.ranking for shard, one in answers.items()}
+        if self._round_trips == 1:
+            rankings = {shard: one.first(share) for shard, one in rankings.items()}
+        candidates = merged_candidates(rankings, self._request.shortlist, self._pictures)
         statistics = self._opening.result().statistics
-        answers = self._ask_all("scored_shortlist", request, share, vector, SentTexts.of(texts), request.k, statistics)
-        self._matches = {shard: answer.matches for shard, answer in answers.items()}
-        rankings = {shard: answer.ranking for shard, answer in answers.items()}
-        candidates = merged_candidates(rankings, request.shortlist, self._pictures)
         for shard in sorted(answers):  # of a picture that is being moved, the one in the later shard counts
             self._take_scores(answers[shard].scores, answers[shard].images)
+            if statistics is not None and (counted := answers[shard].counted) is not None:
+                self._matches[shard] = [one.scored(statistics) for one in counted]
         return candidates
+
+    @property
+    def _untold(self) -> list[int]:
+        """Shards that have not said yet which of their pictures hold the question in their text."""
+        return [shard for shard in self._states if shard not in self._matches]
+
+    @property
+    def _untold_statistics(self) -> TextStatistics | None:
+        """What these shards need to say it; None where all have, or no texts are searched."""
+        return self._opening.result().statistics if self._untold else None
 
     def _take_scores(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:
         """Remember what a shard said of its pictures; one that no shard has any more is not shown."""
@@ -162,27 +172,32 @@ class ShardedGallery:
     def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         names = self._pictures.names
         placed = self._pictures.by_shard(int(row) for row in rows if names[int(row)] not in self._scores)
-        statistics = self._opening.result().statistics if self._matches is None else None
-        shards = placed if statistics is None else self._states  # words are looked for where nothing is scored, too
-        named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in shards}
-        answers = self._ask_scores(named, texts, statistics)
-        if statistics is not None:
-            self._matches = {shard: found.matches for shard, found in answers.items()}
+        untold = {} if (statistics := self._untold_statistics) is None else dict.fromkeys(self._untold, statistics)
+        # Words are looked for where nothing is scored, too.
+        named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in {**placed, **untold}}
+        for shard, found in self._ask_scores(named, texts, untold).items():
+            if shard in untold:
+                self._matches[shard] = found.matches
         # A second request may have been answered by a replica that does not find a moved picture yet.
         gone = [names[int(row)] for row in rows if self._scores[names[int(row)]] <= ABSENT]
         if elsewhere := self._pictures.elsewhere(gone):
-            self._ask_scores(elsewhere, texts, None)
-            for shard, found in elsewhere.items():
-                for name in found:
+            self._ask_scores(elsewhere, texts, {})
+            for shard, moved in elsewhere.items():
+                for name in moved:
                     self._pictures.move(name, shard)
         return np.array([self._scores[names[int(row)]] for row in rows], np.float32)
 
     def _ask_scores(
-        self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: TextStatistics | None
+        self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: Mapping[int, TextStatistics]
     ) -> Mapping[int, ScoredPictures]:
-        """Take up what shards say of the pictures named in each; their answers."""
+        """Take up what shards say of the pictures named in each; their answers.
+
+        Those for which there are statistics look for the words as well.
+        """
         sent = SentTexts.of(texts)
-        asked = {shard: (self._request, own, sent, self._request.k, statistics) for shard, own in named.items()}
+        asked = {
+            shard: (self._request, own, sent, self._request.k, statistics.get(shard)) for shard, own in named.items()
+        }
         answers: Mapping[int, ScoredPictures] = self._ask("score_pictures", asked)
         for shard, found in answers.items():
             self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
@@ -280,8 +295,8 @@ class ShardedGalleries:
     ) -> None:
         """`extractor` is the digest of the detector in service; `placement` says where pictures are now.
 
-        In two `round_trips` shards score those of their candidates that are among the best of all; in one they score
-        their likely share at once, see one_round_trip.py.
+        Shards score their likely share of the shortlist at once, see one_round_trip.py. In two `round_trips` they are
+        asked for what is left of it; in one the shortlist ends there.
         """
         self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
         self._round_trips = round_trips
@@ -294,7 +309,7 @@ class ShardedGalleries:
         model = self._models.named(request.model)
         named = request.model_copy(update={"model": model.name})
         opening = Opening(self._fan_out, named, without)
-        if self._round_trips == 1 or not ranks_pictures(named):
+        if not ranks_pictures(named):
             opening.begin()
         return OpenGallery(model, ShardedGallery(self._fan_out, named, opening, self._round_trips))
 

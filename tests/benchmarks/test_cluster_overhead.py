@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.cluster_overhead import Latencies, assert_same, bootstrap_interval
 from benchmarks.cluster_simulation import agreement
+from benchmarks.shard_probe import beyond
+from service.cluster.one_round_trip import local_candidates
 
 SHARDS, CANDIDATES = 3, 100
 
@@ -41,16 +43,14 @@ def measured(factor: float) -> dict[str, Any]:
         "shortlist": draw.gamma(4.0, 0.3, 400),
         "rerank": draw.gamma(4.0, 0.5, 400),
     }
-    share = round(CANDIDATES / SHARDS)
     spent = []
     for _ in range(1000):
         one = {name: draw.choice(values, SHARDS) for name, values in samples.items()}
-        again = draw.choice(samples["call"], SHARDS)
-        trips = max(one["call"] + one["shortlist"]) + max(again + one["rerank"])
-        spent.append(factor * (one["front"][0] + one["encode"][0] + trips))
+        shards = max(one["call"] + one["shortlist"] + one["rerank"])
+        spent.append(factor * (one["front"][0] + one["encode"][0] + shards))
     return {
         **{f"{name}_ms": list(values) for name, values in samples.items()},
-        "candidates": share,
+        "candidates": local_candidates(CANDIDATES, SHARDS),
         "shortlisted": CANDIDATES,
         "rerank_one_ms": 0.1,
         "rows": 67,
@@ -66,3 +66,7 @@ def measured(factor: float) -> dict[str, Any]:
 def test_the_simulation_is_believed_where_it_tells_what_was_measured(factor: float, agrees: bool) -> None:
     found = agreement(measured(factor), 2000, seed=1)
     assert found["agrees"] is agrees
+
+
+def test_scoring_takes_what_a_call_takes_more_and_never_less_than_nothing() -> None:
+    assert beyond([5.0, 2.0, 3.5], [1.5, 2.5, 3.5]) == [3.5, 0.0, 0.0]

@@ -36,6 +36,14 @@ def test_distances_and_order_are_those_of_one_catalog(
         everywhere = TextStatistics.total([shard.shared_texts.statistics(question) for shard in shards])
         assert everywhere == whole.shared_texts.statistics(question)
         parts = [shard.shared_texts.matches(question, limit, Filter(), everywhere) for shard in shards]
+        for shard, part in zip(shards, parts, strict=True):
+            here, counted = shard.shared_texts.counted(question, limit, Filter())
+            assert here == shard.shared_texts.statistics(question)
+            every = shard.shared_texts.matches(question, len(captions), Filter(), everywhere)
+            assert (counted is None) == (len(every) > limit)
+            if counted is not None:
+                found = [(one.image.image_id, one.scored(everywhere).distance) for one in counted]
+                assert sorted(found) == sorted((one.image.image_id, one.distance) for one in part)
         merged = sorted((one for part in parts for one in part), key=lambda one: (one.distance, -one.image.added_at))
         alone = whole.texts.matches(question, limit, Filter())
         assert [one.image.image_id for one in merged[:limit]] == [match.image.image_id for match in alone]
@@ -54,6 +62,10 @@ def test_a_question_without_a_word_and_an_empty_catalog_match_nothing(tmp_path: 
             statistics = catalog.shared_texts.statistics(question)
             assert (statistics.texts, statistics.words) == (0, 0)
             assert catalog.shared_texts.matches(question, 10, Filter(), statistics) == []
+
+
+def test_a_text_newer_than_the_statistics_has_a_distance() -> None:
+    assert TextStatistics(0, 0, (0,)).distance([1], 5) < 0
 
 
 def test_numbers_of_variable_length_are_read_as_sqlite_writes_them() -> None:

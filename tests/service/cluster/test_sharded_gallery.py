@@ -1,7 +1,7 @@
 """Searches over shards give the answer of one machine with the same pictures, and say so where they cannot."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -175,6 +175,7 @@ def halves(whole: Library, tmp_path: Path) -> Iterator[list[list[LocalReplica]]]
 
 
 RED = TextSearchRequest(query="red and blue", match="pictures")
+ASKED_TWICE = TextSearchRequest(query="png", k=5, shortlist=5)  # more texts hold the word than shards tell at once
 
 
 @pytest.mark.parametrize("fault", [ConnectionError("gone"), Behind("catching up")])
@@ -234,7 +235,8 @@ def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Lib
             fill(library, list(numbers))
         replicas = [stack.enter_context(closing(replica_of(f"{n}", one))) for n, one in enumerate(libraries)]
         engine = engine_over([[replica] for replica in replicas], whole)
-        query = engine.begin(RED)
+        request = RED.model_copy(update={"explain": True, "k": NUM, "shortlist": NUM})  # more than shards score at once
+        query = engine.begin(request)
         moved = {image_id_of(f"picture {number}") for number in range(0, NUM, 2)}
         steps: list[str] = []
 
@@ -248,17 +250,19 @@ def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Lib
         replicas[0].hold = let_go
         found = engine.text(query)
         assert steps == ["gone"]
-        expected = answer(whole.search, RED)
+        expected = answer(whole.search, request)
         assert [hit.image_id for hit in found.results] == [hit.image_id for hit in expected.results]
         assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
 
 
+@pytest.mark.parametrize("explain", [False, True])
 def test_a_sibling_that_does_not_find_a_moved_picture_yet_leaves_it_to_the_shard_where_it_was(
-    whole: Library, tmp_path: Path
+    whole: Library, tmp_path: Path, explain: bool
 ) -> None:
     with ExitStack() as stack:
         libraries = [stack.enter_context(closing(Library(tmp_path / str(number)))) for number in range(3)]
-        for library, numbers in zip(libraries, (range(NUM), range(0, NUM, 2), [1]), strict=True):
+        moved = [number for number in range(NUM) if number % 8]  # more than a shard scores at once
+        for library, numbers in zip(libraries, (range(NUM), moved, [1]), strict=True):
             fill(library, list(numbers))
         first, second, behind = (
             stack.enter_context(closing(replica_of(f"{n}", one))) for n, one in enumerate(libraries)
@@ -269,13 +273,17 @@ def test_a_sibling_that_does_not_find_a_moved_picture_yet_leaves_it_to_the_shard
                 raise ConnectionError("too slow")
 
         second.hold = fail_when_scoring
-        engine = engine_over([[first], [behind, second]], whole)  # calls begin with the second
-        request = RED.model_copy(update={"explain": True, "k": NUM})
+        galleries = ShardedGalleries(
+            FanOut([[first], [behind, second]], 30.0), whole.models, whole.extractor.digest, lambda: Placement(2)
+        )
+        engine = ClusterEngine(galleries, whole.models, whole.extractor)  # calls begin with the second
+        request = RED.model_copy(update={"explain": explain, "k": NUM, "shortlist": NUM})
         found, expected = answer(engine, request), answer(whole.search, request)
-        assert behind.calls == ["score_pictures"]  # and nothing more: what was scored elsewhere is read there
+        if not explain:
+            assert behind.calls == ["score_pictures"]  # and nothing more: what was scored elsewhere is read there
         assert [hit.image_id for hit in found.results] == [hit.image_id for hit in expected.results]
         assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
-        assert all(hit.explanation is not None for hit in found.results)
+        assert all((hit.explanation is not None) == explain for hit in found.results)
 
 
 def test_a_shard_that_is_lost_during_a_search_is_left_out_of_it(
@@ -290,11 +298,11 @@ def test_a_shard_that_is_lost_during_a_search_is_left_out_of_it(
 
     for replica in halves[0]:
         replica.hold = partial(fail, replica)
-    found = answer(engine, RED)
+    found = answer(engine, ASKED_TWICE)
     assert found.shards == ShardCounts(asked=2, answered=1)
     assert found.results
     with pytest.raises(ShardLost, match="1 of 2 shards"):
-        answer(engine, RED.model_copy(update={"partial": False}))
+        answer(engine, ASKED_TWICE.model_copy(update={"partial": False}))
 
 
 def test_a_query_stays_with_the_replicas_that_it_began_with(whole: Library, halves: list[list[LocalReplica]]) -> None:
@@ -317,7 +325,7 @@ def test_in_one_round_trip_each_shard_is_asked_once_and_scores_its_share(
             shard[0].calls.clear()
         # Each half is smaller than the share of so long a shortlist, so that no candidate is missed.
         same(answer(engine, request), answer(whole.search, request))
-        assert [shard[0].calls for shard in halves] == [["state", "scored_shortlist"]] * 2
+        assert [shard[0].calls for shard in halves] == [["first_answer"]] * 2
 
 
 def test_in_one_round_trip_what_is_found_has_its_right_score(whole: Library, halves: list[list[LocalReplica]]) -> None:
@@ -334,13 +342,12 @@ def test_a_picture_that_goes_before_it_is_scored_is_not_shown(whole: Library, tm
         replica = replica_of("only", library)
         engine = engine_over([[replica]], whole, round_trips=1)
         best = answer(engine, RED).results[0].image_id
-        score = replica._search.score_pictures
 
-        def delete_first(*arguments: Any) -> Any:
+        def delete_first(work: Callable[[], Any]) -> Any:
             library.catalog.delete(best, 0.0)
-            return score(*arguments)
+            return work()
 
-        replica._search.score_pictures = delete_first  # type: ignore[method-assign]
+        replica._search._accelerate = delete_first  # type: ignore[assignment]
         found = [hit.image_id for hit in answer(engine, RED).results]
         assert found
         assert best not in found
@@ -369,7 +376,7 @@ def test_a_router_that_does_not_know_of_a_shard_calls_no_answer_whole(
         answer(engine, RED.model_copy(update={"partial": False}))
 
 
-@pytest.mark.parametrize("step", ["open_shortlist", "score_pictures"])
+@pytest.mark.parametrize("step", ["first_answer", "score_pictures"])
 def test_pictures_that_move_on_during_a_search_make_it_partial(
     cut_off: tuple[ClusterEngine, list[LocalReplica]], step: str
 ) -> None:
@@ -380,4 +387,4 @@ def test_pictures_that_move_on_during_a_search_make_it_partial(
             replicas[0].placed_among = 3
 
     replicas[0].hold = move
-    assert answer(engine, RED).shards == ShardCounts(asked=3, answered=2)
+    assert answer(engine, ASKED_TWICE).shards == ShardCounts(asked=3, answered=2)
