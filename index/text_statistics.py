@@ -174,7 +174,7 @@ def _rounded_distance(everywhere: TextStatistics, frequencies: Sequence[float], 
 def _frequencies_of(
     db: Connection, words: Sequence[str], here: TextStatistics, numbers: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """How often each of these pictures' texts holds each word."""
+    """Occurrences of each word in the text of each of these pictures."""
     if not numbers:
         return []
     each = [_frequencies(db, word, here, place) for place, word in enumerate(words)]

@@ -67,8 +67,9 @@ class ClusterSettings(BaseSettings):
         2,
         ge=1,
         le=2,
-        description="Times that a search for a sentence waits for all parts: in 2 it is answered as on one machine; in"
-        " 1 each part scores its likely share at once, which may miss a candidate (cluster.md).",
+        description="Times that a search for a sentence may wait for all parts. Each scores its likely share of the"
+        " candidates at once; with 2, one that holds more is asked again, in a search of a hundred, and the answer is"
+        " that of one machine; with 1 such a candidate is missed (cluster.md).",
     )
     routers: int = Field(2, ge=1, description="Most processes that answer HTTP requests; as many as are needed run.")
 

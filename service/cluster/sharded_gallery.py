@@ -151,7 +151,7 @@ class ShardedGallery:
 
     @property
     def _untold_statistics(self) -> TextStatistics | None:
-        """What these shards need to say it; None where all have, or no texts are searched."""
+        """Statistics by which these shards can say it; None where all have, or no texts are searched."""
         return self._opening.result().statistics if self._untold else None
 
     def _take_scores(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:

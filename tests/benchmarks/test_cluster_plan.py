@@ -1,13 +1,17 @@
 """The plan's arithmetic, the files it reads, and the page that quotes it."""
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.cluster_figures import FIGURES, SERVICE_TIMES
 from benchmarks.cluster_plan import (
+    RANKED_BYTES,
+    SCORE_BYTES,
     Machine,
     Plan,
     amount,
@@ -23,6 +27,8 @@ from benchmarks.cluster_plan import (
 )
 from benchmarks.cluster_simulation import agreement, main
 from benchmarks.tail_latency import Cluster, ServiceTimes, simulate
+from service.cluster.messages import RankedName
+from service.cluster.one_round_trip import local_candidates
 from tests.support.project_files import ROOT
 
 SMALL = {
@@ -49,13 +55,21 @@ def test_shards_follow_the_tighter_bound() -> None:
 
 
 def test_a_shard_is_busy_with_its_rows_and_its_part_of_the_candidates() -> None:
-    assert search_ms(2_500_000, SMALL, PLAN) == pytest.approx((12.5, 0.5))
-    assert queries_a_second(2_500_000, SMALL, PLAN) == pytest.approx(2 * 2 * 0.5 * 1000 / 13)
+    share_ms = local_candidates(100, 2) / 100
+    assert search_ms(2_500_000, SMALL, PLAN) == pytest.approx((12.5, share_ms))
+    assert queries_a_second(2_500_000, SMALL, PLAN) == pytest.approx(2 * 2 * 0.5 * 1000 / (12.5 + share_ms))
 
 
 def test_queries_travel_and_records_stay() -> None:
-    assert network_bytes(3, SMALL, PLAN) == 3 * (1000 + 1600) + 3 * 1000 + 3200
-    assert network_bytes(300, SMALL, PLAN) == 300 * 2600 + 100 * 1000 + 3200, "no more shards hold a candidate"
+    assert network_bytes(3, SMALL, PLAN) == 3 * (1000 + 100 * RANKED_BYTES + 46 * SCORE_BYTES)
+
+
+def test_candidates_travel_in_as_many_bytes_as_they_are_pickled_in() -> None:
+    def pickled(count: int) -> int:
+        ranked = [RankedName(f"{number:032x}", 1 / (number + 3), 1.7e9 + number / 7) for number in range(count)]
+        return len(pickle.dumps((ranked, {one.name: np.float32(one.product) for one in ranked})))
+
+    assert (pickled(1100) - pickled(100)) / 1000 == pytest.approx(RANKED_BYTES + SCORE_BYTES, abs=2)
 
 
 def test_one_machine_ends_where_a_resource_does() -> None:
