@@ -13,12 +13,13 @@ from torch import Tensor
 from index.catalog import Catalog
 from index.slab import Slab
 from index.view import ViewWriter
-from models.batches import Regions, Words
+from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 
 ROWS_AT_ONCE = 128
+PICTURES_AT_ONCE = 8  # encoded together
 UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot
 
 log = logging.getLogger(__name__)
@@ -64,9 +65,9 @@ class ViewBuilder:
             slab.check(slot)  # a view would go on with damage that the record is mended of
         record = slab.read(slots, fields=["features", "mask"])
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
-        rows, embeddings = self._matcher.encode_regions(regions)
+        rows, embeddings = encoded_alike(self._matcher, regions)
         self._writer.add_images(
-            slots.start, {name: _as_stored(tensor) for name, tensor in rows.tensors().items()}, _finite(embeddings)
+            slots.start, {name: _as_stored(tensor) for name, tensor in rows.items()}, _finite(embeddings)
         )
 
     def _add_captions(self, slots: range, catalog: Catalog) -> None:
@@ -103,6 +104,24 @@ class ViewBuilder:
     def close(self) -> None:
         """Close the files."""
         self._writer.close()
+
+
+def encoded_alike(matcher: Matcher, regions: Regions) -> tuple[dict[str, Tensor], Tensor]:
+    """The fields and embeddings of encoded pictures, which depend on no picture beside them nor on how many there are.
+
+    Products of other numbers of rows differ in a last digit, and a rounded record by more; so always as many pictures
+    are encoded at once, the last ones beside empty ones.
+    """
+    num = len(regions.mask)
+    missing = -num % PICTURES_AT_ONCE
+    vectors = torch.nn.functional.pad(regions.vectors, (0, 0, 0, 0, 0, missing))
+    mask = torch.nn.functional.pad(regions.mask, (0, 0, 0, missing), value=True)
+    encoded = [
+        matcher.encode_regions(Regions(vectors[part], mask[part])) for part in tiles(len(mask), PICTURES_AT_ONCE)
+    ]
+    fields = [images.tensors() for images, _ in encoded]
+    together = {name: torch.cat([one[name] for one in fields])[:num] for name in fields[0]}
+    return together, torch.cat([embeddings for _, embeddings in encoded])[:num]
 
 
 class ViewBuilders:

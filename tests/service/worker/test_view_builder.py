@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from index.view import View
-from models.batches import Words
+from models.batches import Regions, Words
 from models.extractors.base import Detections
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import BadCheckpoint
@@ -18,6 +19,7 @@ from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import Matcher
+from service.worker.view_builder import PICTURES_AT_ONCE, encoded_alike
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
@@ -163,3 +165,24 @@ def test_a_view_that_is_asked_for_is_built_by_a_model_read_then_and_one_that_can
         view = View(store.folder / "views" / digest)
         assert view.snapshot().counts.images == 2
         view.close()
+
+
+@pytest.mark.parametrize("count", [1, PICTURES_AT_ONCE, PICTURES_AT_ONCE + 3])
+def test_pictures_are_encoded_as_many_at_once_whatever_their_number(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    matcher, seen = FakeMatcher(), list[int]()
+    encode = matcher.encode_regions
+
+    def noted(regions: Regions) -> Any:
+        seen.append(len(regions.mask))
+        return encode(regions)
+
+    drawn = torch.rand(count, 3, matcher.feature_dim, generator=torch.Generator().manual_seed(1))
+    regions = Regions(drawn, torch.tensor([True, True, False]).expand(count, 3))
+    expected, embeddings = encode(regions)
+    monkeypatch.setattr(matcher, "encode_regions", noted)
+    fields, found = encoded_alike(matcher, regions)
+    assert set(seen) == {PICTURES_AT_ONCE}
+    assert torch.equal(found, embeddings)
+    assert all(torch.equal(fields[name], tensor) for name, tensor in expected.tensors().items())
