@@ -54,6 +54,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {  # benchmark -> column of the repor
         "form": "computed by",
         "candidates": "candidates",
         "us_per_pair": "us a pair",
+        "first_us_per_pair": "in the first call",
         "ratio_to_floor": "times the floor",
         "ratio_to_literal": "literal form takes",
         "ratio_to_torch": "our PyTorch form takes",

@@ -18,6 +18,7 @@ from models.kernels.calls import BLOCK
 from models.kernels.forms import KernelForm
 from models.kernels.library import KernelLibrary
 
+CALLS_OF_A_RUN = 3
 PEAK_SIZE = 1536  # rows and columns of the matrices whose product gives the best rate
 READ_NUMBERS = 1 << 25  # 128 MB of float32: four times a large processor cache
 
@@ -63,6 +64,23 @@ def time_interleaved(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: 
         form()
     turns = [{name: seconds_of_call(form) for name, form in forms.items()} for _ in range(rounds)]
     return InterleavedTimes({name: [turn[name] for turn in turns] for name in forms})
+
+
+def time_runs_interleaved(
+    forms: Mapping[str, Callable[[], Any]], rounds: int
+) -> tuple[InterleavedTimes, InterleavedTimes]:
+    """The first and the last of CALLS_OF_A_RUN calls that every form makes one after the other in each round.
+
+    The first one finds in the processor's cache what another form left there, the last one what it works with itself.
+    """
+    for form in forms.values():
+        form()
+    turns = [
+        {name: [seconds_of_call(form) for _ in range(CALLS_OF_A_RUN)] for name, form in forms.items()}
+        for _ in range(rounds)
+    ]
+    first, last = (InterleavedTimes({name: [turn[name][n] for turn in turns] for name in forms}) for n in (0, -1))
+    return first, last
 
 
 @dataclass(frozen=True)

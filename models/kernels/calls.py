@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.batches import Words
 from models.kernels.forms import AnyForm, CaanForm, CaanQuestion, KernelForm, Question, SmanForm, SmanQuestion
 
 BLOCK = 16  # as in source/lanes.h
+NO_FAULT, NO_MEMORY, NO_SUCH_ROW = range(3)  # as in source/records.h
 Records = Mapping[str, npt.NDArray[Any]]
 
 
@@ -30,7 +30,7 @@ class KernelCall:
 
 
 def _fields(pointers: Sequence[str], steps: Sequence[str], numbers: Sequence[str]) -> Sequence[tuple[str, Any]]:
-    """The fields of a structure: addresses, then bytes from one picture to the next, then whole numbers."""
+    """The fields of a structure: addresses, then bytes from one picture to the next, then smaller whole numbers."""
     kinds = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
     return [(name, kind) for kind, names in zip(kinds, (pointers, steps, numbers), strict=True) for name in names]
 
@@ -38,13 +38,15 @@ def _fields(pointers: Sequence[str], steps: Sequence[str], numbers: Sequence[str
 class _Pictures(ctypes.Structure):
     """`pictures` of source/kernels.c."""
 
-    _fields_ = _fields(("vectors", "gram", "mask"), ("vectors_step", "gram_step", "mask_step"), ("regions", "width"))
+    _fields_ = _fields(
+        ("vectors", "gram", "mask"), ("vectors_step", "gram_step", "mask_step", "number"), ("regions", "width")
+    )
 
 
 class _Sentence(ctypes.Structure):
     """`sentence` of source/kernels.c."""
 
-    _fields_ = _fields(("packed", "lengths", "gram"), (), ("words", "blocks"))
+    _fields_ = _fields(("vectors",), (), ("words",))
 
 
 class _Form(ctypes.Structure):
@@ -62,7 +64,7 @@ class _CaanPictures(ctypes.Structure):
 
     _fields_ = _fields(
         ("vectors", "intra", "inter", "mask"),
-        ("vectors_step", "intra_step", "inter_step", "mask_step"),
+        ("vectors_step", "intra_step", "inter_step", "mask_step", "number"),
         ("regions", "width", "units"),
     )
 
@@ -70,7 +72,7 @@ class _CaanPictures(ctypes.Structure):
 class _CaanSentence(ctypes.Structure):
     """`caan_sentence` of source/caan.h."""
 
-    _fields_ = _fields(("packed", "intra", "inter"), (), ("words", "blocks"))
+    _fields_ = _fields(("vectors", "keys", "intra", "inter"), (), ("words",))
 
 
 class _CaanForm(ctypes.Structure):
@@ -84,7 +86,7 @@ class _SmanPictures(ctypes.Structure):
 
     _fields_ = _fields(
         ("keys", "values", "whole", "own", "mask"),
-        ("keys_step", "values_step", "whole_step", "own_step", "mask_step"),
+        ("keys_step", "values_step", "whole_step", "own_step", "mask_step", "number"),
         ("regions", "width"),
     )
 
@@ -119,14 +121,6 @@ def call_of(form: AnyForm, records: Records, question: Question) -> KernelCall:
     return _CALLS[type(form)](form, records, question)
 
 
-def packed_columns(vectors: Float[Tensor, "W D"]) -> Float[Tensor, "blocks D 16"]:
-    """Rows as columns that lie side by side in blocks of 16; those beyond the last are zeros."""
-    num, width = vectors.shape
-    padded = vectors.new_zeros(-(-max(num, 1) // BLOCK) * BLOCK, width)
-    padded[:num] = vectors
-    return padded.view(-1, BLOCK, width).mT.contiguous()
-
-
 def packed_units(rows: Float[Tensor, "W Z"]) -> Float[Tensor, "blocks W 16"]:
     """Numbers of rows in blocks of 16, each block with those of all rows."""
     return rows.view(len(rows), rows.shape[1] // BLOCK, BLOCK).transpose(0, 1).contiguous()
@@ -135,7 +129,7 @@ def packed_units(rows: Float[Tensor, "W Z"]) -> Float[Tensor, "blocks W 16"]:
 def _pictures(kind: type[ctypes.Structure], records: Records, shapes: Mapping[str, tuple[int, ...] | None]) -> Any:
     """The addresses of stored fields, which must be laid out as the kernels read them; none of a field without shape.
 
-    Sizes are those of `shapes`, which the caller adds.
+    The sizes of a picture are those of `shapes`, which the caller adds.
     """
     num = len(records["mask"])
     pointers: list[int | None] = []
@@ -149,9 +143,17 @@ def _pictures(kind: type[ctypes.Structure], records: Records, shapes: Mapping[st
             raise ValueError(f"{name} must be {wanted} of {number}, not {array.shape} of {array.dtype}")
         if num and not array[0].flags.c_contiguous:
             raise ValueError(f"{name} of a picture must lie in one piece")
-        pointers.append(array.ctypes.data)
+        pointers.append(array.__array_interface__["data"][0])  # array.ctypes makes objects on the way
         steps.append(array.strides[0])
-    return kind(*pointers, *steps)
+    return kind(*pointers, *steps, num)
+
+
+def _real(mask: Bool[Tensor, "Q W"]) -> Sequence[slice | Tensor]:
+    """What picks the real words of each sentence: a slice, which copies nothing, where these come first."""
+    found = mask.numpy()
+    counts = found.sum(1).tolist()
+    each = zip(counts, found, mask, strict=True)
+    return [slice(count) if own[:count].all() else real for count, own, real in each]
 
 
 def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelCall:
@@ -159,15 +161,8 @@ def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelC
     gram = (regions, regions) if "gram" in form.record_fields else None
     pictures = _pictures(_Pictures, records, {"vectors": (regions, width), "gram": gram, "mask": (regions,)})
     pictures.regions, pictures.width = regions, width
-    kept, sentences = [], []
-    for vectors, mask in zip(words.vectors.float(), words.mask, strict=True):
-        own = vectors[mask]
-        packed = packed_columns(own)
-        lengths, gram_of_words = packed.square().sum(1).sqrt().flatten(), (own @ own.T).contiguous()
-        kept += [packed, lengths, gram_of_words]
-        sentences.append(
-            _Sentence(packed.data_ptr(), lengths.data_ptr(), gram_of_words.data_ptr(), len(own), len(packed))
-        )
+    kept = [vectors[real].contiguous() for vectors, real in zip(words.vectors.float(), _real(words.mask), strict=True)]
+    sentences = [_Sentence(own.data_ptr(), len(own)) for own in kept]
     return KernelCall(pictures, sentences, _Form(*form.numbers()), kept)
 
 
@@ -179,13 +174,12 @@ def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> Kern
     pictures.regions, pictures.width, pictures.units = regions, width, units
     weights = [question.region_weight.float().contiguous(), question.word_weight.float().contiguous()]
     kept, sentences = list(weights), []
-    for number, mask in enumerate(question.mask):
-        words, keys = (packed_columns(side[number][mask].float()) for side in (question.vectors, question.keys))
-        packed = torch.cat([words, keys])
-        intra, inter = (packed_units(side[number][mask].float()) for side in (question.intra, question.inter))
-        kept += [packed, intra, inter]
+    for number, real in enumerate(_real(question.mask)):
+        words, keys = (side[number][real].float().contiguous() for side in (question.vectors, question.keys))
+        intra, inter = (packed_units(side[number][real].float()) for side in (question.intra, question.inter))
+        kept += [words, keys, intra, inter]
         sentences.append(
-            _CaanSentence(packed.data_ptr(), intra.data_ptr(), inter.data_ptr(), int(mask.sum()), len(words))
+            _CaanSentence(words.data_ptr(), keys.data_ptr(), intra.data_ptr(), inter.data_ptr(), len(words))
         )
     options = _CaanForm(*(one.data_ptr() for one in weights), form.intra_modal, form.slope)
     return KernelCall(pictures, sentences, options, kept)
@@ -198,13 +192,13 @@ def _sman_call(form: SmanForm, records: Records, question: SmanQuestion) -> Kern
     pictures.regions, pictures.width = regions, width
     weights = [question.region_weight.float().contiguous(), question.word_weight.float().contiguous()]
     kept, sentences = list(weights), []
-    for number, mask in enumerate(question.mask):
-        sides = [question.keys[number][mask], question.values[number][mask]]
+    for number, real in enumerate(_real(question.mask)):
+        sides = [question.keys[number][real], question.values[number][real]]
         sides += [side[number] for side in (question.whole, question.own)]
         sides += [side[number] for side in (question.region_queries, question.word_queries)]
         sides = [side.float().contiguous() for side in sides]
         kept += sides
-        sentences.append(_SmanSentence(*(side.data_ptr() for side in sides), int(mask.sum())))
+        sentences.append(_SmanSentence(*(side.data_ptr() for side in sides), len(sides[0])))
     options = _SmanForm(*(one.data_ptr() for one in weights), form.outside, form.concatenation)
     return KernelCall(pictures, sentences, options, kept)
 

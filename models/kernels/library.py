@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models.batches import tiles
-from models.kernels.calls import FUNCTIONS, KernelCall, Records, call_of
+from models.kernels.calls import FUNCTIONS, NO_MEMORY, NO_SUCH_ROW, KernelCall, Records, call_of
 from models.kernels.forms import AnyForm, Question
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
 from models.kernels.transformer import CTransformer, sentences_at_once
@@ -54,10 +54,6 @@ class KernelLibrary:
         Nothing of the records is copied. ValueError for records of other types or shapes, IndexError for rows that
         there are not.
         """
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(records["mask"]):
-            raise IndexError(
-                f"there are records 0 .. {len(records['mask']) - 1}, asked for {rows.min()} .. {rows.max()}"
-            )
         call = call_of(form, records, question)
         rows = np.ascontiguousarray(rows, np.int64)
         scores = torch.empty(len(question), len(rows))
@@ -76,11 +72,16 @@ class KernelLibrary:
     ) -> None:
         """Fill the scores, in parts that the caller's thread and up to threads - 1 others take in turn."""
         shared = [ctypes.byref(one) for one in (call.pictures, sentence, call.options)]
-        rows_at, scores_at = ctypes.c_void_p(rows.ctypes.data), ctypes.c_void_p(scores.data_ptr())
+        rows_at, scores_at = ctypes.c_void_p(rows.__array_interface__["data"][0]), ctypes.c_void_p(scores.data_ptr())
 
         def work(part: slice) -> None:
             count = ctypes.c_int64(part.stop - part.start)
-            if function(*shared, rows_at, ctypes.c_int64(part.start), count, scores_at):
+            fault = function(*shared, rows_at, ctypes.c_int64(part.start), count, scores_at)
+            if fault == NO_SUCH_ROW:
+                raise IndexError(
+                    f"there are records 0 .. {call.pictures.number - 1}, asked for {rows.min()} .. {rows.max()}"
+                )
+            if fault == NO_MEMORY:
                 raise MemoryError("there is no memory for the table of one picture and one sentence")
 
         self._take_turns(work, tiles(len(rows), PART if threads > 1 else max(1, len(rows))), threads)

@@ -7,6 +7,7 @@
 #ifndef REGARD_ATTENTION_H
 #define REGARD_ATTENTION_H
 
+#include "halves.h"
 #include "product.h"
 
 #define EPSILON 1e-8f /* added to a length that is divided by */
@@ -35,12 +36,18 @@ INLINE ints load_mask(const int32_t *from) {
 
 /* The table with rows and columns exchanged; `into` has the columns of `s`, up to `count`, as rows. */
 static void transpose(shape s, const float *table, int count, float *into) {
-  const int blocks = (s.rows + BLOCK - 1) / BLOCK;
-  memset(into, 0, sizeof(float) * (size_t)blocks * count * BLOCK);
-  for (int column = 0; column < count; column++)
-    for (int row = 0; row < s.rows; row++)
-      into[((size_t)(row / BLOCK) * count + column) * BLOCK + row % BLOCK] =
-          table[((size_t)(column / BLOCK) * s.rows + row) * BLOCK + column % BLOCK];
+  for (int row = 0; row < s.rows; row += LANES)
+    for (int column = 0; column < count; column += LANES) {
+      lanes square[LANES];
+      for (int n = 0; n < LANES; n++) square[n] = row + n < s.rows ? load(table + place(s, row + n, column)) : all(0);
+      turn(square);
+      float *own = into + ((size_t)(row / BLOCK) * count + column) * BLOCK + row % BLOCK;
+      for (int n = 0; n < LANES && column + n < count; n++) store(own + (size_t)n * BLOCK, square[n]);
+    }
+  /* Rows up to the end of their block, where no square began. */
+  for (int row = (s.rows + LANES - 1) / LANES * LANES; row % BLOCK; row += LANES)
+    for (int column = 0; column < count; column++)
+      store(into + ((size_t)(row / BLOCK) * count + column) * BLOCK + row % BLOCK, all(0));
 }
 
 /* LeakyReLU(0.1). */

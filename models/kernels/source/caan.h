@@ -14,13 +14,14 @@ typedef struct {
   const char *intra, *inter; /* halves [regions][units] */
   const char *mask;
   int64_t vectors_step, intra_step, inter_step, mask_step;
+  int64_t number;                /* of pictures */
   int32_t regions, width, units; /* units are a multiple of BLOCK */
 } caan_pictures;
 
 typedef struct {
-  const float *packed;        /* [2 blocks][width][BLOCK]: the words u, then K u */
-  const float *intra, *inter; /* [units / BLOCK][words][BLOCK] */
-  int32_t words, blocks;
+  const float *vectors, *keys; /* [words][width]: u and K u */
+  const float *intra, *inter;  /* [units / BLOCK][words][BLOCK] */
+  int32_t words;
 } caan_sentence;
 
 typedef struct {
@@ -44,7 +45,7 @@ typedef struct {
 } caan_space;
 
 static void *allocate_caan(const caan_pictures *all, const caan_sentence *said, caan_space *space) {
-  const size_t regions = all->regions, words = said->words, columns = (size_t)said->blocks * BLOCK;
+  const size_t regions = all->regions, words = said->words, columns = rounded_up(said->words ? said->words : 1);
   void *const parts[] = {&space->products,     &space->region_rows, &space->word_rows,     &space->turned,
                            &space->region_units, &space->stacked,     &space->sums,          &space->region_logits,
                            &space->word_logits,  &space->column,      &space->real_regions};
@@ -78,7 +79,7 @@ INLINE float inverse_length(float square) {
 /* Weights of regions for every word: affinities that have length 1 over the regions, and their rows with length 1. */
 static void weigh_regions(int regions, const caan_sentence *said, const float *affinity, const caan_space *space) {
   const int words = said->words;
-  const shape s = {regions, said->blocks, 0, 0};
+  const shape s = {regions, rounded_up(words) / BLOCK, 0, 0};
   for (int column = 0; column < columns_of(s); column += LANES) {
     lanes square = {0};
     for (int row = 0; row < regions; row++) {
@@ -105,7 +106,7 @@ static void weigh_regions(int regions, const caan_sentence *said, const float *a
  * the products of these that have length 1 over the regions. `affinity` is overwritten. */
 static void weigh_words(int regions, const caan_sentence *said, float *affinity, const caan_space *space) {
   const int words = said->words, step = words + regions;
-  const shape s = {regions, said->blocks, 0, 0};
+  const shape s = {regions, rounded_up(words) / BLOCK, 0, 0};
   for (int row = 0; row < regions; row++) {
     lanes square = {0};
     for (int column = 0; column < columns_of(s); column += LANES) {
@@ -123,9 +124,9 @@ static void weigh_words(int regions, const caan_sentence *said, float *affinity,
   }
   for (int word = 0; word < words; word++) {
     const float *own = space->word_rows + (size_t)word * step + words;
-    space->column[word] = inverse_length(sum_of_squares(own, regions));
+    space->column[word] = inverse_length(inner_product(own, own, regions));
   }
-  for (int block = 0; block < said->blocks; block++) {
+  for (int block = 0; block < s.blocks; block++) {
     const int count = words - block * BLOCK < BLOCK ? words - block * BLOCK : BLOCK;
     memset(space->sums, 0, sizeof(float) * (size_t)words * BLOCK);
     multiply_many(words, space->word_rows + words, step, regions, affinity + (size_t)block * regions * BLOCK,
@@ -186,11 +187,12 @@ static float score_caan(const caan_pictures *all, const caan_sentence *said, con
   if (!regions || !words) return 0;
   const half *intra = (const half *)(all->intra + row * all->intra_step);
   const half *inter = (const half *)(all->inter + row * all->inter_step);
+  const half *vectors = (const half *)(all->vectors + row * all->vectors_step);
   const half *fetched = next < 0 ? 0 : (const half *)(all->vectors + next * all->vectors_step);
-  product((const half *)(all->vectors + row * all->vectors_step), fetched, regions, all->width, said->packed,
-          2 * said->blocks, space->products, 0);
-  const size_t table = (size_t)said->blocks * regions * BLOCK;
+  const size_t table = (size_t)regions * rounded_up(words);
   float *affinity = space->products + table;
+  product(vectors, fetched, regions, all->width, said->vectors, words, space->products);
+  product(vectors, 0, regions, all->width, said->keys, words, affinity);
   positive_affinities(table, f->slope, affinity);
   weigh_regions(regions, said, affinity, space);
   weigh_words(regions, said, affinity, space);
@@ -205,7 +207,7 @@ static float score_caan(const caan_pictures *all, const caan_sentence *said, con
   float *of_regions = space->region_logits, *of_words = space->word_logits;
   softmax_of_sums(regions, space->real_regions, of_regions);
   softmax_of_sums(words, 0, of_words);
-  const shape s = {regions, said->blocks, 0, 0};
+  const shape s = {regions, rounded_up(words) / BLOCK, 0, 0};
   float score = 0;
   for (int region = 0; region < regions; region++) {
     float attended = 0;
@@ -216,16 +218,17 @@ static float score_caan(const caan_pictures *all, const caan_sentence *said, con
   return score;
 }
 
-/* scores[n] of the picture rows[n], for `count` n from `first` on. 0, or 1 where there is no memory. */
+/* scores[n] of the picture rows[n], for `count` n from `first` on. An `enum fault`. */
 int regard_caan_scores(const caan_pictures *all, const caan_sentence *said, const caan_form *f, const int64_t *rows,
                        int64_t first, int64_t count, float *scores) {
+  if (!rows_exist(rows + first, count, all->number)) return NO_SUCH_ROW;
   caan_space space;
   void *allocation = allocate_caan(all, said, &space);
-  if (!allocation) return 1;
+  if (!allocation) return NO_MEMORY;
   for (int64_t n = first; n < first + count; n++)
     scores[n] = score_caan(all, said, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, &space);
   free(allocation);
-  return 0;
+  return NO_FAULT;
 }
 
 #endif

@@ -16,15 +16,14 @@ typedef struct {
   const char *gram;    /* halves [regions][regions]; null where the form has no attention */
   const char *mask;    /* bytes [regions], not 0 where real */
   int64_t vectors_step, gram_step, mask_step;
+  int64_t number; /* of pictures */
   int32_t regions, width;
 } pictures;
 
-/* All words are real; columns beyond them, up to a multiple of BLOCK, are zeros. */
+/* All words are real. */
 typedef struct {
-  const float *packed;  /* [blocks][width][BLOCK] */
-  const float *lengths; /* [blocks * BLOCK] */
-  const float *gram;    /* [words][words] */
-  int32_t words, blocks;
+  const float *vectors; /* [words][width] */
+  int32_t words;
 } sentence;
 
 enum logits { LOGITS_NONE, LOGITS_SOFTMAX, LOGITS_L2, LOGITS_CLIPPED_L2, LOGITS_CLIPPED, LOGITS_RAW, LOGITS_COSINE };
@@ -38,10 +37,12 @@ typedef struct {
   float times, sharpness; /* of the softmax, of LogSumExp */
 } form;
 
-/* What is computed of one picture; all of it lies in one allocation. */
+/* What is computed of the sentence, and of one picture after the other; all of it lies in one allocation. */
 typedef struct {
   float *raw, *turned, *weights, *scratch; /* tables */
   float *gram, *lengths, *relevance;
+  float *word_gram;    /* [words][words] */
+  float *word_lengths; /* as many as columns of words, zeros beyond these */
   int32_t *real_regions, *real_words;
 } workspace;
 
@@ -51,11 +52,27 @@ static void *allocate(int regions, int words, workspace *space) {
   const size_t straight_table = regions * columns, turned_table = words * turned;
   const size_t table = straight_table > turned_table ? straight_table : turned_table;
   const size_t longest = columns > turned ? columns : turned;
-  void *const parts[] = {&space->raw,       &space->turned,  &space->weights,
-                           &space->scratch,   &space->gram,    &space->lengths,
-                           &space->relevance, &space->real_regions, &space->real_words};
-  const size_t sizes[] = {table, table, table, table, (size_t)regions * regions, turned, longest, turned, columns};
-  return allocate_parts(parts, sizes, 9);
+  void *const parts[] = {&space->raw,       &space->turned,       &space->weights,      &space->scratch,
+                         &space->gram,      &space->lengths,      &space->relevance,    &space->word_gram,
+                         &space->word_lengths, &space->real_regions, &space->real_words};
+  const size_t sizes[] = {table,   table,  table,   table, (size_t)regions * regions, turned, longest, (size_t)words * words,
+                          columns, turned, columns};
+  return allocate_parts(parts, sizes, 11);
+}
+
+/* What is needed of the words, whatever the picture. */
+static void read_sentence(const sentence *said, const form *f, int width, const workspace *space) {
+  const int words = said->words, columns = rounded_up(words ? words : 1);
+  for (int n = 0; n < columns; n++) {
+    const float *own = said->vectors + (size_t)n * width;
+    space->real_words[n] = n < words ? -1 : 0;
+    space->word_lengths[n] = n < words ? sqrtf(inner_product(own, own, width)) : 0;
+  }
+  if (!f->regions_attend || f->logits == LOGITS_NONE) return;
+  for (int n = 0; n < words; n++)
+    for (int other = 0; other <= n; other++)
+      space->word_gram[n * words + other] = space->word_gram[other * words + n] =
+          inner_product(said->vectors + (size_t)n * width, said->vectors + (size_t)other * width, width);
 }
 
 /* Weights of every column over the rows, up to a factor of each column's own. */
@@ -101,44 +118,43 @@ static void read_gram(const pictures *all, int64_t row, int regions, float *gram
 }
 
 /* The score of the picture `row`; `next` is the one that is read after it, or -1. */
-static float score_picture(const pictures *all, const sentence *words, const form *f, int64_t row, int64_t next,
+static float score_picture(const pictures *all, const sentence *said, const form *f, int64_t row, int64_t next,
                            const workspace *space) {
   const int regions = read_mask(all->mask + row * all->mask_step, all->regions, space->real_regions);
   const int lengths_needed = f->logits == LOGITS_COSINE || (f->regions_attend && f->logits != LOGITS_NONE);
   const half *vectors = (const half *)(all->vectors + row * all->vectors_step);
   const half *fetched = next < 0 ? 0 : (const half *)(all->vectors + next * all->vectors_step);
-  product(vectors, fetched, regions, all->width, words->packed, words->blocks, space->raw,
-          lengths_needed ? space->lengths : 0);
-  if (lengths_needed) {
-    memset(space->lengths + regions, 0, sizeof(float) * (rounded_up(regions) - regions));
-    for (int n = 0; n < regions; n++) space->lengths[n] = sqrtf(space->lengths[n]);
-  }
-  const shape straight = {regions, words->blocks, space->real_regions, space->real_words};
+  product(vectors, fetched, regions, all->width, said->vectors, said->words, space->raw);
+  for (int n = 0; lengths_needed && n < rounded_up(regions); n++)
+    space->lengths[n] = n < regions ? sqrtf(square_of_halves(vectors + (size_t)n * all->width, all->width)) : 0;
+  const int blocks = rounded_up(said->words ? said->words : 1) / BLOCK;
+  const shape straight = {regions, blocks, space->real_regions, space->real_words};
   float score = 0;
   if (f->words_attend) {
     if (f->logits != LOGITS_NONE) {
       read_gram(all, row, regions, space->gram);
       if (next >= 0) fetch((const half *)(all->gram + next * all->gram_step), regions * regions);
     }
-    score += score_of(straight, f, space->raw, space->gram, space->lengths, words->lengths, space);
+    score += score_of(straight, f, space->raw, space->gram, space->lengths, space->word_lengths, space);
   }
   if (f->regions_attend) {
-    const shape turned = {words->words, rounded_up(regions) / BLOCK, space->real_words, space->real_regions};
-    transpose(straight, space->raw, words->words, space->turned);
-    score += score_of(turned, f, space->turned, words->gram, words->lengths, space->lengths, space);
+    const shape turned = {said->words, rounded_up(regions) / BLOCK, space->real_words, space->real_regions};
+    transpose(straight, space->raw, said->words, space->turned);
+    score += score_of(turned, f, space->turned, space->word_gram, space->word_lengths, space->lengths, space);
   }
   return score;
 }
 
-/* scores[n] of the picture rows[n], for `count` n from `first` on. 0, or 1 where there is no memory. */
-int regard_attention_scores(const pictures *all, const sentence *words, const form *f, const int64_t *rows,
+/* scores[n] of the picture rows[n], for `count` n from `first` on. An `enum fault`. */
+int regard_attention_scores(const pictures *all, const sentence *said, const form *f, const int64_t *rows,
                             int64_t first, int64_t count, float *scores) {
+  if (!rows_exist(rows + first, count, all->number)) return NO_SUCH_ROW;
   workspace space;
-  void *allocation = allocate(all->regions, words->words, &space);
-  if (!allocation) return 1;
-  for (int n = 0; n < words->blocks * BLOCK; n++) space.real_words[n] = n < words->words ? -1 : 0;
+  void *allocation = allocate(all->regions, said->words, &space);
+  if (!allocation) return NO_MEMORY;
+  read_sentence(said, f, all->width, &space);
   for (int64_t n = first; n < first + count; n++)
-    scores[n] = score_picture(all, words, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, &space);
+    scores[n] = score_picture(all, said, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, &space);
   free(allocation);
-  return 0;
+  return NO_FAULT;
 }

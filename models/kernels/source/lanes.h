@@ -11,15 +11,12 @@
 
 #if defined(__AVX512F__)
 #define LANES 16 /* numbers of one register */
-#define MOST_ROWS 12 /* rows that are multiplied at a time: their sums stay in registers */
-#define MOST_SUMS 16 /* as many rows as there can be sums in registers */
+#define MOST_SUMS 16 /* rows that are multiplied with a block at a time: their sums stay in registers */
 #elif defined(__AVX2__)
 #define LANES 8
-#define MOST_ROWS 6
 #define MOST_SUMS 6
 #else
 #define LANES 4
-#define MOST_ROWS 6
 #define MOST_SUMS 6
 #endif
 
@@ -65,6 +62,63 @@ INLINE float sum_of(lanes x) {
   for (int step = LANES / 2; step; step /= 2)
     for (int n = 0; n < step; n++) total[n] += total[n + step];
   return total[0];
+}
+
+/* Lanes of two vectors, each by its number among those of both. The place of lane l where the two exchange parts of
+ * `step` lanes: LOWER gives the first vector then, UPPER the second. */
+#define LOWER(l, step) ((l) & (step) ? LANES + (l) - (step) : (l))
+#define UPPER(l, step) ((l) & (step) ? LANES + (l) : (l) + (step))
+#if LANES == 16
+#define SHUFFLED(x, y, WHICH, step) \
+  __builtin_shufflevector(x, y, WHICH(0, step), WHICH(1, step), WHICH(2, step), WHICH(3, step), WHICH(4, step), \
+                          WHICH(5, step), WHICH(6, step), WHICH(7, step), WHICH(8, step), WHICH(9, step), \
+                          WHICH(10, step), WHICH(11, step), WHICH(12, step), WHICH(13, step), WHICH(14, step), \
+                          WHICH(15, step))
+#elif LANES == 8
+#define SHUFFLED(x, y, WHICH, step) \
+  __builtin_shufflevector(x, y, WHICH(0, step), WHICH(1, step), WHICH(2, step), WHICH(3, step), WHICH(4, step), \
+                          WHICH(5, step), WHICH(6, step), WHICH(7, step))
+#else
+#define SHUFFLED(x, y, WHICH, step) \
+  __builtin_shufflevector(x, y, WHICH(0, step), WHICH(1, step), WHICH(2, step), WHICH(3, step))
+#endif
+
+/* The sum of the lanes of each of LANES vectors, in as many lanes. */
+INLINE lanes sums_of_lanes(const lanes *from) {
+  lanes x[LANES];
+  for (int n = 0; n < LANES; n++) x[n] = from[n];
+#define FOLD(step) \
+  for (int n = 0; n < step; n++) x[n] = SHUFFLED(x[n], x[n + step], LOWER, step) + SHUFFLED(x[n], x[n + step], UPPER, step);
+#if LANES == 16
+  FOLD(8)
+#endif
+#if LANES >= 8
+  FOLD(4)
+#endif
+  FOLD(2)
+  FOLD(1)
+#undef FOLD
+  return x[0];
+}
+
+/* LANES vectors, the rows of a square, with rows and columns exchanged. */
+INLINE void turn(lanes *x) {
+#define EXCHANGE(step) \
+  for (int n = 0; n < LANES; n++) \
+    if (!(n & step)) { \
+      const lanes one = x[n], other = x[n + step]; \
+      x[n] = SHUFFLED(one, other, LOWER, step); \
+      x[n + step] = SHUFFLED(one, other, UPPER, step); \
+    }
+#if LANES == 16
+  EXCHANGE(8)
+#endif
+#if LANES >= 8
+  EXCHANGE(4)
+#endif
+  EXCHANGE(2)
+  EXCHANGE(1)
+#undef EXCHANGE
 }
 
 INLINE float largest_of(lanes x) {

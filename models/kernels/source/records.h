@@ -8,6 +8,16 @@
 
 #define CACHE_LINE 64
 
+/* The outcome of a call. */
+enum fault { NO_FAULT, NO_MEMORY, NO_SUCH_ROW };
+
+/* Whether all of these rows are among so many records. */
+static int rows_exist(const int64_t *rows, int64_t count, int64_t records) {
+  for (int64_t n = 0; n < count; n++)
+    if (rows[n] < 0 || rows[n] >= records) return 0;
+  return 1;
+}
+
 static int rounded_up(int count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
 
 /* Number of regions up to the last real one, and their mask: -1 where real. `mask` has bytes, `real` whole blocks. */
@@ -18,7 +28,8 @@ static int read_mask(const char *mask, int all_regions, int32_t *real) {
   return regions;
 }
 
-/* Give every pointer of `parts`, named by its address, its place, of so many numbers of four bytes, in one allocation; that, to be freed, or null. */
+/* Give every pointer of `parts`, named by its address, its place, of so many numbers of four bytes, in one allocation;
+ * that, to be freed, or null. */
 static void *allocate_parts(void *const parts[], const size_t sizes[], int number) {
   size_t bytes = CACHE_LINE;
   for (int n = 0; n < number; n++) bytes += (sizes[n] * sizeof(float) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;

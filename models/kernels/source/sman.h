@@ -12,6 +12,7 @@ typedef struct {
   const char *whole, *own;   /* halves [width]: v0 and v1 */
   const char *mask;
   int64_t keys_step, values_step, whole_step, own_step, mask_step;
+  int64_t number;         /* of pictures */
   int32_t regions, width; /* the width is a multiple of BLOCK */
 } sman_pictures;
 
@@ -53,12 +54,6 @@ static float logit_inside(const float *key, const float *query, const float *wei
   return 2.0f * sum_of(sum);
 }
 
-static float inner(const float *x, const float *y, int width) {
-  lanes sum = {0};
-  for (int n = 0; n < width; n += LANES) sum += load(x + n) * load(y + n);
-  return sum_of(sum);
-}
-
 /* into += weight * values */
 static void add_weighted(float weight, const float *values, int width, float *into) {
   for (int n = 0; n < width; n += LANES) store(into + n, load(into + n) + weight * load(values + n));
@@ -94,7 +89,7 @@ static void attend_words(const sman_sentence *said, const sman_form *f, int widt
   const float *query = said->word_queries + candidate * width;
   for (int word = 0; word < said->words; word++) {
     const float *key = said->keys + (size_t)word * width;
-    space->weights[word] = f->outside ? inner(key, query, width) : logit_inside(key, query, f->word_weight, width);
+    space->weights[word] = f->outside ? inner_product(key, query, width) : logit_inside(key, query, f->word_weight, width);
   }
   softmax(said->words, 0, space->weights);
   memset(space->words, 0, sizeof(float) * width);
@@ -106,8 +101,8 @@ static void attend_words(const sman_sentence *said, const sman_form *f, int widt
 static float sum_of_cosines(const float *const pairs[3][2], int width, int concatenation) {
   float sum = 0, total[3] = {0};
   for (int n = 0; n < 3; n++) {
-    const float product = inner(pairs[n][0], pairs[n][1], width);
-    const float squares[2] = {inner(pairs[n][0], pairs[n][0], width), inner(pairs[n][1], pairs[n][1], width)};
+    const float product = inner_product(pairs[n][0], pairs[n][1], width);
+    const float squares[2] = {inner_product(pairs[n][0], pairs[n][0], width), inner_product(pairs[n][1], pairs[n][1], width)};
     const float both = squares[0] * squares[1];
     sum += product / sqrtf(both < LEAST ? LEAST : both);
     total[0] += product, total[1] += squares[0], total[2] += squares[1];
@@ -116,12 +111,13 @@ static float sum_of_cosines(const float *const pairs[3][2], int width, int conca
   return concatenation ? total[0] / sqrtf(both < LEAST ? LEAST : both) : sum;
 }
 
-/* scores[n] of the picture rows[n], for `count` n from `first` on. 0, or 1 where there is no memory. */
+/* scores[n] of the picture rows[n], for `count` n from `first` on. An `enum fault`. */
 int regard_sman_scores(const sman_pictures *all, const sman_sentence *said, const sman_form *f, const int64_t *rows,
                        int64_t first, int64_t count, float *scores) {
+  if (!rows_exist(rows + first, count, all->number)) return NO_SUCH_ROW;
   sman_space space;
   void *allocation = allocate_sman(all, said, &space);
-  if (!allocation) return 1;
+  if (!allocation) return NO_MEMORY;
   for (int64_t n = first; n < first + count; n++) {
     attend_regions(all, said, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, n, &space);
     attend_words(said, f, all->width, n, &space);
@@ -131,7 +127,7 @@ int regard_sman_scores(const sman_pictures *all, const sman_sentence *said, cons
     scores[n] = sum_of_cosines(pairs, all->width, f->concatenation);
   }
   free(allocation);
-  return 0;
+  return NO_FAULT;
 }
 
 #endif

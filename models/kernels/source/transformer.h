@@ -10,7 +10,7 @@
 
 #include "attention.h"
 
-#define PER_CHUNK (CHUNK * BLOCK)
+#define INPUTS_AT_ONCE 256 /* whose weights are widened at a time: they stay in the first cache */
 
 /* y = scale (W x) + bias; sizes are multiples of BLOCK. */
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
   float *attended;  /* [rows][width] */
   float *hidden;    /* [rows][hidden] */
   float *sums;      /* [rows][BLOCK] */
-  float *chunk;     /* [CHUNK][BLOCK] */
+  float *chunk;     /* [INPUTS_AT_ONCE][BLOCK] */
   float *keys, *values, *table; /* of one head of the longest sentence */
   int32_t *real_rows, *real_columns;
 } encoder_space;
@@ -56,7 +56,7 @@ static void *part_of(char **from, size_t numbers) {
 /* The allocation, to be freed, or null. */
 static void *allocate_encoder(const transformer *t, int rows, int longest, encoder_space *space) {
   const size_t columns = (size_t)blocks_of(longest) * BLOCK, head = t->width / t->heads, count = rows;
-  const size_t sizes[] = {count * 3 * t->width, count * t->width,   count * t->hidden, count * BLOCK, PER_CHUNK,
+  const size_t sizes[] = {count * 3 * t->width, count * t->width,   count * t->hidden, count * BLOCK, INPUTS_AT_ONCE * BLOCK,
                           columns * head,       longest * head, columns * longest, longest,       columns};
   size_t numbers = 0;
   for (int n = 0; n < 10; n++) numbers += sizes[n] + 16;
@@ -89,8 +89,8 @@ static void apply_linear(const linear *f, const float *from, int rows, const enc
   for (int block = 0; block < f->outputs / BLOCK; block++) {
     const int8_t *packed = f->packed + (size_t)block * f->inputs * BLOCK;
     memset(space->sums, 0, sizeof(float) * (size_t)rows * BLOCK);
-    for (int start = 0; start < f->inputs; start += CHUNK) {
-      const int length = f->inputs - start < CHUNK ? f->inputs - start : CHUNK;
+    for (int start = 0; start < f->inputs; start += INPUTS_AT_ONCE) {
+      const int length = f->inputs - start < INPUTS_AT_ONCE ? f->inputs - start : INPUTS_AT_ONCE;
       widen_weights(packed + (size_t)start * BLOCK, (size_t)length * BLOCK, space->chunk);
       multiply_many(rows, from + start, f->inputs, length, space->chunk, space->sums);
     }

@@ -12,7 +12,15 @@ from models.bench.inputs import Sizes, caption_lengths, random_regions, random_r
 from models.bench.literal import CaptionLoop
 from models.bench.memory import CLEAR_REFS, peak_memory
 from models.bench.rerank import kernel_call, matrix_flops, rerank_row
-from models.bench.timing import InterleavedTimes, MachineRates, hardware, processor_name, time_interleaved
+from models.bench.timing import (
+    CALLS_OF_A_RUN,
+    InterleavedTimes,
+    MachineRates,
+    hardware,
+    processor_name,
+    time_interleaved,
+    time_runs_interleaved,
+)
 from models.bench.training import TRAINED_MODELS, random_batch, training_step
 from models.rerankers.base import Reranker
 from models.rerankers.registry import RERANKERS
@@ -89,6 +97,14 @@ def test_forms_take_turns_and_are_compared_turn_by_turn() -> None:
     # The second turn was disturbed: both took ten times as long.
     disturbed = InterleavedTimes({"slow": [3.0, 30.0, 3.0], "fast": [1.0, 10.0, 1.0]})
     assert (disturbed.ratio("slow", "fast"), disturbed.median("slow"), disturbed.fastest("slow")) == (3.0, 3.0, 3.0)
+
+
+def test_forms_run_a_few_times_in_turns_and_the_first_call_is_told_apart() -> None:
+    calls: list[str] = []
+    first, last = time_runs_interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=2)
+    assert calls == ["a", "b", *(["a"] * CALLS_OF_A_RUN + ["b"] * CALLS_OF_A_RUN) * 2]
+    assert [len(one.seconds[name]) for one in (first, last) for name in "ab"] == [2] * 4
+    assert first.seconds != last.seconds
 
 
 def test_a_floor_is_the_longer_of_computing_and_reading() -> None:

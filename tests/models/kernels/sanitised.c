@@ -1,5 +1,6 @@
-/* Scores of random pictures and sentences, and layers, of many sizes, for a build with sanitizers: every array is allocated exactly,
- * so that reading past its end is found. With an argument one picture too many is read, which must be found. */
+/* Scores of random pictures and sentences, and layers, of many sizes, for a build with sanitizers: every array is
+ * allocated exactly, so that reading past its end is found. With an argument one picture too many is read, which must
+ * be found. */
 #include <stdio.h>
 
 #include "kernels.c"
@@ -27,26 +28,27 @@ static float *floats(int count) {
 
 static int check(int case_number, int too_many) {
   const int num = 1 + below(3), regions = 1 + below(40), width = 1 + below(300), words = below(36);
-  const int blocks = words ? (words + BLOCK - 1) / BLOCK : 1;
   half *vectors = halves(num * regions * width), *gram = halves(num * regions * regions);
   char *mask = malloc(num * regions);
   for (int n = 0; n < num * regions; n++) mask[n] = below(4) > 0;
-  float *packed = floats(blocks * width * BLOCK), *lengths = floats(blocks * BLOCK), *word_gram = floats(words * words);
+  float *word_vectors = floats(words * width);
   const int count = num + too_many;
   int64_t *rows = malloc(sizeof(int64_t) * count);
   for (int n = 0; n < count; n++) rows[n] = n;
   float *scores = malloc(sizeof(float) * count);
-  const pictures all = {(char *)vectors, (char *)gram, mask, 2ll * regions * width, 2ll * regions * regions, regions,
-                        regions, width};
-  const sentence said = {packed, lengths, word_gram, words, blocks};
+  const pictures all = {(char *)vectors, (char *)gram, mask,    2ll * regions * width, 2ll * regions * regions, regions,
+                        count,           regions,      width};
+  const sentence said = {word_vectors, words};
   const form f = {case_number % 3 != 0, case_number % 3 != 1, case_number % 7, case_number % 2, case_number % 5 % 3,
                   case_number % 4, 9, 6};
   const int failed = regard_attention_scores(&all, &said, &f, rows, 0, count, scores);
   if (case_number % 11 == 0) vectors[0] = (half)NAN, vectors[num * regions * width - 1] = (half)INFINITY;
   const int failed_too = regard_attention_scores(&all, &said, &f, rows, 0, count, scores);
-  void *made[] = {vectors, gram, mask, packed, lengths, word_gram, rows, scores};
-  for (int n = 0; n < 8; n++) free(made[n]);
-  return failed || failed_too;
+  rows[0] = case_number % 2 ? -1 : count;
+  const int refused = regard_attention_scores(&all, &said, &f, rows, 0, count, scores) == NO_SUCH_ROW;
+  void *made[] = {vectors, gram, mask, word_vectors, rows, scores};
+  for (int n = 0; n < 6; n++) free(made[n]);
+  return failed || failed_too || !refused;
 }
 
 static char *drawn_mask(int count) {
@@ -61,22 +63,23 @@ static char *drawn_mask(int count) {
 
 static int check_caan(int case_number) {
   const int num = 1 + below(3), regions = 1 + below(40), width = 1 + below(300), words = below(36);
-  const int units = BLOCK * (1 + below(4)), blocks = words ? (words + BLOCK - 1) / BLOCK : 1;
+  const int units = BLOCK * (1 + below(4));
   half *vectors = halves(num * regions * width), *intra = halves(num * regions * units);
   half *inter = halves(num * regions * units);
   char *mask = drawn_mask(num * regions);
-  float *packed = floats(2 * blocks * width * BLOCK), *own = floats(words * units), *other = floats(words * units);
+  float *word_vectors = floats(words * width), *word_keys = floats(words * width);
+  float *own = floats(words * units), *other = floats(words * units);
   float *weights = floats(2 * units), *scores = malloc(sizeof(float) * num);
   int64_t rows[] = {0, 1, 2};
   const int64_t step = 2ll * regions * units;
   const caan_pictures all = {(char *)vectors, (char *)intra, (char *)inter, mask,    2ll * regions * width,
-                             step,            step,          regions,       regions, width, units};
-  const caan_sentence said = {packed, own, other, words, blocks};
+                             step,            step,          regions,       num,     regions, width, units};
+  const caan_sentence said = {word_vectors, word_keys, own, other, words};
   const caan_form f = {weights, weights + units, case_number % 2, 0.1f};
   if (case_number % 11 == 0) vectors[0] = (half)NAN, vectors[num * regions * width - 1] = (half)INFINITY;
   const int failed = IN_PARTS(regard_caan_scores);
-  void *made[] = {vectors, intra, inter, mask, packed, own, other, weights, scores};
-  for (int n = 0; n < 9; n++) free(made[n]);
+  void *made[] = {vectors, intra, inter, mask, word_vectors, word_keys, own, other, weights, scores};
+  for (int n = 0; n < 10; n++) free(made[n]);
   return failed;
 }
 
@@ -90,7 +93,7 @@ static int check_sman(int case_number) {
   int64_t rows[] = {0, 1, 2};
   const int64_t step = 2ll * regions * width;
   const sman_pictures all = {(char *)keys, (char *)values, (char *)whole, (char *)own, mask,    step,
-                             step,         2ll * width,    2ll * width,   regions,     regions, width};
+                             step,         2ll * width,    2ll * width,   regions,     num,     regions, width};
   const sman_sentence said = {word_keys, word_values,           ends, ends + width,
                               queries,   queries + num * width, words};
   const sman_form f = {weights, weights + width, case_number % 2, case_number % 3 == 0};

@@ -83,7 +83,7 @@ def test_all_of_scans_options_at_the_edges_of_blocks(
 ) -> None:
     generator = torch.Generator().manual_seed(num_words)
     options = {"direction": direction, "normalisation": normalisation, "pooling": pooling}
-    for width in (16, 256, 257):
+    for width in (16, 256, 257, 1031):
         regions = random_regions(3, num_regions, width, 0, generator)
         words = random_words(2, num_words, width, 0, generator)
         check_equal(kernels, small_reranker("scan-t2i-avg", width, **options), regions, words)
