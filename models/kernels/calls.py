@@ -149,7 +149,7 @@ def _pictures(kind: type[ctypes.Structure], records: Records, shapes: Mapping[st
 
 
 def _real(mask: Bool[Tensor, "Q W"]) -> Sequence[slice | Tensor]:
-    """What picks the real words of each sentence: a slice, which copies nothing, where these come first."""
+    """The real words of each sentence as an index: a slice, which copies nothing, where these come first."""
     found = mask.numpy()
     counts = found.sum(1).tolist()
     each = zip(counts, found, mask, strict=True)

@@ -19,7 +19,7 @@ from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 
 ROWS_AT_ONCE = 128
-PICTURES_AT_ONCE = 8  # encoded together
+PICTURES_TOGETHER = 8  # encoded together
 UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot
 
 log = logging.getLogger(__name__)
@@ -113,11 +113,11 @@ def encoded_alike(matcher: Matcher, regions: Regions) -> tuple[dict[str, Tensor]
     are encoded at once, the last ones beside empty ones.
     """
     num = len(regions.mask)
-    missing = -num % PICTURES_AT_ONCE
+    missing = -num % PICTURES_TOGETHER
     vectors = torch.nn.functional.pad(regions.vectors, (0, 0, 0, 0, 0, missing))
     mask = torch.nn.functional.pad(regions.mask, (0, 0, 0, missing), value=True)
     encoded = [
-        matcher.encode_regions(Regions(vectors[part], mask[part])) for part in tiles(len(mask), PICTURES_AT_ONCE)
+        matcher.encode_regions(Regions(vectors[part], mask[part])) for part in tiles(len(mask), PICTURES_TOGETHER)
     ]
     fields = [images.tensors() for images, _ in encoded]
     together = {name: torch.cat([one[name] for one in fields])[:num] for name in fields[0]}

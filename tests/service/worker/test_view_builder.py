@@ -19,7 +19,7 @@ from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import Matcher
-from service.worker.view_builder import PICTURES_AT_ONCE, encoded_alike
+from service.worker.view_builder import PICTURES_TOGETHER, encoded_alike
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
@@ -167,7 +167,7 @@ def test_a_view_that_is_asked_for_is_built_by_a_model_read_then_and_one_that_can
         view.close()
 
 
-@pytest.mark.parametrize("count", [1, PICTURES_AT_ONCE, PICTURES_AT_ONCE + 3])
+@pytest.mark.parametrize("count", [1, PICTURES_TOGETHER, PICTURES_TOGETHER + 3])
 def test_pictures_are_encoded_as_many_at_once_whatever_their_number(
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
@@ -183,6 +183,6 @@ def test_pictures_are_encoded_as_many_at_once_whatever_their_number(
     expected, embeddings = encode(regions)
     monkeypatch.setattr(matcher, "encode_regions", noted)
     fields, found = encoded_alike(matcher, regions)
-    assert set(seen) == {PICTURES_AT_ONCE}
+    assert set(seen) == {PICTURES_TOGETHER}
     assert torch.equal(found, embeddings)
     assert all(torch.equal(fields[name], tensor) for name, tensor in expected.tensors().items())
