@@ -142,10 +142,14 @@ def running_ray_cluster() -> Iterator[RayCluster]:
     """Three nodes that run until the block ends."""
     # The sockets' paths must stay below 108 characters, which pytest's folders do not.
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    os.environ.update(ENVIRONMENT)
+    # Ray writes its address into a folder `ray` in here, which it does not make, and not over that of another cluster.
+    environment = {**ENVIRONMENT, "RAY_TMPDIR": str(folder)}
+    nodes_folder = folder / "ray"
+    nodes_folder.mkdir()
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
     try:
-        cluster = RayCluster(folder)
+        cluster = RayCluster(nodes_folder)
         try:
             yield cluster
         finally:
