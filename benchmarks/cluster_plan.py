@@ -98,7 +98,8 @@ def nodes(pictures: float, figures: Figures, plan: Plan, originals: bool) -> dic
 
 
 def network_bytes(shards: int, figures: Figures, plan: Plan) -> float:
-    """Bytes a sentence moves between router and shards, but for the records of pictures that are shown.
+    """Bytes a sentence moves between router and shards, but for the catalog's records of pictures: each shard sends
+    those of its best ones, a few hundred bytes each.
 
     The second request, which one search in a hundred makes, is not counted.
     """

@@ -5,7 +5,7 @@ FTS5's own bm25() knows the texts of one catalog alone. The counts that its form
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
@@ -177,16 +177,24 @@ def _frequencies_of(
     """Occurrences of each word in the text of each of these pictures."""
     if not numbers:
         return []
-    each = [_frequencies(db, word, here, place) for place, word in enumerate(words)]
+    each = [_frequencies(db, word, here, place, set(numbers)) for place, word in enumerate(words)]
     return [tuple(of_word[number] for of_word in each) for number in numbers]
 
 
-def _frequencies(db: Connection, word: str, here: TextStatistics, place: int) -> dict[int, int]:
+def _frequencies(
+    db: Connection, word: str, here: TextStatistics, place: int, wanted: Collection[int]
+) -> dict[int, int]:
     """Number of a picture -> how often its text holds a word, from bm25() of the word alone, solved for it."""
     frequencies = {}
-    for number, distance in db.execute("SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ?", [f'"{word}"']):
-        part = -distance / here.idf(place)
-        frequencies[number] = round(part * here.length_term(_length(db, number)) / (SATURATION + 1 - part))
+    # One look for all: bm25() counts the word's texts anew for each statement.
+    found = db.execute(
+        "SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ? AND rowid BETWEEN ? AND ?",
+        [f'"{word}"', min(wanted), max(wanted)],
+    )
+    for number, distance in found:
+        if number in wanted:
+            part = -distance / here.idf(place)
+            frequencies[number] = round(part * here.length_term(_length(db, number)) / (SATURATION + 1 - part))
     return frequencies
 
 

@@ -131,6 +131,7 @@ def rerank_row(
         "ratio_to_torch": turns.ratio("torch", ours),
         "ratio_to_product": turns.ratio(ours, "product"),
         "ratio_to_floor": turns.fastest(ours) / floor,
+        "first_ratio_to_floor": first.fastest(ours) / floor,
         "ratio_to_maxsim": None if further["maxsim"] is None else turns.ratio("maxsim", ours),
         "mflop_per_pair": 1e-6 * flops / pairs,
     }

@@ -156,6 +156,11 @@ def _real(mask: Bool[Tensor, "Q W"]) -> Sequence[slice | Tensor]:
     return [slice(count) if own[:count].all() else real for count, own, real in each]
 
 
+def _check_lanes(width: int) -> None:
+    if width % BLOCK:
+        raise ValueError(f"rows of {width} numbers are not known to the kernel: it must be a multiple of {BLOCK}")
+
+
 def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelCall:
     regions, width = records["mask"].shape[1], words.vectors.shape[2]
     gram = (regions, regions) if "gram" in form.record_fields else None
@@ -168,6 +173,7 @@ def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelC
 
 def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> KernelCall:
     regions, (width, units) = records["mask"].shape[1], (question.vectors.shape[2], question.intra.shape[2])
+    _check_lanes(units)
     of_regions = (regions, units)
     shapes = {"vectors": (regions, width), "intra": of_regions, "inter": of_regions, "mask": (regions,)}
     pictures = _pictures(_CaanPictures, records, shapes)
@@ -187,6 +193,7 @@ def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> Kern
 
 def _sman_call(form: SmanForm, records: Records, question: SmanQuestion) -> KernelCall:
     regions, width = records["mask"].shape[1], question.whole.shape[1]
+    _check_lanes(width)
     each = {"keys": (regions, width), "values": (regions, width), "whole": (width,), "own": (width,)}
     pictures = _pictures(_SmanPictures, records, {**each, "mask": (regions,)})
     pictures.regions, pictures.width = regions, width

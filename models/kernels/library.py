@@ -16,7 +16,7 @@ from torch import Tensor
 
 from models.batches import tiles
 from models.kernels.calls import FUNCTIONS, NO_MEMORY, NO_SUCH_ROW, KernelCall, Records, call_of
-from models.kernels.forms import AnyForm, Question
+from models.kernels.forms import AnyForm, Question, SmanQuestion
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
 from models.kernels.transformer import CTransformer, sentences_at_once
 
@@ -54,6 +54,8 @@ class KernelLibrary:
         Nothing of the records is copied. ValueError for records of other types or shapes, IndexError for rows that
         there are not.
         """
+        if isinstance(question, SmanQuestion) and question.region_queries.shape[1] != len(rows):
+            raise ValueError(f"there are queries for {question.region_queries.shape[1]} pictures, not {len(rows)}")
         call = call_of(form, records, question)
         rows = np.ascontiguousarray(rows, np.int64)
         scores = torch.empty(len(question), len(rows))

@@ -1,4 +1,4 @@
-"""The number of candidates that each shard scores at once where a search needs one round trip instead of two."""
+"""The number of its candidates that each shard scores at once, so that few searches need a second round trip."""
 
 from functools import lru_cache
 

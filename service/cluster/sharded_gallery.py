@@ -43,6 +43,7 @@ from service.search.results import PairExplanation, ShardCounts
 from service.storage.region_records import PictureFeatures
 
 ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
+MOST_MISSED = 0.05  # share of a shortlist that a search of one round trip goes without
 A = TypeVar("A")
 
 
@@ -133,16 +134,20 @@ class ShardedGallery:
         answers = self._opening.first_answers(vector, sent)
         if answers is None:
             answers = self._ask_all("first_answer", self._request, share, vector, sent)
-        rankings = {shard: one.ranking for shard, one in answers.items()}
-        if self._round_trips == 1:
-            rankings = {shard: one.first(share) for shard, one in rankings.items()}
-        candidates = merged_candidates(rankings, self._request.shortlist, self._pictures)
         statistics = self._opening.result().statistics
         for shard in sorted(answers):  # of a picture that is being moved, the one in the later shard counts
             self._take_scores(answers[shard].scores, answers[shard].images)
             if statistics is not None and (counted := answers[shard].counted) is not None:
                 self._matches[shard] = [one.scored(statistics) for one in counted]
+        rankings = {shard: one.ranking for shard, one in answers.items()}
+        candidates = merged_candidates(rankings, self._request.shortlist, self._pictures)
+        if self._round_trips == 1 and 0 < len(self._unscored(candidates)) <= MOST_MISSED * self._request.shortlist:
+            firsts = {shard: one.first(share) for shard, one in rankings.items()}
+            candidates = merged_candidates(firsts, self._request.shortlist, self._pictures)
         return candidates
+
+    def _unscored(self, candidates: Candidates) -> list[int]:
+        return [row for row in candidates.rows_to_score if self._pictures.names[row] not in self._scores]
 
     @property
     def _untold(self) -> list[int]:
@@ -296,7 +301,8 @@ class ShardedGalleries:
         """`extractor` is the digest of the detector in service; `placement` says where pictures are now.
 
         Shards score their likely share of the shortlist at once, see one_round_trip.py. In two `round_trips` they are
-        asked for what is left of it; in one the shortlist ends there.
+        asked for what is left of it; in one a few candidates that are left are missed, and more are asked for as well:
+        then a shard is missing, or one is being filled.
         """
         self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
         self._round_trips = round_trips

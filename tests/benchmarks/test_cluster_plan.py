@@ -25,7 +25,7 @@ from benchmarks.cluster_plan import (
     record_bytes,
     search_ms,
 )
-from benchmarks.cluster_simulation import agreement, main
+from benchmarks.cluster_simulation import QUERIES, agreement, main
 from benchmarks.tail_latency import Cluster, ServiceTimes, simulate
 from service.cluster.messages import RankedName
 from service.cluster.one_round_trip import local_candidates
@@ -128,3 +128,13 @@ def test_the_same_command_prints_the_same_table(
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] != printed[2]
     assert printed[0].count("\n") == 4
+
+
+def test_the_simulation_agrees_with_what_was_recorded_and_the_page_says_by_how_much() -> None:
+    measured = json.loads((FIGURES.parent / "cluster_latency.json").read_text(encoding="utf-8"))
+    found = agreement(measured, QUERIES, seed=1)
+    assert found["agrees"], "run `python -m benchmarks.cluster_overhead --write`"
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    for kind in ("measured", "simulated"):
+        row = " | ".join(f"{found[kind][name]:.1f} ms" for name in ("p50", "p95", "p99"))
+        assert f"| {kind} | {row} |" in page

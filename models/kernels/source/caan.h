@@ -1,7 +1,7 @@
 /* CAAN's scores (models/rerankers/caan.py, with its formulas) of pictures with one sentence.
  *
- * Everything is a product of few rows with blocks of 16 columns: regions with words, then weights with the attention's
- * units, a block of units at a time, so that no attended vector is ever whole.
+ * Regions are multiplied with words and keys; all else is a product of few rows with blocks of 16 columns: weights with
+ * the attention's units, a block of units at a time, so that no attended vector is ever whole.
  */
 #ifndef REGARD_CAAN_H
 #define REGARD_CAAN_H

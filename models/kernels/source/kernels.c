@@ -64,9 +64,12 @@ static void *allocate(int regions, int words, workspace *space) {
 static void read_sentence(const sentence *said, const form *f, int width, const workspace *space) {
   const int words = said->words, columns = rounded_up(words ? words : 1);
   for (int n = 0; n < columns; n++) {
-    const float *own = said->vectors + (size_t)n * width;
     space->real_words[n] = n < words ? -1 : 0;
-    space->word_lengths[n] = n < words ? sqrtf(inner_product(own, own, width)) : 0;
+    space->word_lengths[n] = 0;
+  }
+  for (int n = 0; n < words; n++) {
+    const float *own = said->vectors + (size_t)n * width;
+    space->word_lengths[n] = sqrtf(inner_product(own, own, width));
   }
   if (!f->regions_attend || f->logits == LOGITS_NONE) return;
   for (int n = 0; n < words; n++)

@@ -10,7 +10,7 @@ import torch
 
 from models.batches import Words
 from models.kernels import calls, library
-from models.kernels.forms import KernelForm
+from models.kernels.forms import KernelForm, SmanForm
 from models.kernels.interface import field_reader
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.kernels.targets import built_file, processor_features, this_machine, usable_targets
@@ -141,6 +141,24 @@ def test_every_family_reads_any_rows_where_they_lie(name: str, threads: int) -> 
         assert reranker.kernel_form is not None
         found = kernels.scores(reranker.kernel_form, records, rows, question, threads).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "rows", "said"),
+    [("sman", 48, [0], "queries for 2 pictures, not 1"), ("sman", 40, [0, 1], "multiple of 16")],
+)
+def test_questions_that_do_not_fit_are_refused(
+    kernels: KernelLibrary, name: str, width: int, rows: list[int], said: str
+) -> None:
+    torch.manual_seed(0)
+    reranker, generator = small_reranker(name, width), torch.Generator().manual_seed(6)
+    stored = Stored.of(reranker, random_regions(K, R, width, 0, generator))
+    with torch.no_grad():
+        read = field_reader(stored.records, np.array([0, 1]), torch.device("cpu"))
+        question = reranker.kernel_question(random_words(1, 5, width, 0, generator), read)
+    form = SmanForm(outside=False, concatenation=False)
+    with pytest.raises(ValueError, match=said):
+        kernels.scores(form, stored.records, np.array(rows), question)
 
 
 def test_every_target_that_runs_here_gives_the_same_scores(

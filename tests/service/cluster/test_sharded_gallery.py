@@ -1,20 +1,16 @@
 """Searches over shards give the answer of one machine with the same pictures, and say so where they cannot."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import PIL.Image
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from models.matching.calibration import Calibration
-from models.matching.log_odds import LogOddsModel
-from models.matching.match_verdict import MatchTest
 from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut
 from service.cluster.known_shards import KnownShards
@@ -25,64 +21,11 @@ from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import NotFound, UnknownModel
 from service.search.engine import SearchEngine
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
-from service.search.results import SearchResult, ShardCounts
+from service.search.results import ShardCounts
 from tests.support.fakes import COLOURS
-from tests.support.library import NOW, Library, image_id_of
+from tests.support.library import Library, image_id_of
 from tests.support.shards import LocalReplica, engine_over, replica_of
-
-NUM = 40
-LINE = LogOddsModel(8.0, -2.0, 3.0, 0.5)
-TEST = MatchTest(LINE, 0.3, 0.6)
-FILTERS: list[dict[str, Any] | None] = [
-    None,
-    {"tags": {"half": 1}},
-    {"tags": {"word": ["red", "blue"]}},
-    {"tags": {"number": {"gte": 5, "lte": 30}}},
-    {"taken_at": "2023"},
-    {"taken_at": {"gte": "2023-06"}, "tags": {"half": 0}},
-    {"tags": {"half": "nowhere"}},
-]
-
-
-def drawn(number: int) -> PIL.Image.Image:
-    """A picture of four colours of its own, so that no two score the same."""
-    draw = random.Random(number)
-    picture = PIL.Image.new("RGB", (2, 2))
-    picture.putdata([tuple(draw.randrange(256) for _ in range(3)) for _ in range(4)])
-    return picture.resize((40, 20), PIL.Image.Resampling.NEAREST)
-
-
-def captions_of(number: int) -> list[str]:
-    """Captions of words that no other caption has together, so that no two score the same."""
-    words, draw, drawn = list(COLOURS), random.Random(0), list[tuple[str, ...]]()
-    while len(drawn) < 2 * NUM:
-        caption = tuple(sorted(draw.choices(words, k=draw.randint(2, 7))))
-        if caption not in drawn:
-            drawn.append(caption)
-    return [" ".join(drawn[2 * number + n]) for n in range(number % 3)]
-
-
-def fill(library: Library, numbers: list[int]) -> None:
-    words = list(COLOURS)
-    for number in numbers:
-        library.add(
-            f"picture {number}",
-            drawn(number),
-            captions=captions_of(number),
-            tags={"half": number % 2, "word": words[number % 8], "number": number},
-            taken_at=None if number % 4 == 0 else 1_672_531_200.0 + 86_400 * 30 * number,
-            added_at=NOW + number,
-            view=False,
-        )
-    library.catch_up()
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with closing(Library(tmp_path_factory.mktemp("whole"))) as library:
-        fill(library, list(range(NUM)))
-        library.matcher.calibration = Calibration(text=LINE, image=LINE, text_match=TEST, image_match=TEST)
-        yield library
+from tests.support.split_collection import ASKED_TWICE, FILTERS, NUM, RED, answer, fill, same
 
 
 def split_engine(folder: Path, whole: Library, split: list[int], num_shards: int, stack: ExitStack) -> SearchEngine:
@@ -93,25 +36,6 @@ def split_engine(folder: Path, whole: Library, split: list[int], num_shards: int
         library.matcher.calibration = whole.matcher.calibration
         shards.append([stack.enter_context(closing(replica_of(f"{shard}", library)))])
     return engine_over(shards, whole)
-
-
-def same(one: SearchResult[Any], other: SearchResult[Any]) -> None:
-    """Results are equal, scores within 1e-6."""
-    names = [[(hit.image_id, getattr(hit, "text", None)) for hit in side.results] for side in (one, other)]
-    assert names[0] == names[1]
-    for mine, theirs in zip(one.results, other.results, strict=True):
-        assert mine.score == pytest.approx(theirs.score, abs=1e-6)
-        assert mine.probability == pytest.approx(theirs.probability, abs=1e-6)
-        assert (mine.rank, mine.shortlist_rank) == (theirs.rank, theirs.shortlist_rank)
-        assert getattr(mine, "found_by", ()) == getattr(theirs, "found_by", ())
-        assert getattr(mine, "captions", ()) == getattr(theirs, "captions", ())
-        assert (mine.explanation is None) == (theirs.explanation is None)
-        if mine.explanation is not None and theirs.explanation is not None:
-            assert mine.explanation.regions == theirs.explanation.regions
-            assert mine.explanation.words == theirs.explanation.words
-            if theirs.explanation.contributions is not None:
-                assert mine.explanation.contributions == pytest.approx(theirs.explanation.contributions, abs=1e-6)
-    assert (one.left_out, one.matched, one.model, one.k) == (other.left_out, other.matched, other.model, other.k)
 
 
 def questions(split: list[int]) -> Iterator[SearchRequest]:
@@ -130,15 +54,6 @@ def questions(split: list[int]) -> Iterator[SearchRequest]:
         yield ImageSearchRequest(image_id=asked, target="images", **common)
     yield TextSearchRequest(query="white black", min_probability=0.01, k=NUM, shortlist=NUM)
     yield TextSearchRequest(query="cyan", min_score=0.9, k=NUM, shortlist=NUM)
-
-
-def answer(engine: SearchEngine, request: SearchRequest) -> SearchResult[Any]:
-    query = engine.begin(request)
-    if isinstance(request, TextSearchRequest):
-        return engine.text(query)
-    assert isinstance(request, ImageSearchRequest)
-    assert request.image_id is not None
-    return engine.like_stored(query, request.image_id)
 
 
 # Nothing is shrunk: a smaller split says no more, and each try builds shards.
@@ -160,22 +75,6 @@ def test_any_split_answers_as_one_machine_does(
             merged = answer(engine, request)
             same(merged, answer(whole.search, request))
             assert merged.shards == ShardCounts(num_shards, num_shards)
-
-
-@pytest.fixture
-def halves(whole: Library, tmp_path: Path) -> Iterator[list[list[LocalReplica]]]:
-    """Two shards with two replicas each."""
-    with ExitStack() as stack:
-        shards = []
-        for shard in range(2):
-            library = stack.enter_context(closing(Library(tmp_path / str(shard))))
-            fill(library, [number for number in range(NUM) if number % 2 == shard])
-            shards.append([stack.enter_context(closing(replica_of(f"{shard}-{n}", library))) for n in range(2)])
-        yield shards
-
-
-RED = TextSearchRequest(query="red and blue", match="pictures")
-ASKED_TWICE = TextSearchRequest(query="png", k=5, shortlist=5)  # more texts hold the word than shards tell at once
 
 
 @pytest.mark.parametrize("fault", [ConnectionError("gone"), Behind("catching up")])
@@ -313,44 +212,6 @@ def test_a_query_stays_with_the_replicas_that_it_began_with(whole: Library, halv
         answer(engine, RED)
         for shard in halves:
             assert sorted(bool(replica.calls) for replica in shard) == [False, True]
-
-
-def test_in_one_round_trip_each_shard_is_asked_once_and_scores_its_share(
-    whole: Library, halves: list[list[LocalReplica]]
-) -> None:
-    engine = engine_over([[shard[0]] for shard in halves], whole, round_trips=1)
-    for chosen in FILTERS:
-        request = TextSearchRequest(query="red and blue", match="pictures", filter=chosen, k=5, shortlist=NUM)
-        for shard in halves:
-            shard[0].calls.clear()
-        # Each half is smaller than the share of so long a shortlist, so that no candidate is missed.
-        same(answer(engine, request), answer(whole.search, request))
-        assert [shard[0].calls for shard in halves] == [["first_answer"]] * 2
-
-
-def test_in_one_round_trip_what_is_found_has_its_right_score(whole: Library, halves: list[list[LocalReplica]]) -> None:
-    engine = engine_over(halves, whole, round_trips=1)
-    scores = {hit.image_id: hit.score for hit in answer(whole.search, RED.model_copy(update={"k": NUM})).results}
-    found = answer(engine, RED.model_copy(update={"k": 3, "shortlist": 5}))
-    assert len(found.results) == 3
-    assert [hit.score for hit in found.results] == pytest.approx([scores[hit.image_id] for hit in found.results])
-
-
-def test_a_picture_that_goes_before_it_is_scored_is_not_shown(whole: Library, tmp_path: Path) -> None:
-    with closing(Library(tmp_path)) as library:
-        fill(library, list(range(10)))
-        replica = replica_of("only", library)
-        engine = engine_over([[replica]], whole, round_trips=1)
-        best = answer(engine, RED).results[0].image_id
-
-        def delete_first(work: Callable[[], Any]) -> Any:
-            library.catalog.delete(best, 0.0)
-            return work()
-
-        replica._search._accelerate = delete_first  # type: ignore[assignment]
-        found = [hit.image_id for hit in answer(engine, RED).results]
-        assert found
-        assert best not in found
 
 
 @pytest.fixture
