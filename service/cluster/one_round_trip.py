@@ -1,6 +1,7 @@
 """The number of its candidates that each shard scores at once, so that few searches need a second round trip."""
 
 from functools import lru_cache
+from math import exp, lgamma, log, log1p
 
 MISSED = 0.01  # share of searches that lack a candidate which two round trips would have scored
 
@@ -14,11 +15,15 @@ def local_candidates(candidates: int, shards: int, missed: float = MISSED) -> in
     """
     if shards == 1:
         return candidates
-    share = 1 / shards
-    chances = [(1 - share) ** candidates]  # of k balls in one urn: each by the one before, so that nothing overflows
-    for k in range(1, candidates + 1):
-        chances.append(chances[-1] * (candidates - k + 1) / k * share / (1 - share))
-    for k in range(1, candidates):
-        if shards * sum(chances[k + 1 :]) <= missed:
-            return k
-    return candidates
+    more = 0.0  # the chance of more than k balls in one urn
+    for k in range(candidates - 1, 0, -1):
+        more += chance_of(k + 1, candidates, 1 / shards)
+        if shards * more > missed:
+            return k + 1
+    return 1
+
+
+def chance_of(balls: int, candidates: int, share: float) -> float:
+    """The chance of so many of the candidates in one urn; by logarithms, so that nothing underflows."""
+    ways = lgamma(candidates + 1) - lgamma(balls + 1) - lgamma(candidates - balls + 1)
+    return exp(ways + balls * log(share) + (candidates - balls) * log1p(-share))

@@ -24,3 +24,4 @@ def test_the_share_is_the_smallest_that_keeps_the_promise(candidates: int, shard
 def test_one_shard_keeps_all_and_many_candidates_are_no_obstacle() -> None:
     assert local_candidates(1000, 1) == 1000
     assert 1000 / 3 < local_candidates(1000, 3) < 400
+    assert 5000 < local_candidates(10_000, 2) < 5200
