@@ -37,6 +37,14 @@ def load_model(entry: str, device: str) -> Matcher:
     return next(iter(load_models([entry], device).values()))
 
 
+def load_model_as_served(entry: str, settings: Settings) -> Matcher:
+    """`load_model`, with the kernels that a service scores by on a CPU."""
+    device = device_of(settings.device)
+    matcher = load_model(entry, device)
+    matcher.use_kernels(load_kernels(settings.kernels and device == "cpu"))
+    return matcher
+
+
 def lazy_models(
     entries: Sequence[str], device: str, prepare: Callable[[Matcher], object] = lambda matcher: None
 ) -> dict[str, LazyMatcher]:

@@ -18,7 +18,9 @@ from models.bench.inputs import Sizes, caption_lengths, random_regions, random_r
 from models.bench.literal import CaptionLoop
 from models.bench.rerank import matrix_flops
 from models.bench.timing import InterleavedTimes, MachineRates, seconds_of_call
-from models.rerankers.base import Reranker, score_in_blocks
+from models.kernels.library import KernelLibrary
+from models.rerankers.base import Reranker
+from models.rerankers.blocks import score_in_blocks, suits_tables
 
 CAPTION_BATCH = 256  # captions between two samples of the loops
 SAMPLE = 2  # captions of each batch that go through the loops
@@ -28,12 +30,18 @@ EVALUATED_MODELS = ("scan-t2i-lse", "scan-t2i-avg", "scan-i2t-lse", "scan-i2t-av
 
 @torch.no_grad()
 def evaluation_row(
-    name: str, projected: Regions, words: Words, rates: MachineRates, device: str = "cpu"
+    name: str,
+    projected: Regions,
+    words: Words,
+    rates: MachineRates,
+    kernels: KernelLibrary | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
-    """The figures of one model; a few captions of every batch go through the loops."""
+    """The figures of one model; `form` says what attended. A few captions of every batch go through the loops."""
     projected, words = projected.to(device), words.to(device)
     reranker = random_reranker(name, projected.vectors.shape[2]).to(device)
     images = reranker.precompute(projected)
+    by_kernels = kernels is not None and suits_tables(reranker.kernel_form, images, words)
     precomputing = seconds_of_call(partial(reranker.precompute, projected))
     loops = caption_loops(reranker, projected)
     generator = torch.Generator().manual_seed(4)
@@ -42,7 +50,7 @@ def evaluation_row(
     for part in tiles(len(words), CAPTION_BATCH):
         batch = words[order[part]]
         chosen = batch[torch.randperm(len(batch), generator=generator)[:SAMPLE].to(device)]
-        turns["ours"].append(seconds_of_call(partial(score_in_blocks, reranker, images, batch)))
+        turns["ours"].append(seconds_of_call(partial(score_in_blocks, reranker, images, batch, kernels=kernels)))
         for form, loop in loops.items():
             turns[form].append(seconds_of_call(partial(loop, chosen)) * len(batch) / len(chosen))
     pairs = len(projected) * len(words)
@@ -51,6 +59,7 @@ def evaluation_row(
     floor = rates.floor(pairs * matrix_flops(reranker, block, words) / (len(block) * len(words)))
     return {
         "model": name,
+        "form": f"kernel {kernels.target}" if kernels and by_kernels else "torch",
         "candidates": len(projected),
         "captions": len(words),
         "seconds": seconds,
@@ -79,6 +88,7 @@ def evaluation_rows(
     captions: int,
     sizes: Sizes,
     rates: MachineRates,
+    kernels: KernelLibrary | None = None,
     device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
     """A row for every model and number of pictures; captions are as long as captions are, whatever `sizes` say."""
@@ -86,4 +96,4 @@ def evaluation_rows(
     for count in candidates:
         projected = random_regions(count, sizes.regions, sizes.width)
         for name in models:
-            yield evaluation_row(name, projected, words, rates, device)
+            yield evaluation_row(name, projected, words, rates, kernels, device)

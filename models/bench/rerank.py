@@ -20,7 +20,8 @@ from models.bench.literal import CaptionLoop
 from models.bench.timing import MachineRates, time_runs_interleaved
 from models.kernels.interface import field_reader
 from models.kernels.library import KernelLibrary, NoKernels, load_library
-from models.rerankers.base import Images, Reranker, score_in_blocks
+from models.rerankers.base import Images, Reranker
+from models.rerankers.blocks import score_in_blocks
 from models.rerankers.products import ONEDNN_PRODUCT
 from models.rerankers.summax import SumMax
 

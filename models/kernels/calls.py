@@ -50,7 +50,7 @@ class _Sentence(ctypes.Structure):
 
 
 class _Form(ctypes.Structure):
-    """`form` of source/kernels.c."""
+    """`form` of source/directions.h."""
 
     _fields_ = (
         *_fields((), (), ("words_attend", "regions_attend", "logits", "bounded", "focal", "pooling")),
@@ -121,6 +121,11 @@ def call_of(form: AnyForm, records: Records, question: Question) -> KernelCall:
     return _CALLS[type(form)](form, records, question)
 
 
+def form_as_read_by_c(form: KernelForm) -> ctypes.Structure:
+    """The options as `form` of source/directions.h."""
+    return _Form(*form.numbers())
+
+
 def packed_units(rows: Float[Tensor, "W Z"]) -> Float[Tensor, "blocks W 16"]:
     """Numbers of rows in blocks of 16, each block with those of all rows."""
     return rows.view(len(rows), rows.shape[1] // BLOCK, BLOCK).transpose(0, 1).contiguous()
@@ -168,7 +173,7 @@ def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelC
     pictures.regions, pictures.width = regions, width
     kept = [vectors[real].contiguous() for vectors, real in zip(words.vectors.float(), _real(words.mask), strict=True)]
     sentences = [_Sentence(own.data_ptr(), len(own)) for own in kept]
-    return KernelCall(pictures, sentences, _Form(*form.numbers()), kept)
+    return KernelCall(pictures, sentences, form_as_read_by_c(form), kept)
 
 
 def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> KernelCall:

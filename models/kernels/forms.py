@@ -39,7 +39,7 @@ class KernelForm:
         return ("vectors", "mask") if self.logits == "none" else ("vectors", "gram", "mask")
 
     def numbers(self) -> tuple[int | float, ...]:
-        """The options as the fields of `form` in source/kernels.c, in their order."""
+        """The options as the fields of `form` in source/directions.h, in their order."""
         return (
             int(self.words_attend),
             int(self.regions_attend),

@@ -1,4 +1,5 @@
-"""The interface of kernels that score stored pictures, on a CPU and on a GPU."""
+"""The interfaces of kernels: of those that score stored pictures, on a CPU and on a GPU, and of those that attend to
+tables of inner products."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -9,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.kernels.forms import AnyForm, Question
+from models.kernels.forms import AnyForm, KernelForm, Question
+from models.kernels.tables import ProductTables
 
 
 @runtime_checkable
@@ -36,6 +38,14 @@ class RecordKernels(Protocol):
         threads: int = 1,
     ) -> Float[Tensor, "Q K"]:
         """Scores of the sentences with the pictures `rows` of `records`, the stored fields [N, ...] by name."""
+
+
+@runtime_checkable
+class TableKernels(Protocol):
+    """Kernels that attend to tables of inner products."""
+
+    def scores_of_tables(self, form: KernelForm, tables: ProductTables, threads: int = 1) -> Float[Tensor, "Q K"]:
+        """Scores of all sentences with all pictures of the tables."""
 
 
 def field_reader(

@@ -15,8 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models.batches import tiles
-from models.kernels.calls import FUNCTIONS, NO_MEMORY, NO_SUCH_ROW, KernelCall, Records, call_of
-from models.kernels.forms import AnyForm, Question, SmanQuestion
+from models.kernels.calls import FUNCTIONS, NO_MEMORY, NO_SUCH_ROW, KernelCall, Records, call_of, form_as_read_by_c
+from models.kernels.forms import AnyForm, KernelForm, Question, SmanQuestion
+from models.kernels.tables import TABLES_FUNCTION, ProductTables
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
 from models.kernels.transformer import CTransformer, sentences_at_once
 
@@ -38,7 +39,8 @@ class KernelLibrary:
         library = ctypes.CDLL(str(path))
         self._functions = {form: getattr(library, name) for form, name in FUNCTIONS.items()}
         self._transform = library.regard_transform
-        for function in (*self._functions.values(), self._transform):
+        self._score_tables = getattr(library, TABLES_FUNCTION)
+        for function in (*self._functions.values(), self._transform, self._score_tables):
             function.restype = ctypes.c_int
         self._helpers = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="kernels")
 
@@ -87,6 +89,25 @@ class KernelLibrary:
                 raise MemoryError("there is no memory for the table of one picture and one sentence")
 
         self._take_turns(work, tiles(len(rows), PART if threads > 1 else max(1, len(rows))), threads)
+
+    def scores_of_tables(self, form: KernelForm, tables: ProductTables, threads: int = 1) -> Float[Tensor, "Q K"]:
+        """Scores of all sentences with all pictures of the tables; ValueError where these have other types or
+        shapes, or where nothing attends."""
+        if form.logits == "none":
+            raise ValueError("these kernels attend, and the form does not")
+        read, kept = tables.as_read_by_c()
+        options = form_as_read_by_c(form)
+        scores = torch.empty(read.sentences, read.pictures)
+
+        def work(part: slice) -> None:
+            first, count = ctypes.c_int64(part.start), ctypes.c_int64(part.stop - part.start)
+            scores_at = ctypes.c_void_p(scores.data_ptr())
+            if self._score_tables(ctypes.byref(read), ctypes.byref(options), first, count, scores_at):
+                raise MemoryError("there is no memory for the table of one picture and one sentence")
+
+        self._take_turns(work, tiles(read.pictures, PART if threads > 1 else max(1, read.pictures)), threads)
+        del kept  # not before
+        return scores
 
     def transform(
         self, layers: CTransformer, states: Float[Tensor, "N D"], lengths: Sequence[int], threads: int = 1

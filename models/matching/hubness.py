@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from models.batches import Regions, Rows, Words
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.stage_one import StageOneHead
-from models.rerankers.base import Reranker, score_in_blocks
+from models.rerankers.base import Reranker
+from models.rerankers.blocks import score_in_blocks
 
 Similarity = Literal["embeddings", "scores"]
 

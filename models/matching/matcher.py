@@ -11,13 +11,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Words
-from models.kernels.interface import RecordKernels, field_reader
+from models.kernels.interface import RecordKernels, TableKernels, field_reader
 from models.matching.calibration import Calibration
 from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts, offsets
 from models.matching.hubness import HubnessConfig, HubnessCorrection
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.stage_one import StageOneHead
-from models.rerankers.base import Explanation, Reranker, score_in_blocks
+from models.rerankers.base import Explanation, Reranker
+from models.rerankers.blocks import score_in_blocks
 from models.rerankers.encoders import EncoderConfig
 from models.text.pretrained_reader import PretrainedReader
 from models.text.reader import SentenceReader
@@ -308,7 +309,9 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        return score_in_blocks(self.reranker, images.rows, texts.words) + self._further_summands(images, texts)
+        kernels = self.kernels if isinstance(self.kernels, TableKernels) else None
+        scores = score_in_blocks(self.reranker, images.rows, texts.words, kernels=kernels)
+        return scores + self._further_summands(images, texts)
 
     def _further_summands(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         """The parts of a score besides the reranker's own."""

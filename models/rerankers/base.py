@@ -1,4 +1,4 @@
-"""The interface of a reranker, scoring in blocks and in pairs, and what a score is explained by."""
+"""The interface of a reranker, scoring in pairs, and what a score is explained by."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import ReadSentences, Regions, Rows, Words, tiles
+from models.batches import ReadSentences, Regions, Rows, Words
 from models.kernels.forms import AnyForm, Question
 from models.rerankers.attention import gram_matrix, zero_padded
 
@@ -125,34 +125,6 @@ class Reranker(nn.Module, ABC, Generic[Images]):
         """Sentences as the kernels read them; `stored` gives the [K, ...] float32 field of the pictures to be
         scored, by its name."""
         return words
-
-
-@torch.no_grad()
-def score_in_blocks(
-    reranker: Reranker[Images],
-    images: Images,
-    words: Words,
-    image_block: int | None = None,
-    text_block: int | None = None,
-) -> Float[Tensor, "Q K"]:
-    """`score` for many, memory bounded by a block; sentences go by length so that little is padding.
-
-    The usual block keeps its similarities inside the processor's cache (16 sentences of 14 words x 50 pictures of 36
-    regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one.
-    """
-    num_images, num_texts = reranker.block
-    lengths = words.mask.sum(1)
-    order = lengths.argsort(stable=True)
-    # Half precision is for computing, not for comparing scores.
-    dtype = torch.promote_types(words.vectors.dtype, torch.float32)
-    scores = torch.empty(len(words), len(images), dtype=dtype, device=words.mask.device)
-    for block in tiles(len(words), text_block or num_texts):
-        chosen = order[block]
-        width = int(lengths[chosen].max())
-        part = Words(words.vectors[chosen, :width], words.mask[chosen, :width])
-        for tile in tiles(len(images), image_block or num_images):
-            scores[chosen, tile] = reranker.score(images[tile], part).to(dtype)
-    return scores
 
 
 def score_pairs(reranker: Reranker[Images], images: Images, words: Words) -> Float[Tensor, " P"]:

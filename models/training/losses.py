@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy
 
 from models.batches import ReadSentences, Regions, Words
 from models.matching.matcher import SingleMatcher
-from models.rerankers.base import Images, Reranker, score_in_blocks, score_pairs
+from models.rerankers.base import Images, Reranker, score_pairs
+from models.rerankers.blocks import score_in_blocks
 from models.rerankers.sman import intra_pair_loss
 from models.training.recipes import Recipe
 

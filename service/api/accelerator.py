@@ -2,8 +2,9 @@
 ask for.
 
 Work of several callers that can be done together, and waits at the same time, is done together, by a thread that owns
-the accelerator. Where that is the processor, a caller who finds it free does light work in the thread that it has: to
-wake other threads for it, and to be woken by them, takes longer than they save.
+the accelerator. Where that is the processor, light work is done at once in the caller's own thread, as many pieces
+side by side as there are such callers: to wake other threads for it, and to be woken by them, takes longer than they
+save.
 """
 
 import asyncio
@@ -92,8 +93,7 @@ class AcceleratorQueue:
     def __init__(
         self, max_cost: int, clock: Callable[[], float] = time.monotonic, light_cost: int | None = None
     ) -> None:
-        """`max_cost` bounds the admitted cost; what costs at most `light_cost` is done in its caller's thread where
-        the accelerator is free."""
+        """`max_cost` bounds the admitted cost; what costs at most `light_cost` is done in its caller's thread."""
         self._max_cost = max_cost
         self._light_cost = light_cost
         self._clock = clock
@@ -103,7 +103,7 @@ class AcceleratorQueue:
         self._closed = False
         self._seconds_per_cost = 0.0
         self._probe: Future[Any] | None = None
-        self._begun: float | None = None  # when the work that runs now began
+        self._begun: dict[Future[Any], float] = {}  # when each piece of work that runs now began
         self._thread = threading.Thread(target=self._run, name="accelerator", daemon=True)
 
     def start(self) -> None:
@@ -124,8 +124,7 @@ class AcceleratorQueue:
     def admit(self, cost: int) -> Admission:
         """A place in the queue, to be closed. Overloaded when too much is admitted already."""
         with self._changed:
-            if self._closed:
-                raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+            self._require_open()
             admitted = sum(admission.cost for admission in self._admitted)
             # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
             if admitted and admitted + cost > self._max_cost:
@@ -155,33 +154,41 @@ class AcceleratorQueue:
             self._append(entry)
         return entry.future
 
+    def is_light(self, cost: int) -> bool:
+        """Whether work of this cost is done in its caller's thread."""
+        return self._light_cost is not None and cost <= self._light_cost
+
     def run(self, entry: Entry) -> None:
-        """Do the entry's work in this thread where it is light and the accelerator free; otherwise queue it."""
+        """Do the entry's work in this thread where it is light; otherwise queue it."""
         with self._changed:
-            if not self._is_light(entry) or self._waiting or self._begun is not None or not self.alive:
+            if entry.admission is None or not self.is_light(entry.admission.cost):
                 self._append(entry)
                 return
-            if self._closed:
-                raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
-            if not entry.future.set_running_or_notify_cancel():
+            self._require_open()
+            if not self._begin(entry):
                 return
-            self._begun = self._clock()
         self._do([entry])
 
-    def _is_light(self, entry: Entry) -> bool:
-        return self._light_cost is not None and entry.admission is not None and entry.admission.cost <= self._light_cost
-
     def _append(self, entry: Entry) -> None:
-        if self._closed:
-            raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+        self._require_open()
         self._waiting.append(entry)
         self._changed.notify()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+
+    def _begin(self, entry: Entry) -> bool:
+        """Begin the entry's work, unless its caller has hung up."""
+        if not entry.future.set_running_or_notify_cancel():
+            return False
+        self._begun[entry.future] = self._clock()
+        return True
 
     def probe(self, work: Callable[[], T]) -> "Future[T]":
         """Run `work` before everything that waits, at no cost; a probe that waits already is shared."""
         with self._changed:
-            if self._closed:
-                raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+            self._require_open()
             if self._probe is None or self._probe.done():
                 self._probe = Future()
                 self._waiting.appendleft(Entry(None, work, self._probe, last=False))
@@ -190,9 +197,9 @@ class AcceleratorQueue:
 
     @property
     def busy_s(self) -> float:
-        """Seconds that the work that runs now has been running; 0 where none does."""
-        begun = self._begun
-        return 0.0 if begun is None else self._clock() - begun
+        """Seconds that the oldest work that runs now has been running; 0 where none does."""
+        with self._changed:
+            return self._clock() - min(self._begun.values()) if self._begun else 0.0
 
     def release(self, admission: Admission) -> None:
         """End an admission; nothing happens when it has ended."""
@@ -210,30 +217,28 @@ class AcceleratorQueue:
             self._closed = True
             waiting = list(self._waiting)
             self._waiting.clear()
-            self._changed.notify()
+            self._changed.notify_all()
         for entry in waiting:
             if entry.future.set_running_or_notify_cancel():
                 entry.future.set_exception(NotReady("The server shut down before this ran.", headers=SHUT_DOWN))
         if self._thread.is_alive():
             self._thread.join()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._begun)
 
     def _retry_after(self, cost: int) -> int:
         """Whole seconds until work of this cost should be done, judged by how fast work went lately."""
         return max(1, min(LONGEST_RETRY, math.ceil(cost * self._seconds_per_cost)))
 
     def _next(self) -> list[Entry]:
-        """The next entry whose caller still waits, and those that can be done with it; none when the queue closes.
-
-        Waits until the accelerator is free, which it is not any more then.
-        """
+        """The next entry whose caller still waits, and those that can be done with it; none when the queue closes."""
         with self._changed:
             while True:
-                while self._waiting and self._begun is None:
+                while self._waiting:
                     entry = self._waiting.popleft()
-                    if entry.future.set_running_or_notify_cancel():
-                        self._begun = self._clock()
+                    if self._begin(entry):
                         return [entry, *self._companions(entry.work)]
-                if self._closed and self._begun is None:
+                if self._closed:
                     return []
                 self._changed.wait()
 
@@ -256,14 +261,12 @@ class AcceleratorQueue:
             self._do(entries)
 
     def _do(self, entries: Sequence[Entry]) -> None:
-        """Do the work of entries that were begun, free the accelerator, and tell their callers."""
-        started = self._begun
-        assert started is not None
+        """Do the work of entries, the first of which was begun, and tell their callers."""
         outcomes = outcomes_of(entries)
         with self._changed:
-            seconds = self._clock() - started
-            self._begun = None
-            self._changed.notify()
+            seconds = self._clock() - self._begun.pop(entries[0].future)
+            if self._closed:
+                self._changed.notify_all()
         self._account(entries, seconds)
         for entry, (result, fault) in zip(entries, outcomes, strict=True):
             if fault is None:

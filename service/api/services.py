@@ -8,6 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from index.catalog import Catalog
 from models.single_threads import SingleThreads, usual_threads
@@ -28,7 +29,7 @@ from service.ingest.upload_slots import UploadSlots
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
 from service.model_names import loading_advice
-from service.search.engine import SearchEngine
+from service.search.engine import Query, SearchEngine
 from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.settings import Settings
@@ -39,7 +40,7 @@ from service.storage.originals import Originals
 from service.storage.region_stores import RegionStores
 
 LIGHT_COST = 500_000  # by the threads inside an operator: of two, five times a usual query by the default model
-SEARCH_THREADS = 16  # queries that read, filter and look up side by side; their scoring takes turns
+SEARCH_THREADS = 16  # queries that wait side by side for an accelerator or for other machines
 LOOKUP_THREADS = 8  # what comes before and after a query: its view, its cost, a kept answer, its JSON
 HEALTH_THREADS = 8
 
@@ -62,6 +63,7 @@ class Services:
     search: SearchEngine
     loader: ModelLoader
     search_threads: Executor
+    light_threads: Executor
     lookup_threads: ThreadPoolExecutor
     health_threads: ThreadPoolExecutor
     accelerator: AcceleratorQueue
@@ -87,12 +89,21 @@ class Services:
         self.accelerator.start()
         self.accelerator.enqueue(0, self.search.measure_costs)
 
+    def threads_for(self, query: Query[Any], cost: int) -> Executor:
+        """The threads in which a query of this cost is answered.
+
+        Light work is done where it is asked for. More threads for it than processors would wait for each other at the
+        interpreter's lock, and do less in all.
+        """
+        light = self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
+        return self.light_threads if light else self.search_threads
+
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections."""
         self.accelerator.close()
         await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.loader.close)
         await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.tracing.close)
-        for threads in (self.search_threads, self.lookup_threads, self.health_threads):
+        for threads in (self.search_threads, self.light_threads, self.lookup_threads, self.health_threads):
             threads.shutdown()
         self.refresher.close()
         self.pool.close()
@@ -171,6 +182,7 @@ def wired_services(
         search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
         loader=ModelLoader(),
         search_threads=SingleThreads(SEARCH_THREADS, "search").executor,
+        light_threads=SingleThreads(usual_threads(), "light").executor,
         lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
         health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
         accelerator=accelerator,

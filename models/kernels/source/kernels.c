@@ -5,9 +5,9 @@
  * product of regions and words, then attention on it while all of it lies in the processor's first cache.
  */
 #include "caan.h"
-#include "pooling.h"
-#include "records.h"
+#include "directions.h"
 #include "sman.h"
+#include "tables.h"
 #include "transformer.h"
 
 /* Of all pictures that could be scored: addresses of the first one's fields, and bytes from one picture to the next. */
@@ -26,40 +26,6 @@ typedef struct {
   int32_t words;
 } sentence;
 
-enum logits { LOGITS_NONE, LOGITS_SOFTMAX, LOGITS_L2, LOGITS_CLIPPED_L2, LOGITS_CLIPPED, LOGITS_RAW, LOGITS_COSINE };
-enum focal { FOCAL_NONE, FOCAL_EQUAL, FOCAL_PROB };
-
-typedef struct {
-  int32_t words_attend, regions_attend; /* the directions; the score is their sum */
-  int32_t logits;                       /* LOGITS_NONE: the largest product stands for the attended cosine */
-  int32_t bounded;                      /* whether exponentials of logits are small enough to do without a maximum */
-  int32_t focal, pooling;
-  float times, sharpness; /* of the softmax, of LogSumExp */
-} form;
-
-/* What is computed of the sentence, and of one picture after the other; all of it lies in one allocation. */
-typedef struct {
-  float *raw, *turned, *weights, *scratch; /* tables */
-  float *gram, *lengths, *relevance;
-  float *word_gram;    /* [words][words] */
-  float *word_lengths; /* as many as columns of words, zeros beyond these */
-  int32_t *real_regions, *real_words;
-} workspace;
-
-/* The allocation, to be freed, or null. */
-static void *allocate(int regions, int words, workspace *space) {
-  const size_t columns = rounded_up(words ? words : 1), turned = rounded_up(regions ? regions : 1);
-  const size_t straight_table = regions * columns, turned_table = words * turned;
-  const size_t table = straight_table > turned_table ? straight_table : turned_table;
-  const size_t longest = columns > turned ? columns : turned;
-  void *const parts[] = {&space->raw,       &space->turned,       &space->weights,      &space->scratch,
-                         &space->gram,      &space->lengths,      &space->relevance,    &space->word_gram,
-                         &space->word_lengths, &space->real_regions, &space->real_words};
-  const size_t sizes[] = {table,   table,  table,   table, (size_t)regions * regions, turned, longest, (size_t)words * words,
-                          columns, turned, columns};
-  return allocate_parts(parts, sizes, 11);
-}
-
 /* What is needed of the words, whatever the picture. */
 static void read_sentence(const sentence *said, const form *f, int width, const workspace *space) {
   const int words = said->words, columns = rounded_up(words ? words : 1);
@@ -76,40 +42,6 @@ static void read_sentence(const sentence *said, const form *f, int width, const 
     for (int other = 0; other <= n; other++)
       space->word_gram[n * words + other] = space->word_gram[other * words + n] =
           inner_product(said->vectors + (size_t)n * width, said->vectors + (size_t)other * width, width);
-}
-
-/* Weights of every column over the rows, up to a factor of each column's own. */
-static void attend(shape s, const form *f, const float *raw, const float *row_lengths, const float *column_lengths,
-                   float *weights) {
-  if (f->logits == LOGITS_CLIPPED || f->logits == LOGITS_CLIPPED_L2)
-    clip(s, raw, weights);
-  else
-    memcpy(weights, raw, sizeof(float) * (size_t)s.rows * columns_of(s));
-  if (f->logits == LOGITS_SOFTMAX)
-    softmax_of_rows(s, f->times, weights);
-  else if (f->logits == LOGITS_L2 || f->logits == LOGITS_CLIPPED_L2)
-    normalise_rows(s, f->times, weights);
-  else if (f->logits == LOGITS_COSINE)
-    divide_by_lengths(s, f->times, row_lengths, column_lengths, weights);
-  else
-    scale(s, f->times, weights);
-  if (f->bounded)
-    exponentials(s, weights);
-  else
-    softmax_of_columns(s, weights);
-  if (f->focal != FOCAL_NONE) keep_focal(s, f->focal == FOCAL_PROB, weights);
-}
-
-/* The score of columns that attend to rows. */
-static float score_of(shape s, const form *f, const float *raw, const float *gram, const float *row_lengths,
-                      const float *column_lengths, const workspace *space) {
-  if (f->logits == LOGITS_NONE) {
-    largest_of_columns(s, raw, space->relevance);
-  } else {
-    attend(s, f, raw, row_lengths, column_lengths, space->weights);
-    cosines(s, space->weights, raw, gram, column_lengths, space->scratch, space->relevance);
-  }
-  return pool((enum pooling)f->pooling, space->relevance, s.real_columns, columns_of(s), f->sharpness);
 }
 
 static void read_gram(const pictures *all, int64_t row, int regions, float *gram) {
@@ -130,22 +62,11 @@ static float score_picture(const pictures *all, const sentence *said, const form
   product(vectors, fetched, regions, all->width, said->vectors, said->words, space->raw);
   for (int n = 0; lengths_needed && n < rounded_up(regions); n++)
     space->lengths[n] = n < regions ? sqrtf(square_of_halves(vectors + (size_t)n * all->width, all->width)) : 0;
-  const int blocks = rounded_up(said->words ? said->words : 1) / BLOCK;
-  const shape straight = {regions, blocks, space->real_regions, space->real_words};
-  float score = 0;
-  if (f->words_attend) {
-    if (f->logits != LOGITS_NONE) {
-      read_gram(all, row, regions, space->gram);
-      if (next >= 0) fetch((const half *)(all->gram + next * all->gram_step), regions * regions);
-    }
-    score += score_of(straight, f, space->raw, space->gram, space->lengths, space->word_lengths, space);
+  if (f->words_attend && f->logits != LOGITS_NONE) {
+    read_gram(all, row, regions, space->gram);
+    if (next >= 0) fetch((const half *)(all->gram + next * all->gram_step), regions * regions);
   }
-  if (f->regions_attend) {
-    const shape turned = {said->words, rounded_up(regions) / BLOCK, space->real_words, space->real_regions};
-    transpose(straight, space->raw, said->words, space->turned);
-    score += score_of(turned, f, space->turned, space->word_gram, space->word_lengths, space->lengths, space);
-  }
-  return score;
+  return score_of_table(regions, said->words, f, space->gram, space);
 }
 
 /* scores[n] of the picture rows[n], for `count` n from `first` on. An `enum fault`. */

@@ -134,7 +134,8 @@ class HeadFitting:
     @torch.no_grad()
     def validate(self, dev: Float[Tensor, "K 1280"]) -> dict[str, Any]:
         """Recalls of the first photographs of dev, which are searched by whole pictures with these features."""
-        return whole_picture_recalls(self.head.eval().embed(dev[:, :, None, None]), self.dev_vectors, self.dev)
+        head = self.head.eval()
+        return whole_picture_recalls(head.embed_means(dev), head.read(self.dev_vectors), self.dev)
 
     def _pass(self, views: ViewFeatures, optimizer: torch.optim.Optimizer, number: int) -> dict[str, float]:
         """One pass over all views; the mean losses."""
@@ -155,7 +156,7 @@ class HeadFitting:
         return {name: total / len(steps) for name, total in sums.items()}
 
     def _losses(self, views: ViewFeatures) -> dict[str, Tensor]:
-        embeddings = self.head.embed(views.pictures.float()[:, :, None, None])
+        embeddings = self.head.embed_means(views.pictures.float())
         losses = matching_losses(self.head, self.targets, embeddings, views.photographs)
         logits = self.head.classify(views.tiles.float())
         losses["knowledge"] = class_divergence(logits.flatten(0, 1), views.published.float().flatten(0, 1))

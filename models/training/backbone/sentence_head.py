@@ -1,11 +1,12 @@
 """The map of pictures to sentence vectors that is learnt beside a backbone, its targets and its losses.
 
 A photograph's vector e is a linear map of the mean of its last map, unit length; t_c is the vector of caption c of all
-N training photographs, and u_n the normalised mean of photograph n's captions. Three losses are added:
+N training photographs, and u_n the normalised mean of photograph n's captions. What pictures are compared with is
+t'_c = unit(t_c + A t_c): A, zero at the start, learns what of a sentence can be seen. Three losses are added:
 
-    to text    cross entropy of softmax_c(e . t_c / T) with  own_share / 5 on each of its five captions
+    to text    cross entropy of softmax_c(e . t'_c / T) with  own_share / 5 on each of its five captions
                                                             + (1 - own_share) softmax_c(u . t_c / neighbours)
-    to image   for each caption of the batch's photographs, cross entropy of softmax_n(e_n . t / T') over the batch,
+    to image   for each caption of the batch's photographs, cross entropy of softmax_n(e_n . t' / T') over the batch,
                with own_share on its own photograph and the rest by softmax_n(t . u_n / neighbours)
     knowledge  `distillation` times KL(classifier on tiles now || published classifier on published tiles)
 
@@ -49,20 +50,31 @@ class SentenceRecipe(Protocol):
 
 
 class SentenceHead(nn.Module):
-    """The parts trained beside the backbone: the map to sentence vectors, the temperatures, ImageNet's classifier."""
+    """The parts trained beside the backbone: the map to sentence vectors, what of these can be seen, the temperatures,
+    ImageNet's classifier."""
 
     def __init__(self, feature_dim: int, width: int, recipe: SentenceRecipe, classifier: nn.Linear) -> None:
         super().__init__()
         self.dropout = nn.Dropout(recipe.dropout)
         self.project = nn.Linear(feature_dim, width)
+        self.of_sentence = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.of_sentence.weight)
         start = torch.tensor(math.log(recipe.temperature))
         self.log_text_temperature = nn.Parameter(start.clone())
         self.log_image_temperature = nn.Parameter(start.clone())
         self.classifier = classifier
 
     def embed(self, maps: Float[Tensor, "K F h w"]) -> Float[Tensor, "K D"]:
-        """Vectors of whole pictures, comparable with those of sentences."""
-        return normalize(self.project(self.dropout(maps.mean((2, 3)))), dim=1)
+        """Vectors of whole pictures, from their last maps."""
+        return self.embed_means(maps.mean((2, 3)))
+
+    def embed_means(self, features: Float[Tensor, "K F"]) -> Float[Tensor, "K D"]:
+        """Vectors of whole pictures, comparable with those that `read` gives."""
+        return normalize(self.project(self.dropout(features)), dim=1)
+
+    def read(self, sentences: Float[Tensor, "Q D"]) -> Float[Tensor, "Q D"]:
+        """What can be seen of sentences that have these vectors."""
+        return normalize(sentences + self.of_sentence(sentences), dim=1)
 
     def classify(self, regions: Float[Tensor, "K R F"]) -> Float[Tensor, "K R C"]:
         """ImageNet's classes of regions, as logits."""
@@ -99,6 +111,7 @@ class CaptionTargets:
         chosen = (self.image_of[:, None] == numbers).any(1)
         vectors = self.vectors[chosen]
         own = (self.image_of[chosen, None] == numbers).float()
+        own = own / own.sum(1, keepdim=True)  # a photograph may be seen in several views
         return vectors, self._mixed(own, softmax(vectors @ self.means[numbers].T / self._recipe.neighbours, 1))
 
     def _mixed(self, own: Tensor, near: Tensor) -> Tensor:
@@ -121,8 +134,8 @@ def matching_losses(
         captions, by_caption = targets.of_captions(numbers)
         if shown is not None:
             by_image, by_caption = shown @ by_image, by_caption @ shown.T
-    to_text = embeddings @ targets.vectors.T / head.log_text_temperature.exp()
-    to_image = captions @ embeddings.T / head.log_image_temperature.exp()
+    to_text = embeddings @ head.read(targets.vectors).T / head.log_text_temperature.exp()
+    to_image = head.read(captions) @ embeddings.T / head.log_image_temperature.exp()
     return {
         "to_text": -(by_image * log_softmax(to_text, 1)).sum(1).mean(),
         "to_image": -(by_caption * log_softmax(to_image, 1)).sum(1).mean(),

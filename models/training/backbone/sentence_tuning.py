@@ -1,14 +1,15 @@
 """Fine-tuning of a backbone on captioned photographs against a frozen sentence encoder's vectors.
 
 The losses are those of `models/training/backbone/sentence_head.py`: photographs against captions both ways, and what
-ImageNet taught the backbone about parts of a picture. In a share of the steps (`mixing`) parts of pictures are pasted
-into each other. What is saved is the moving average of the weights.
+ImageNet taught the backbone about parts of a picture. The head is fitted first, on the features of the backbone as
+published: tuned towards a head that knows nothing, a backbone forgets (Kumar et al., ICLR 2022). In a share of the
+steps (`mixing`) parts of pictures are pasted into each other. What is saved is the moving average of the weights.
 """
 
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from models.extractors.backbones.registry import find_architecture
 from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.cutmix import cut_mix
+from models.training.backbone.lead import fit_maps
 from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch
 from models.training.backbone.sentence_head import (
     HEAD_FILE,
@@ -60,6 +62,12 @@ class SentenceTuningRecipe:
     clip: float = 2.0
     averaging: float = 0.998
     """Decay of the moving average of the weights."""
+    lead_views: int = 2
+    """Augmented views of each photograph on which the head is fitted first."""
+    lead_passes: int = 16
+    """Over the features of these views; 0: nothing is fitted first."""
+    lead_rate: float = 1e-3
+    """Learning rate of these passes, down by half a cosine."""
     temperature: float = 0.07
     """At the start, of both directions."""
     own_share: float = 0.8
@@ -108,6 +116,7 @@ class SentenceTuning:
         `initial` is the folder of an earlier fine-tuning, from whose end this one starts.
         """
         self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:NUM_VALIDATED], out
+        self.initial = initial
         torch.manual_seed(recipe.seed)
         self.architecture = find_architecture(recipe.backbone)
         layers = fold_batch_norm(read_layers(self.architecture, backbone_file))
@@ -166,6 +175,8 @@ class SentenceTuning:
         """
         self.out.mkdir(parents=True, exist_ok=True)
         done = self.checkpoint.resume() or 0
+        if done == 0 and self.initial is None and self.recipe.lead_passes:
+            self._fit_head(log)
         epoch = steps_per_epoch(self.recipe, self.train)
         for step, batch in enumerate(iter_photograph_batches(self.recipe, self.folder, self.train, done), done + 1):
             log({"step": step, "steps": self.total_steps, **self._train_step(batch)})
@@ -193,8 +204,19 @@ class SentenceTuning:
                 divergence = float(
                     _divergence_of_tiles(network.head, maps, self.published_classifier, self.published(pixels))
                 )
-        recalls = whole_picture_recalls(torch.cat(vectors), self.dev_vectors, self.dev)
+        recalls = whole_picture_recalls(torch.cat(vectors), network.head.read(self.dev_vectors), self.dev)
         return {**recalls, "divergence": divergence}
+
+    def _fit_head(self, log: Log) -> None:
+        """Fit the head on features of augmented views, which the backbone as published gives."""
+        numbers, features = [], []
+        views = replace(self.recipe, epochs=self.recipe.lead_views)
+        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16):
+            for batch in iter_photograph_batches(views, self.folder, self.train, 0):
+                numbers.append(torch.from_numpy(batch.numbers).to(self.device))
+                features.append(self.published(self._normalised(batch.pixels)).float().mean((2, 3)))
+        fit_maps(self.head, self.targets, torch.cat(numbers), torch.cat(features), self.recipe, log)
+        self.averaged.module.load_state_dict(self.network.state_dict())
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
         """One step; the losses before it."""
@@ -227,7 +249,7 @@ class SentenceTuning:
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
         backbone = [p for p in [*self.layers.parameters(), *self.head.classifier.parameters()] if p.requires_grad]
-        matching = [self.head.project.weight]
+        matching = [self.head.project.weight, self.head.of_sentence.weight]
         plain = [self.head.project.bias, self.head.log_text_temperature, self.head.log_image_temperature]
         rate, head_rate = self.recipe.rate, self.recipe.head_rate
         return [

@@ -67,7 +67,8 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
         return kept
     loading = await load_at_first_use(request, services, query)
     cost = await look_up(services, services.search.cost, query) if cost is None else cost
-    content = await run(services, request, cost, partial(services.search.text, query), TextAnswer, started, loading)
+    work = partial(services.search.text, query)
+    content = await run(services, request, query, cost, work, TextAnswer, started, loading)
     return await respond(services, key, content)
 
 
@@ -109,7 +110,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         work = await cancel_on_disconnect(request, image_work(services, query, picture))
         loading = await load_at_first_use(request, services, query)
         cost = await look_up(services, services.search.cost, query, picture is not None)
-        content = await run(services, request, cost, work, ImageAnswer, started, loading)
+        content = await run(services, request, query, cost, work, ImageAnswer, started, loading)
         return await respond(services, key, content)
 
 
@@ -202,6 +203,7 @@ def begun(search: SearchEngine, body: TextSearchRequest) -> tuple[Query[TextSear
 async def run(
     services: Services,
     request: Request,
+    query: Query[Any],
     cost: int,
     work: Any,
     schema: type[AnyAnswer],
@@ -221,7 +223,7 @@ async def run(
         return stages, answer.model_dump_json().encode()
 
     with services.accelerator.admit(cost) as admission:
-        running = services.search_threads.submit(answer, admission.run)
+        running = services.threads_for(query, cost).submit(answer, admission.run)
         timings, content = await cancel_on_disconnect(request, asyncio.wrap_future(running))
     services.metrics.stage_times(timings)
     note_stages(timings)

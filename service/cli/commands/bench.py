@@ -184,7 +184,7 @@ def _rows_of_models(
             rows = training_rows(names, counts, sizes, rounds, rates)
         case _:
             names, counts = given.models or list(EVALUATED_MODELS), given.candidates or [1000]
-            rows = evaluation_rows(names, counts, given.captions, sizes, rates, given.device)
+            rows = evaluation_rows(names, counts, given.captions, sizes, rates, kernels, given.device)
     return rows, len(names) * len(counts)
 
 

@@ -102,11 +102,11 @@ def evaluate(
     check_models([entry])
     check_detector(detector)
     source.check(selection, all_captioned=not gallery)
-    from service.model_loading import device_of, load_model  # noqa: PLC0415 - PyTorch comes with it
+    from service.model_loading import load_model_as_served  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
-            matcher = load_model(entry, device_of(device))
+            matcher = load_model_as_served(entry, read_settings({"device": device}))
         if precomp is None and features is None:
             source = _extract(source, selection, load_detector(detector, device), Path(folder), progress)
         data = source.load(selection)
@@ -152,11 +152,11 @@ def _measure_with_boxes(
     for source, objects in prepared.values():
         if source.features is None:
             source.photographs(source.lines(objects))
-    from service.model_loading import device_of, load_model  # noqa: PLC0415 - PyTorch comes with it
+    from service.model_loading import load_model_as_served  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
-            matcher = load_model(entry, device_of(device))
+            matcher = load_model_as_served(entry, read_settings({"device": device}))
         report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest}
         for name, (source, objects) in prepared.items():
             lines, features = source.lines(objects), source.features or Path(folder) / boxes_name(source.boxes)

@@ -104,6 +104,26 @@ static int check_sman(int case_number) {
   return failed;
 }
 
+static int check_tables(int case_number) {
+  const int num = 1 + below(3), regions = 1 + below(40), sentences = below(4), words = 1 + below(36);
+  float *products = floats(num * regions * sentences * words), *gram = floats(num * regions * regions);
+  float *lengths = floats(num * regions), *word_gram = floats(sentences * words * words);
+  float *word_lengths = floats(sentences * words), *scores = malloc(sizeof(float) * num * sentences);
+  char *mask = drawn_mask(num * regions);
+  int32_t *real_words = malloc(sizeof(int32_t) * sentences);
+  for (int n = 0; n < sentences; n++) real_words[n] = below(words + 1);
+  const tables all = {products,   gram, lengths, mask,      word_gram, word_lengths,
+                      real_words, num,  regions, sentences, words};
+  const form f = {case_number % 3 != 0, case_number % 3 != 1, 1 + case_number % 6, case_number % 2,
+                  case_number % 5 % 3,  case_number % 4,      9,                   6};
+  if (case_number % 11 == 0 && sentences) products[0] = NAN, products[num * regions * sentences * words - 1] = INFINITY;
+  const int failed = regard_table_scores(&all, &f, 0, num / 2, scores) ||
+                     regard_table_scores(&all, &f, num / 2, num - num / 2, scores);
+  void *made[] = {products, gram, lengths, word_gram, word_lengths, scores, mask, real_words};
+  for (int n = 0; n < 8; n++) free(made[n]);
+  return failed;
+}
+
 static int8_t *bytes(int count) {
   int8_t *made = malloc(count);
   for (int n = 0; n < count; n++) made[n] = (int8_t)(127 * drawn());
@@ -141,7 +161,9 @@ static int check_layers(void) {
 int main(int number_of_arguments, char **arguments) {
   (void)arguments;
   for (int n = 0; n < 420; n++)
-    if (check(n, number_of_arguments > 1) || check_caan(n) || check_sman(n) || (n % 4 == 0 && check_layers())) return 1;
+    if (check(n, number_of_arguments > 1) || check_caan(n) || check_sman(n) || check_tables(n) ||
+        (n % 4 == 0 && check_layers()))
+      return 1;
   puts("nothing found");
   return 0;
 }

@@ -11,7 +11,8 @@ from models.batches import Regions, Rows, Tokens, Words
 from models.matching.checkpoint import new_matcher
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
-from models.rerankers.base import Explanation, Reranker, score_in_blocks, score_pairs
+from models.rerankers.base import Explanation, Reranker, score_pairs
+from models.rerankers.blocks import score_in_blocks
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, UnknownModel, build
 from models.text.vocabulary import SPECIALS, Vocabulary

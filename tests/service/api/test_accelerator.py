@@ -41,7 +41,7 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(queue: AcceleratorQu
     assert threading.get_ident() not in threads
 
 
-def test_a_caller_who_finds_it_free_does_light_work_in_a_thread_of_his_own() -> None:
+def test_light_work_is_done_by_its_callers_side_by_side_and_other_work_by_the_queues_thread() -> None:
     queue = AcceleratorQueue(max_cost=100, light_cost=5)
     queue.start()
     with queue.admit(6) as admission:
@@ -51,24 +51,52 @@ def test_a_caller_who_finds_it_free_does_light_work_in_a_thread_of_his_own() -> 
         with pytest.raises(ZeroDivisionError):
             admission.run(lambda: 1 // 0)
         assert queue.busy_s == 0.0
-        running, hold = threading.Event(), threading.Event()
+    at_once, threads = threading.Barrier(3), set[int]()
 
-        def wait() -> int:
-            running.set()
-            assert hold.wait(PATIENCE_S)
-            return threading.get_ident()
+    def meet() -> None:
+        at_once.wait(PATIENCE_S)
+        threads.add(threading.get_ident())
 
-        other = threading.Thread(target=admission.run, args=(wait,))
-        other.start()
-        assert running.wait(PATIENCE_S)
-        later = queue.enqueue(1, threading.get_ident)  # somebody else has it: its own thread does this, afterwards
-        assert not later.done()
-        hold.set()
-        other.join()
-        assert later.result(PATIENCE_S) not in (threading.get_ident(), other.ident)
+    def ask(cost: int) -> None:
+        with queue.admit(cost) as admission:
+            admission.run(meet)
+
+    callers = [threading.Thread(target=ask, args=(cost,)) for cost in (5, 5, 6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    light = {callers[0].ident, callers[1].ident}
+    assert len(threads) == 3
+    assert light < threads
+    assert callers[2].ident not in threads
     queue.close()
+
+
+def test_closing_waits_for_light_work_and_begins_no_more() -> None:
+    queue = AcceleratorQueue(max_cost=100, light_cost=5)
+    queue.start()
+    running, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        running.set()
+        assert go.wait(PATIENCE_S)
+
+    admission, late = queue.admit(5), queue.admit(5)
+    caller = threading.Thread(target=admission.run, args=(wait,))
+    caller.start()
+    assert running.wait(PATIENCE_S)
+    closing = threading.Thread(target=queue.close)
+    closing.start()
+    while queue.alive:
+        time.sleep(0.001)
     with pytest.raises(NotReady):
-        queue.admit(1)
+        late.run(lambda: None)
+    assert closing.is_alive()
+    go.set()
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
+    caller.join()
 
 
 def test_a_caller_who_hangs_up_at_any_moment_gives_the_place_back(queue: AcceleratorQueue) -> None:
@@ -88,7 +116,9 @@ def test_a_caller_who_hangs_up_at_any_moment_gives_the_place_back(queue: Acceler
         assert queue.admitted_cost == 0
 
 
-def test_it_never_does_two_things_at_once(queue: AcceleratorQueue) -> None:
+def test_a_gpu_never_does_two_things_at_once() -> None:
+    queue = AcceleratorQueue(max_cost=100)
+    queue.start()
     at_once, most, lock = 0, 0, threading.Lock()
 
     def work() -> None:
@@ -114,6 +144,7 @@ def test_it_never_does_two_things_at_once(queue: AcceleratorQueue) -> None:
         thread.join()
     assert most == 1
     assert queue.admitted_cost == 0
+    queue.close()
 
 
 def test_more_admitted_cost_than_the_bound_is_refused_with_a_time_to_come_back(queue: AcceleratorQueue) -> None:

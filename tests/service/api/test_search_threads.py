@@ -81,3 +81,25 @@ def test_sql_faiss_and_json_do_not_hold_the_accelerator(
     assert all(scoring)
     assert others
     assert not any(others)
+
+
+@pytest.mark.parametrize(
+    ("light_cost", "shortlist", "scores"), [(None, "search", "accelerator"), (10**9, "light", "light")]
+)
+def test_a_light_query_stays_in_one_thread(
+    api: Api, monkeypatch: pytest.MonkeyPatch, light_cost: int | None, shortlist: str, scores: str
+) -> None:
+    monkeypatch.setattr(api.services.accelerator, "_light_cost", light_cost)
+    api.library.add("red", two_coloured("red", "red"))
+    threads: dict[str, str] = {}
+    for owner, name in ((Shortlist, "search"), (api.library.matcher, "score")):
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def noted(*given: Any, _real: Callable[..., Any] = real, _name: str = name, **named: Any) -> Any:
+            threads[_name] = threading.current_thread().name.partition("_")[0]
+            return _real(*given, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+    assert checked(api.text("red"), 200, TextAnswer)["results"]
+    assert threads == {"search": shortlist, "score": scores}
+    monkeypatch.undo()

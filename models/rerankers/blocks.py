@@ -1,0 +1,79 @@
+"""Scores of many pictures with many sentences, block by block."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeGuard
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.batches import Words, tiles
+from models.kernels.forms import AnyForm, KernelForm
+from models.kernels.interface import TableKernels
+from models.kernels.tables import ProductTables
+from models.rerankers.attention import gram_matrix, similarities
+from models.rerankers.base import Images, RegionsWithGram, Reranker
+
+KERNEL_BLOCK = (100, 32)  # pictures x sentences whose products are computed at once for the kernels
+
+
+@torch.no_grad()
+def score_in_blocks(
+    reranker: Reranker[Images],
+    images: Images,
+    words: Words,
+    image_block: int | None = None,
+    text_block: int | None = None,
+    kernels: TableKernels | None = None,
+) -> Float[Tensor, "Q K"]:
+    """`score` for many, memory bounded by a block; sentences go by length so that little is padding.
+
+    The usual block keeps its similarities inside the processor's cache (16 sentences of 14 words x 50 pictures of 36
+    regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one. With `kernels`, scores of
+    float32 vectors on the CPU are theirs, where they know the model's attention.
+    """
+    form, block = reranker.kernel_form, reranker.block
+    score: Callable[[Any, Words], Tensor] = reranker.score
+    if kernels is not None and suits_tables(form, images, words):
+        score, block = partial(score_by_tables, kernels, form), KERNEL_BLOCK
+    lengths = words.mask.sum(1)
+    order = lengths.argsort(stable=True)
+    # Half precision is for computing, not for comparing scores.
+    dtype = torch.promote_types(words.vectors.dtype, torch.float32)
+    scores = torch.empty(len(words), len(images), dtype=dtype, device=words.mask.device)
+    for sentences in tiles(len(words), text_block or block[1]):
+        chosen = order[sentences]
+        width = int(lengths[chosen].max())
+        part = Words(words.vectors[chosen, :width], words.mask[chosen, :width])
+        for tile in tiles(len(images), image_block or block[0]):
+            scores[chosen, tile] = score(images[tile], part).to(dtype)
+    return scores
+
+
+def suits_tables(form: AnyForm | None, images: Any, words: Words) -> TypeGuard[KernelForm]:
+    """Whether kernels attend as this form says, and read such vectors."""
+    return (
+        isinstance(form, KernelForm)
+        and form.logits != "none"
+        and isinstance(images, RegionsWithGram)
+        and images.vectors.dtype == words.vectors.dtype == torch.float32
+        and images.vectors.device.type == words.vectors.device.type == "cpu"
+    )
+
+
+def score_by_tables(
+    kernels: TableKernels, form: KernelForm, images: RegionsWithGram, words: Words
+) -> Float[Tensor, "Q K"]:
+    """The scores of one block: one matrix product of all regions and words by PyTorch, attention by the kernels."""
+    products, vectors = similarities(images.vectors, words)
+    tables = ProductTables(
+        products=products,
+        gram=images.gram,
+        region_lengths=images.vectors.norm(dim=-1),
+        region_mask=images.mask,
+        word_gram=gram_matrix(vectors),
+        word_lengths=vectors.norm(dim=-1),
+        word_counts=words.mask.sum(1, dtype=torch.int32),
+    )
+    return kernels.scores_of_tables(form, tables, torch.get_num_threads())
