@@ -52,6 +52,10 @@ class Admission:
         self._future: Future[Any] | None = None
         self._closed = False
 
+    def becomes(self, cost: int) -> None:
+        """Count as work of this cost from now on. Overloaded when too much else is admitted."""
+        self._queue.reassess(self, cost)
+
     def run(self, work: Callable[[], T], /) -> T:
         """The result of `work` on the accelerator; blocks. CancelledError once the admission is closed."""
         future: Future[T] = Future()
@@ -125,16 +129,24 @@ class AcceleratorQueue:
         """A place in the queue, to be closed. Overloaded when too much is admitted already."""
         with self._changed:
             self._require_open()
-            admitted = sum(admission.cost for admission in self._admitted)
-            # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
-            if admitted and admitted + cost > self._max_cost:
-                raise Overloaded(
-                    f"Work of cost {admitted} waits and the queue takes {self._max_cost}; try again shortly.",
-                    self._retry_after(admitted),
-                )
+            self._require_room(cost, sum(admission.cost for admission in self._admitted))
             admission = Admission(self, cost)
             self._admitted.add(admission)
             return admission
+
+    def reassess(self, admission: Admission, cost: int) -> None:
+        """Change what an admission costs. Overloaded, and no change, when too much else is admitted."""
+        with self._changed:
+            self._require_room(cost, sum(other.cost for other in self._admitted if other is not admission))
+            admission.cost = cost
+
+    def _require_room(self, cost: int, admitted: int) -> None:
+        # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
+        if admitted and admitted + cost > self._max_cost:
+            raise Overloaded(
+                f"Work of cost {admitted} waits and the queue takes {self._max_cost}; try again shortly.",
+                self._retry_after(admitted),
+            )
 
     async def submit(self, cost: int, work: Callable[[], T]) -> T:
         """The result of `work`, run on the accelerator's thread. Overloaded when too much is admitted already."""

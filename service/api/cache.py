@@ -8,12 +8,13 @@ import hashlib
 import hmac
 import json
 import logging
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-import redis.asyncio
+import redis
 from redis.exceptions import RedisError
 
 from index.records import Collection
@@ -41,19 +42,19 @@ def ping(url: str) -> None:
 
 
 class ResultCache(Protocol):
-    """Bytes by key, for some time."""
+    """Bytes by key, for some time. Safe from many threads."""
 
     @property
     def keeps_any(self) -> bool:
         """Whether anything is kept at all."""
 
-    async def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> bytes | None:
         """The answer under `key`, if it is still there."""
 
-    async def put(self, key: str, answer: bytes) -> None:
+    def put(self, key: str, answer: bytes) -> None:
         """Keep `answer`."""
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of connections."""
 
 
@@ -63,28 +64,31 @@ class LocalCache:
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
         self._answers: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
 
     @property
     def keeps_any(self) -> bool:
         """Whether there is room for an answer."""
         return self._max_entries > 0
 
-    async def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> bytes | None:
         """The answer under `key`, which then counts as just used."""
-        answer = self._answers.get(key)
-        if answer is not None:
-            self._answers.move_to_end(key)
-        return answer
+        with self._lock:
+            answer = self._answers.get(key)
+            if answer is not None:
+                self._answers.move_to_end(key)
+            return answer
 
-    async def put(self, key: str, answer: bytes) -> None:
+    def put(self, key: str, answer: bytes) -> None:
         """Keep `answer`, unless it is very large."""
-        self._answers.pop(key, None)
-        if len(answer) <= LARGEST:
-            self._answers[key] = answer
-        while len(self._answers) > self._max_entries:
-            self._answers.popitem(last=False)
+        with self._lock:
+            self._answers.pop(key, None)
+            if len(answer) <= LARGEST:
+                self._answers[key] = answer
+            while len(self._answers) > self._max_entries:
+                self._answers.popitem(last=False)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Does nothing, since nothing is held open."""
 
 
@@ -95,7 +99,7 @@ class RedisCache:
 
     def __init__(
         self,
-        client: "redis.asyncio.Redis",
+        client: "redis.Redis",
         seconds_kept: float,
         collection: Collection,
         answer_format: str,
@@ -116,15 +120,15 @@ class RedisCache:
         cls, url: str, seconds_kept: float, collection: Collection, answer_format: str, timeout: float = 0.1
     ) -> "RedisCache":
         """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait."""
-        client = redis.asyncio.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
+        client = redis.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
         return cls(client, seconds_kept, collection, answer_format)
 
-    async def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> bytes | None:
         """The answer under `key`; None also when Redis does not answer, or what it holds was not put there by us."""
         if self._clock() < self._silent_until:
             return None
         try:
-            kept = await self._client.get(self._prefix + key)
+            kept = self._client.get(self._prefix + key)
         except (RedisError, OSError) as fault:
             self._leave_alone(fault)
             return None
@@ -133,19 +137,19 @@ class RedisCache:
         signature, answer = kept[:SIGNATURE_BYTES], kept[SIGNATURE_BYTES:]
         return answer if hmac.compare_digest(signature, self._signature(key, answer)) else None
 
-    async def put(self, key: str, answer: bytes) -> None:
+    def put(self, key: str, answer: bytes) -> None:
         """Keep `answer`, if Redis answers and unless it is very large."""
         if len(answer) > LARGEST or self._clock() < self._silent_until:
             return
         try:
             signed = self._signature(key, answer) + answer
-            await self._client.set(self._prefix + key, signed, px=max(1, round(self._seconds_kept * 1000)))
+            self._client.set(self._prefix + key, signed, px=max(1, round(self._seconds_kept * 1000)))
         except (RedisError, OSError) as fault:
             self._leave_alone(fault)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        self._client.close()
 
     def _signature(self, key: str, answer: bytes) -> bytes:
         return hmac.digest(self._secret, f"{self._prefix}{key}\0".encode() + answer, "sha256")

@@ -1,6 +1,6 @@
 """Metrics for Prometheus, in one registry a process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -41,7 +41,7 @@ class Metrics:
         """Add a gauge whose value is read whenever the metrics are."""
         Gauge(f"regard_{name}", meaning, registry=self.registry).set_function(read)
 
-    def stage_times(self, milliseconds: dict[str, float]) -> None:
+    def stage_times(self, milliseconds: Mapping[str, float]) -> None:
         """Observe the time that each stage of one search took."""
         for stage, spent in milliseconds.items():
             self.stages.labels(stage).observe(spent / 1000)

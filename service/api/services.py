@@ -64,6 +64,8 @@ class Services:
     loader: ModelLoader
     search_threads: Executor
     light_threads: Executor
+    first_threads: Executor
+    """Those in which searches for a sentence begin: where most are light, they end there too."""
     lookup_threads: ThreadPoolExecutor
     health_threads: ThreadPoolExecutor
     accelerator: AcceleratorQueue
@@ -89,14 +91,13 @@ class Services:
         self.accelerator.start()
         self.accelerator.enqueue(0, self.search.measure_costs)
 
-    def threads_for(self, query: Query[Any], cost: int) -> Executor:
-        """The threads in which a query of this cost is answered.
+    def is_light(self, query: Query[Any], cost: int) -> bool:
+        """Whether a query of this cost is answered in one of the `light_threads`, from its beginning to its end.
 
-        Light work is done where it is asked for. More threads for it than processors would wait for each other at the
-        interpreter's lock, and do less in all.
+        There are as many of these as processors: more would wait for each other at the interpreter's lock, and do less
+        in all. To change threads on the way takes as long as a part of the query.
         """
-        light = self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
-        return self.light_threads if light else self.search_threads
+        return self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
 
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections."""
@@ -107,7 +108,7 @@ class Services:
             threads.shutdown()
         self.refresher.close()
         self.pool.close()
-        await self.cache.close()
+        self.cache.close()
         await self.rate_limiter.close()
         self.keys.close()
         self.models.close()
@@ -164,6 +165,8 @@ def wired_services(
     on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
     # The more threads there are inside an operator, the sooner they pay.
     accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
+    light_threads = SingleThreads(usual_threads(), "light").executor
+    lookup_threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup")
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics()
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
@@ -182,8 +185,9 @@ def wired_services(
         search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
         loader=ModelLoader(),
         search_threads=SingleThreads(SEARCH_THREADS, "search").executor,
-        light_threads=SingleThreads(usual_threads(), "light").executor,
-        lookup_threads=ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup"),
+        light_threads=light_threads,
+        first_threads=light_threads if on_cpu else lookup_threads,
+        lookup_threads=lookup_threads,
         health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
         accelerator=accelerator,
         cache=result_cache(settings, catalog),

@@ -136,15 +136,23 @@ class SearchEngine:
         without a word.
         """
         request, num_words = query.request, TYPICAL_WORDS
-        candidates = request.shortlist * (2 if request.filter else 1) + request.explain * request.k
+        if not query.needs_model:
+            return TEXT_COST
         if isinstance(request, TextSearchRequest):
-            if not query.needs_model:
-                return TEXT_COST
             num_words = len(words_of(query.matcher, request.query))
-        elif request.target == "images":  # stage one alone
-            candidates = 1
-        pairs = candidates * self._extractor.num_regions * num_words
+        pairs = self._pairs(request, num_words)
         return int(pairs * self._pair_costs.weight(query.matcher)) + detect * DETECTION_COST
+
+    def expected_cost(self, request: SearchRequest) -> int:
+        """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
+        return self._pairs(request, TYPICAL_WORDS)
+
+    def _pairs(self, request: SearchRequest, num_words: int) -> int:
+        """Pairs of a region and a word that a query looks at."""
+        candidates = request.shortlist * (2 if request.filter else 1) + request.explain * request.k
+        if isinstance(request, ImageSearchRequest) and request.target == "images":  # stage one alone
+            candidates = 1
+        return candidates * self._extractor.num_regions * num_words
 
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""

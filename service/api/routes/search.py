@@ -1,7 +1,7 @@
 """Search with words or with a picture.
 
-Every search takes three steps: an answer that was kept is given again; otherwise the query is run, in a thread of its
-own that borrows the accelerator; the result is written and kept.
+An answer that was kept is given again; otherwise the query is run, in a thread of its own that borrows the accelerator.
+A light search for a sentence does all of it in one go in one thread.
 """
 
 import asyncio
@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from service.api.cache import cache_key
+from service.api.accelerator import Admission
+from service.api.answers import AcceleratedWork, Answered, Asked, Begun, kept_or_begun, light_text_answer, new_answer
 from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, uploaded_form
 from service.api.openapi import IMAGE_FORM
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
-from service.api.schemas.results import AnyAnswer, ImageAnswer, TextAnswer
+from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Services
 from service.api.tracing import note_stages
 from service.errors import (
@@ -36,7 +37,7 @@ from service.errors import (
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
-from service.search.engine import Accelerate, Query, SearchEngine, origin
+from service.search.engine import Query
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 
 router = APIRouter(tags=["search"])
@@ -60,16 +61,23 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
 
     Pictures whose file name, captions, tags and date hold every word of the query join it, by reciprocal rank.
     """
-    started = time.perf_counter()
-    query, cost = await look_up(services, begun, services.search, body)
-    key = answer_key(services, query, {"search": "text"})
-    if (kept := await kept_answer(services, key, TextAnswer, query, started)) is not None:
-        return kept
-    loading = await load_at_first_use(request, services, query)
-    cost = await look_up(services, services.search.cost, query) if cost is None else cost
-    work = partial(services.search.text, query)
-    content = await run(services, request, query, cost, work, TextAnswer, started, loading)
-    return await respond(services, key, content)
+    asked = Asked(body, TextAnswer, {"search": "text"}, time.perf_counter())
+    try:
+        admission = services.accelerator.admit(services.search.expected_cost(body))
+    except Overloaded:
+        found = await look_up(services, kept_or_begun, services, asked)
+        if isinstance(found, Begun):
+            raise
+        return responded(services, found)
+    with admission:
+        running = services.first_threads.submit(light_text_answer, services, asked, admission)
+        found = await cancel_on_disconnect(request, asyncio.wrap_future(running))
+        if isinstance(found, Begun):
+            loading = await load_at_first_use(request, services, found.query)
+            admission.becomes(await look_up(services, services.search.cost, found.query))
+            work = partial(services.search.text, found.query)
+            found = await finished(services, request, found, admission, work, loading)
+    return responded(services, found)
 
 
 @router.post(
@@ -103,15 +111,15 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
     )
     async with uploaded_form(request, services, limits) as form:
         body, picture = image_request(form)
-        query = await look_up(services, services.search.begin, body)
-        key = answer_key(services, query, {"search": "image", "sha256": picture and picture.sha256})
-        if (kept := await kept_answer(services, key, ImageAnswer, query, started)) is not None:
-            return kept
-        work = await cancel_on_disconnect(request, image_work(services, query, picture))
-        loading = await load_at_first_use(request, services, query)
-        cost = await look_up(services, services.search.cost, query, picture is not None)
-        content = await run(services, request, query, cost, work, ImageAnswer, started, loading)
-        return await respond(services, key, content)
+        asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
+        found = await look_up(services, kept_or_begun, services, asked)
+        if isinstance(found, Begun):
+            work = await cancel_on_disconnect(request, image_work(services, found.query, picture))
+            loading = await load_at_first_use(request, services, found.query)
+            cost = await look_up(services, services.search.cost, found.query, picture is not None)
+            with services.accelerator.admit(cost) as admission:
+                found = await finished(services, request, found, admission, work, loading)
+        return responded(services, found)
 
 
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
@@ -145,98 +153,30 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
     return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
 
 
-def answer_key(services: Services, query: Query[Any], asked: Mapping[str, Any]) -> str | None:
-    """The key that the answer is kept under; None where none is kept, so that no shard's version is waited for."""
-    return cache_key({**asked, **determining(query)}) if services.cache.keeps_any else None
-
-
-def determining(query: Query[Any]) -> dict[str, Any]:
-    """Everything an answer depends on."""
-    return {
-        **query.request.model_dump(mode="json"),
-        "model": query.model.name,
-        "digest": query.model.header.digest,
-        "index_version": query.index_version,
-    }
-
-
 async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
     """The result of a short piece of work, in threads that neither uploads nor running searches hold."""
     return await asyncio.get_running_loop().run_in_executor(services.lookup_threads, partial(work, *arguments))
 
 
-async def kept_answer(
-    services: Services, key: str | None, schema: type[AnyAnswer], query: Query[Any], started: float
-) -> Response | None:
-    """The answer that was kept under the key, marked so, with the time that finding it took.
-
-    None where there is none, or it is no answer of this form to this query.
-    """
-    kept = None if key is None else await services.cache.get(key)
-    answer = None if kept is None else await look_up(services, answer_from, kept, schema, query)
-    services.metrics.cache.labels("miss" if answer is None else "hit").inc()
-    if answer is None:
-        return None
-    stages = answer.timings_ms.model_dump(exclude={"load"})
-    timings = {**dict.fromkeys(stages, 0.0), "total": milliseconds_since(started)}
-    marked = answer.model_copy(update={"cached": True, "timings_ms": type(answer.timings_ms)(**timings)})
-    return Response(marked.model_dump_json().encode(), media_type="application/json")
-
-
-def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyAnswer | None:
-    """The kept answer, if it is one of this form to this query."""
-    try:
-        answer = schema.model_validate_json(kept)
-    except ValidationError:
-        return None
-    said = {**origin(query), **query.request.model_dump(include={"query", "match", "target"})}
-    is_own = all(getattr(answer, name) == value for name, value in said.items())
-    return answer if is_own and len(answer.results) <= query.request.k else None
-
-
-def begun(search: SearchEngine, body: TextSearchRequest) -> tuple[Query[TextSearchRequest], int | None]:
-    """A query, and its cost unless its model is to be loaded first; what SearchEngine's `begin` and `cost` raise."""
-    query = search.begin(body)
-    return query, None if query.awaits_model else search.cost(query)
-
-
-async def run(
+async def finished(
     services: Services,
     request: Request,
-    query: Query[Any],
-    cost: int,
-    work: Any,
-    schema: type[AnyAnswer],
-    started: float,
+    begun: Begun,
+    admission: Admission,
+    work: AcceleratedWork,
     before: Mapping[str, float],
-) -> bytes:
-    """The result of `work(accelerate=..)` as JSON, as long as the caller waits for it. Overloaded.
+) -> Answered:
+    """The answer of a search that has begun, as long as the caller waits for it.
 
     `before` are the milliseconds of stages that came before it.
     """
-
-    def answer(accelerate: Accelerate) -> tuple[dict[str, float], bytes]:
-        result = work(accelerate=accelerate)
-        stages = {**before, **result.timings_ms}
-        timings = {**stages, "total": milliseconds_since(started)}
-        answer = schema.model_validate({**vars(result), "timings_ms": timings}, from_attributes=True)
-        return stages, answer.model_dump_json().encode()
-
-    with services.accelerator.admit(cost) as admission:
-        running = services.threads_for(query, cost).submit(answer, admission.run)
-        timings, content = await cancel_on_disconnect(request, asyncio.wrap_future(running))
-    services.metrics.stage_times(timings)
-    note_stages(timings)
-    return content
+    threads = services.light_threads if services.is_light(begun.query, admission.cost) else services.search_threads
+    running = threads.submit(new_answer, services, begun, work, admission, before)
+    return await cancel_on_disconnect(request, asyncio.wrap_future(running))
 
 
-async def respond(services: Services, key: str | None, content: bytes) -> Response:
-    """An answer, kept for the next who asks the same."""
-    if key is not None:
-        await services.cache.put(key, content)
-    return Response(content, media_type="application/json")
-
-
-def milliseconds_since(started: float) -> float:
-    """Since a reading of time.perf_counter."""
-    return (time.perf_counter() - started) * 1000
+def responded(services: Services, answer: Answered) -> Response:
+    """The answer as a response; what its stages took is noted."""
+    services.metrics.stage_times(answer.stages)
+    note_stages(answer.stages)
+    return Response(answer.content, media_type="application/json")

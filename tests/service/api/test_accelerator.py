@@ -158,6 +158,21 @@ def test_more_admitted_cost_than_the_bound_is_refused_with_a_time_to_come_back(q
     assert queue.enqueue(1, lambda: "d").result(10) == "d"
 
 
+def test_a_place_that_turns_out_dearer_than_there_is_room_for_is_refused_and_stays_what_it_was() -> None:
+    queue = AcceleratorQueue(max_cost=100)
+    with queue.admit(40), queue.admit(10) as other:
+        other.becomes(60)
+        assert queue.admitted_cost == 100
+        other.becomes(5)
+        with pytest.raises(Overloaded):
+            other.becomes(61)
+        assert queue.admitted_cost == 45
+    with queue.admit(1) as alone:
+        alone.becomes(10_000)
+        assert queue.admitted_cost == 10_000
+    assert queue.admitted_cost == 0
+
+
 def test_work_dearer_than_the_whole_bound_still_runs_when_nothing_else_waits(queue: AcceleratorQueue) -> None:
     assert queue.enqueue(10_000, lambda: "ran").result(10) == "ran"
 

@@ -1,7 +1,7 @@
 """Kept answers: what counts as the same question, bounds, and a Redis that is not there."""
 
-import asyncio
 import socket
+import threading
 
 import pytest
 import redis
@@ -17,39 +17,30 @@ OURS = Collection("aa", b"secret")
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.binary(max_size=8)), max_size=60))
 def test_the_local_cache_holds_the_answers_used_last(puts: list[tuple[int, bytes]]) -> None:
-    async def use() -> None:
-        cache, used = LocalCache(max_entries=4), dict[str, bytes]()
-        for number, answer in puts:
-            key = str(number)
-            await cache.put(key, answer)
-            used.pop(key, None)
-            used[key] = answer
-            kept = list(used)[-4:]
-            assert await cache.get(kept[0]) == used[kept[0]]
-            used[kept[0]] = used.pop(kept[0])  # just used: now the last to go
-            assert [await cache.get(old) for old in list(used)[:-4]] == [None] * (len(used) - 4)
-
-    asyncio.run(use())
+    cache, used = LocalCache(max_entries=4), dict[str, bytes]()
+    for number, answer in puts:
+        key = str(number)
+        cache.put(key, answer)
+        used.pop(key, None)
+        used[key] = answer
+        kept = list(used)[-4:]
+        assert cache.get(kept[0]) == used[kept[0]]
+        used[kept[0]] = used.pop(kept[0])  # just used: now the last to go
+        assert [cache.get(old) for old in list(used)[:-4]] == [None] * (len(used) - 4)
 
 
 def test_an_answer_too_large_to_keep_is_not_kept_and_neither_is_the_one_it_replaces() -> None:
-    async def use() -> bytes | None:
-        cache = LocalCache(max_entries=4)
-        await cache.put("x", b"small")
-        await cache.put("x", b"." * (LARGEST + 1))
-        return await cache.get("x")
-
-    assert asyncio.run(use()) is None
+    cache = LocalCache(max_entries=4)
+    cache.put("x", b"small")
+    cache.put("x", b"." * (LARGEST + 1))
+    assert cache.get("x") is None
 
 
 def test_no_entries_means_no_cache() -> None:
-    async def use() -> bytes | None:
-        cache = LocalCache(max_entries=0)
-        await cache.put("x", b"1")
-        assert not cache.keeps_any
-        return await cache.get("x")
-
-    assert asyncio.run(use()) is None
+    cache = LocalCache(max_entries=0)
+    cache.put("x", b"1")
+    assert not cache.keeps_any
+    assert cache.get("x") is None
     assert LocalCache(max_entries=1).keeps_any
 
 
@@ -72,17 +63,14 @@ def test_every_part_of_a_question_counts() -> None:
 
 @pytest.mark.redis
 def test_redis_keeps_answers_and_is_a_miss_once_it_is_gone(redis_server: RedisServer) -> None:
-    async def use() -> None:
-        cache = RedisCache.connect(redis_server.url, seconds_kept=60, collection=OURS, answer_format="f")
-        assert await cache.get("x") is None
-        await cache.put("x", b"\x00answer")
-        assert await cache.get("x") == b"\x00answer"
-        redis_server.kill()
-        assert await cache.get("x") is None
-        await cache.put("x", b"other")
-        await cache.close()
-
-    asyncio.run(use())
+    cache = RedisCache.connect(redis_server.url, seconds_kept=60, collection=OURS, answer_format="f")
+    assert cache.get("x") is None
+    cache.put("x", b"\x00answer")
+    assert cache.get("x") == b"\x00answer"
+    redis_server.kill()
+    assert cache.get("x") is None
+    cache.put("x", b"other")
+    cache.close()
 
 
 @pytest.mark.redis
@@ -90,22 +78,19 @@ def test_redis_is_used_again_some_time_after_it_came_back(redis_server: RedisSer
     now = [0.0]
     redis_server.kill()
 
-    async def use() -> list[bytes | None]:
-        client = redis.asyncio.Redis.from_url(redis_server.url, retry=None)
-        cache = RedisCache(
-            client, seconds_kept=60, collection=OURS, answer_format="f", seconds_left_alone=2, clock=lambda: now[0]
-        )
-        await cache.put("x", b"lost")
-        redis_server.start()
-        await cache.put("x", b"also lost")
-        answers = [await cache.get("x"), await client.get("regard:aa:answer:f:x")]
-        now[0] += 3
-        await cache.put("x", b"kept")
-        answers.append(await cache.get("x"))
-        await cache.close()
-        return answers
-
-    assert asyncio.run(use()) == [None, None, b"kept"]
+    client = redis.Redis.from_url(redis_server.url, retry=None)
+    cache = RedisCache(
+        client, seconds_kept=60, collection=OURS, answer_format="f", seconds_left_alone=2, clock=lambda: now[0]
+    )
+    cache.put("x", b"lost")
+    redis_server.start()
+    cache.put("x", b"also lost")
+    answers = [cache.get("x"), client.get("regard:aa:answer:f:x")]
+    now[0] += 3
+    cache.put("x", b"kept")
+    answers.append(cache.get("x"))
+    cache.close()
+    assert answers == [None, None, b"kept"]
 
 
 def test_a_server_that_never_answers_costs_one_short_wait() -> None:
@@ -113,13 +98,10 @@ def test_a_server_that_never_answers_costs_one_short_wait() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
 
-        async def use() -> list[bytes | None]:
-            cache = RedisCache.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", 60, OURS, "f", timeout=0.05)
-            answers = [await cache.get("x"), await cache.get("x")]
-            await cache.close()
-            return answers
-
-        assert asyncio.run(use()) == [None, None]
+        cache = RedisCache.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", 60, OURS, "f", timeout=0.05)
+        answers = [cache.get("x"), cache.get("x")]
+        cache.close()
+        assert answers == [None, None]
 
 
 THEIRS = Collection("bb", b"another secret")
@@ -127,44 +109,57 @@ THEIRS = Collection("bb", b"another secret")
 
 @pytest.mark.redis
 def test_two_collections_on_one_redis_do_not_answer_for_each_other(redis_server: RedisServer) -> None:
-    async def use() -> list[bytes | None]:
-        ours, theirs, later = (
-            RedisCache.connect(redis_server.url, 60, collection, form)
-            for collection, form in ((OURS, "f"), (THEIRS, "f"), (OURS, "another form"))
-        )
-        await ours.put("x", b"ours")
-        await theirs.put("x", b"theirs")
-        answers = [await ours.get("x"), await theirs.get("x"), await later.get("x")]
-        for cache in (ours, theirs, later):
-            await cache.close()
-        return answers
-
-    assert asyncio.run(use()) == [b"ours", b"theirs", None]
+    ours, theirs, later = (
+        RedisCache.connect(redis_server.url, 60, collection, form)
+        for collection, form in ((OURS, "f"), (THEIRS, "f"), (OURS, "another form"))
+    )
+    ours.put("x", b"ours")
+    theirs.put("x", b"theirs")
+    answers = [ours.get("x"), theirs.get("x"), later.get("x")]
+    for cache in (ours, theirs, later):
+        cache.close()
+    assert answers == [b"ours", b"theirs", None]
 
 
 @pytest.mark.redis
 @pytest.mark.parametrize("forged", [b"", b"{}", b"x" * 500, "signed by others", "signed for another question"])
 def test_an_answer_that_was_not_written_here_is_a_miss(redis_server: RedisServer, forged: bytes | str) -> None:
-    async def use() -> list[bytes | None]:
-        client = redis.asyncio.Redis.from_url(redis_server.url)
-        cache = RedisCache.connect(redis_server.url, 60, OURS, "f")
-        await cache.put("x", b"answer")
-        content: bytes | str | None = forged
-        if forged == "signed by others":
-            other = RedisCache.connect(redis_server.url, 60, Collection("aa", b"guessed"), "f")
-            await other.put("x", b"forged")
-            await other.close()
-        else:
-            if forged == "signed for another question":
-                await cache.put("y", b"answer to y")
-                content = await client.get("regard:aa:answer:f:y")
-            assert content is not None
-            await client.set("regard:aa:answer:f:x", content)
-        answers = [await cache.get("x")]
-        await cache.put("x", b"answer")
-        answers.append(await cache.get("x"))
-        await cache.close()
-        await client.aclose()
-        return answers
+    client = redis.Redis.from_url(redis_server.url)
+    cache = RedisCache.connect(redis_server.url, 60, OURS, "f")
+    cache.put("x", b"answer")
+    content: bytes | str | None = forged
+    if forged == "signed by others":
+        other = RedisCache.connect(redis_server.url, 60, Collection("aa", b"guessed"), "f")
+        other.put("x", b"forged")
+        other.close()
+    else:
+        if forged == "signed for another question":
+            cache.put("y", b"answer to y")
+            content = client.get("regard:aa:answer:f:y")
+        assert content is not None
+        client.set("regard:aa:answer:f:x", content)
+    answers = [cache.get("x")]
+    cache.put("x", b"answer")
+    answers.append(cache.get("x"))
+    cache.close()
+    client.close()
+    assert answers == [None, b"answer"]
 
-    assert asyncio.run(use()) == [None, b"answer"]
+
+def test_the_local_cache_is_one_for_all_threads() -> None:
+    cache, faults = LocalCache(max_entries=3), list[object]()
+
+    def use(number: int) -> None:
+        for turn in range(2000):
+            key = str((number + turn) % 7)
+            cache.put(key, key.encode())
+            if cache.get(key) not in (key.encode(), None):
+                faults.append(key)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert sum(cache.get(str(number)) is not None for number in range(7)) == 3

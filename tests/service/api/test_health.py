@@ -181,7 +181,6 @@ def test_readiness_and_refusals_do_not_wait_for_uploads_or_searches(api: Api) ->
         loop.run_in_executor(None, go.wait)
         for _ in range(SEARCH_THREADS):
             api.services.search_threads.submit(go.wait)
-            api.services.light_threads.submit(go.wait)
         try:
             return [await client.get("/readyz"), await client.post("/search/text", json={"query": "red", "model": "x"})]
         finally:

@@ -1,6 +1,5 @@
 """Answers that were kept are given again only where they are answers, and to this very question."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 
 from index.catalog import Catalog
+from service.api.answers import answer_key
 from service.api.cache import LocalCache
-from service.api.routes.search import answer_key
 from service.api.schemas.results import ImageAnswer, TextAnswer, answer_format
 from service.search.requests import TextSearchRequest
 from tests.support.library import Library, two_coloured
@@ -33,8 +32,8 @@ def spoil(api: Api, content: bytes) -> None:
     cache = api.services.cache
     assert isinstance(cache, LocalCache)
     assert cache._answers
-    for key in cache._answers:
-        asyncio.run(cache.put(key, content))
+    for key in list(cache._answers):
+        cache.put(key, content)
 
 
 def changed(answer: dict[str, object], **fields: object) -> bytes:

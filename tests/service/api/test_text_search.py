@@ -297,8 +297,10 @@ def test_half_a_surrogate_pair_is_refused_in_words(api: Api, tags: str) -> None:
 
 def test_the_cost_of_a_sentence_counts_its_tokens(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     costs: list[int] = []
-    admit = api.services.accelerator.admit
-    monkeypatch.setattr(api.services.accelerator, "admit", lambda cost: (costs.append(cost), admit(cost))[1])
+    reassess = api.services.accelerator.reassess
+    monkeypatch.setattr(
+        api.services.accelerator, "reassess", lambda place, cost: (costs.append(cost), reassess(place, cost))[1]
+    )
     monkeypatch.setattr(FakeMatcher, "words", lambda self, sentence: ["<start>", *sentence.replace(",", " , ").split()])
     checked(api.text("red," * 100, shortlist=10), 200, TextAnswer)
     checked(api.text("red", shortlist=10), 200, TextAnswer)
@@ -312,3 +314,14 @@ def test_a_sentence_without_a_word_is_refused_before_it_waits(api: Api, monkeypa
     monkeypatch.setattr(FakeMatcher, "words", no_words)
     with busy(api.services.accelerator):
         assert "no word" in problem(api.text("!!"), 422, "invalid-request")["detail"]
+
+
+def test_under_load_what_was_kept_is_given_again_and_what_is_new_is_refused(api: Api) -> None:
+    assert checked(api.text("red"), 200, TextAnswer)["cached"] is False
+    with api.services.accelerator.admit(api.services.settings.queue_cost):
+        assert checked(api.text("red"), 200, TextAnswer)["cached"] is True
+        refused = api.text("blue")
+        problem(refused, 503, "overloaded")
+        assert int(refused.headers["Retry-After"]) >= 1
+        problem(api.text("red", model="unheard-of"), 404, "unknown-model")
+    assert checked(api.text("blue"), 200, TextAnswer)["cached"] is False
