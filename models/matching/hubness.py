@@ -11,6 +11,7 @@ Stage one can be corrected too, by further numbers in each embedding: with pictu
 inner products needs nothing else. Where sentences have none, the last number is left out.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,6 +67,7 @@ class HubnessCorrection(nn.Module):
     def __init__(self, config: HubnessConfig, banks: HubnessBanks) -> None:
         super().__init__()
         self.config, self.banks = config, banks
+        self._embeddings: dict[str, tuple[Tensor, Tensor]] = {}  # bank -> its vectors, and their unit embeddings
         self._keep("sentence", banks.sentences)
         if banks.pictures is not None:
             self._keep("picture", banks.pictures)
@@ -127,13 +129,29 @@ class HubnessCorrection(nn.Module):
 
     def _cosines_with_sentences(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
         """Cosines of unit embeddings with those of the typical sentences."""
-        return embeddings @ head.embed_texts(self._typical_sentences()).T
+        return (
+            embeddings
+            @ self._embedding_of("sentence", head.text, lambda: head.embed_texts(self._typical_sentences())).T
+        )
 
     def _cosines_with_pictures(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
         """Cosines of unit embeddings with those of the typical pictures, or sentences where there are no pictures."""
         if self.banks.pictures is None:
             return self._cosines_with_sentences(head, embeddings)
-        return embeddings @ head.embed_images(self._typical_pictures()).T
+        return (
+            embeddings
+            @ self._embedding_of("picture", head.image, lambda: head.embed_images(self._typical_pictures())).T
+        )
+
+    def _embedding_of(self, bank: str, layer: nn.Module, embed: Callable[[], Tensor]) -> Float[Tensor, "C E"]:
+        """Unit embeddings of a bank's vectors. Where no layer lies between, they are made once for all queries."""
+        if any(True for _ in layer.parameters()):
+            return embed()
+        vectors, (made_of, embeddings) = self.get_buffer(f"{bank}_vectors"), self._embeddings.get(bank, (None, None))
+        if embeddings is None or made_of is not vectors:  # as after a move to another device or type
+            embeddings = embed()
+            self._embeddings[bank] = vectors, embeddings
+        return embeddings
 
     def _typical_sentences(self) -> Words:
         """The typical sentences, of one word each."""

@@ -35,12 +35,19 @@ def http_asker(port: int, candidates: int, stack: ExitStack, keep: bool = True) 
     """Asks a service for the ten best pictures; over one connection, or with `keep` off over a new one each time."""
     kept = stack.enter_context(closing(http.client.HTTPConnection(HOST, port, timeout=60)))
 
+    def answer_on(connection: http.client.HTTPConnection, body: str) -> http.client.HTTPResponse:
+        connection.request("POST", "/search/text", body, HEADERS)
+        return connection.getresponse()
+
     def ask(sentence: str) -> None:
         connection = kept if keep else http.client.HTTPConnection(HOST, port, timeout=60)
         body = json.dumps({"query": sentence, "k": 10, "shortlist": candidates})
         try:
-            connection.request("POST", "/search/text", body, HEADERS)
-            answer = connection.getresponse()
+            try:
+                answer = answer_on(connection, body)
+            except http.client.RemoteDisconnected:  # it was idle for too long, between two turns
+                connection.close()
+                answer = answer_on(connection, body)
             answer.read()
         except (OSError, http.client.HTTPException) as fault:
             connection.close()

@@ -15,14 +15,18 @@ from torch import Tensor
 
 from models.batches import Regions, Words
 from models.matching.calibration import Calibration
-from models.matching.checkpoint import BadCheckpoint, load_matcher, save_calibration, save_matcher
+from models.matching.checkpoint import BadCheckpoint, load_matcher, new_matcher, save_calibration, save_matcher
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
+from models.matching.stage_one import StageOneConfig
 from models.rerankers.attention import l2_normalise
+from models.rerankers.encoders import EncoderConfig
+from models.text.vocabulary import SPECIALS, Vocabulary
+from tests.support.fakes import COLOURS
 from tests.support.small_matchers import small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]
@@ -262,6 +266,31 @@ def test_a_copy_in_float64_has_its_bank_in_float64() -> None:
     assert exact_images.offset.dtype == exact_texts.offset.dtype == torch.float64
     scores = exact.score(exact_images, exact_texts)
     np.testing.assert_allclose(scores.numpy(), matcher.score(images, texts).numpy(), atol=2e-3)
+
+
+@torch.no_grad()
+def test_embeddings_of_a_bank_that_are_made_once_are_those_of_the_bank_as_it_is() -> None:
+    encoders = EncoderConfig(num_words=len(COLOURS) + len(SPECIALS), feature_dim=16, word_dim=6, width=8)
+    plain = new_matcher("scan-t2i-avg", encoders, StageOneConfig(width=8), Vocabulary((*SPECIALS, *COLOURS)), "fake")
+    calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=CONFIG)
+
+    def offsets(matcher: SingleMatcher) -> Tensor:
+        assert matcher.hubness is not None
+        words = matcher.reranker.encode_texts(matcher.tokenize(SENTENCES))
+        return matcher.hubness.text_offsets(matcher.reranker, matcher.pooled, words)
+
+    bank, other = (VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(n))) for n in (1, 2))
+    matcher = plain.with_calibration(calibration, HubnessBanks(sentence_bank(plain), bank))
+    first = offsets(matcher)
+    assert torch.equal(offsets(matcher), first)
+    exact = offsets(copy.deepcopy(matcher).double())
+    assert exact.dtype == torch.float64
+    torch.testing.assert_close(exact.float(), first)
+    assert matcher.hubness is not None
+    matcher.hubness.picture_vectors = other.dequantise()[:, None]
+    expected = offsets(plain.with_calibration(calibration, HubnessBanks(sentence_bank(plain), other)))
+    assert torch.equal(offsets(matcher), expected)
+    assert not torch.equal(expected, first)
 
 
 def test_a_picture_without_regions_has_no_offset() -> None:
