@@ -45,7 +45,7 @@ def http_asker(port: int, candidates: int, stack: ExitStack, keep: bool = True) 
         try:
             try:
                 answer = answer_on(connection, body)
-            except http.client.RemoteDisconnected:  # it was idle for too long, between two turns
+            except ConnectionError:  # it was idle for too long, between two turns
                 connection.close()
                 answer = answer_on(connection, body)
             answer.read()
