@@ -25,7 +25,7 @@ def as_json(value: Any, indent: str = "") -> str:
     """JSON in which an object that holds no further objects stands on one line."""
     if not isinstance(value, dict) or not any(isinstance(each, dict) for each in value.values()):
         return json.dumps(value, ensure_ascii=False)
-    deeper = indent + "  "
+    deeper = indent + " "
     parts = [f"{deeper}{json.dumps(key)}: {as_json(each, deeper)}" for key, each in value.items()]
     return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
 

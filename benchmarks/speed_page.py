@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures_file import as_json
 from service.bench.charts import chart_of
 from service.cli.commands.bench import format_cell
 
@@ -47,6 +48,7 @@ RUNS: Mapping[str, str] = {  # what stands behind `regard bench`
     "ingest-beside": "ingest --pictures 24 --rounds 2 --beside 1",
     "start": "start --rounds 2",
 }
+DIGITS = 6  # that reports keep
 PLOTTED = ("rerank", "evaluate", "serve", "ingest")
 COLUMNS: Mapping[str, Mapping[str, str]] = {  # benchmark -> column of the report -> heading
     "rerank": {
@@ -62,6 +64,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {  # benchmark -> column of the repor
     },
     "evaluate": {
         "model": "model",
+        "form": "attention by",
         "us_per_pair": "us a pair",
         "ratio_to_floor": "times the floor",
         "ratio_to_literal": "loop, all pictures at once",
@@ -138,8 +141,17 @@ def record(run: str) -> None:
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
     report = {"command": command_of(run), "month": time.strftime("%B %Y"), **json.loads(ran.stdout)}
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{run}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / f"{run}.json").write_text(as_json(rounded_to_digits(report)) + "\n", encoding="utf-8")
     print(f"{run}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def rounded_to_digits(value: Any) -> Any:
+    """A report with so many digits of every fraction as a measurement is worth."""
+    if isinstance(value, dict):
+        return {key: rounded_to_digits(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [rounded_to_digits(each) for each in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def recorded() -> dict[str, dict[str, Any]]:

@@ -204,7 +204,7 @@ class HeadFitting:
         """The weights that are saved, with the names that `SentenceMap` and the conversion of detectors give them."""
         state = {f"classifier.{name}": part for name, part in self.head.classifier.state_dict().items()}
         sample = np.linspace(0, len(views.pictures) - 1, min(len(views.pictures), 2000)).astype(np.int64)
-        project = self.head.project
+        project = self.head.map_to_sentences()
         for layer, features in (("of_picture", views.pictures), ("of_region", views.tiles.flatten(0, 1))):
             length = _mean_length(project, features[torch.from_numpy(sample)].float().to(self.device))
             state |= {f"{layer}.weight": project.weight / length, f"{layer}.bias": project.bias / length}

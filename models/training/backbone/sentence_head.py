@@ -73,8 +73,15 @@ class SentenceHead(nn.Module):
         return normalize(self.project(self.dropout(features)), dim=1)
 
     def read(self, sentences: Float[Tensor, "Q D"]) -> Float[Tensor, "Q D"]:
-        """What can be seen of sentences that have these vectors."""
+        """Vectors of sentences as pictures are compared with them: of their own vectors, what can be seen."""
         return normalize(sentences + self.of_sentence(sentences), dim=1)
+
+    @torch.no_grad()
+    def map_to_sentences(self) -> nn.Linear:
+        """`project` with A in it: (I + A)' (W f + b), whose inner product with the vector t of a sentence as it is is
+        that of W f + b with t + A t. What is lost is that t + A t is made unit length."""
+        weight, bias, seen = self.project.weight, self.project.bias, self.of_sentence.weight
+        return linear_layer(weight + seen.T @ weight, bias + seen.T @ bias)
 
     def classify(self, regions: Float[Tensor, "K R F"]) -> Float[Tensor, "K R C"]:
         """ImageNet's classes of regions, as logits."""

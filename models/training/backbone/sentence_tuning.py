@@ -186,8 +186,10 @@ class SentenceTuning:
                 self.checkpoint.save(step)
         tuned = Backbone(self.architecture, copy.deepcopy(self.averaged_network.layers))
         tuned.save(self.out / BACKBONE_FILE)
-        head = {name: tensor.contiguous().cpu() for name, tensor in self.averaged_network.head.state_dict().items()}
-        save_file(head, self.out / HEAD_FILE)
+        head = self.averaged_network.head
+        parts = {"project": head.map_to_sentences(), "classifier": head.classifier}
+        state = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.state_dict().items()}
+        save_file({name: tensor.contiguous().cpu() for name, tensor in state.items()}, self.out / HEAD_FILE)
         return tuned
 
     @torch.no_grad()

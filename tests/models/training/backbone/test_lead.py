@@ -82,3 +82,8 @@ def test_a_head_that_has_learnt_nothing_reads_sentences_as_they_are() -> None:
     by_hand = [one + head.of_sentence.weight.double() @ one for one in sentences.double()]
     expected = torch.stack([one / one.norm() for one in by_hand])
     torch.testing.assert_close(head.read(sentences).double(), expected, atol=1e-6, rtol=0)
+    features = torch.randn(4, FEATURES)
+    with torch.no_grad():
+        folded = head.map_to_sentences()(features) @ sentences.T
+        seen = head.project(features) @ (sentences + head.of_sentence(sentences)).T
+    torch.testing.assert_close(folded, seen)
