@@ -129,6 +129,10 @@ class KernelLayers(nn.Module):
 
     def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
         """The last layer's states; zeros where padded."""
+        if bool(mask.all()):
+            own = states.flatten(0, 1).clone(memory_format=torch.contiguous_format)
+            self._kernels.transform(self._structures, own, [states.shape[1]] * len(states), torch.get_num_threads())
+            return own.view_as(states)
         own = states[mask]
         self._kernels.transform(self._structures, own, mask.sum(1).tolist(), torch.get_num_threads())
         return torch.zeros_like(states).masked_scatter_(mask[:, :, None], own)

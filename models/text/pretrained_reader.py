@@ -33,6 +33,7 @@ CONFIG_FILE, WORDS_FILE, DIGEST_FILE = "config.json", "words.txt", "digest"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, WORDS_FILE)
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 REMEMBERED_WORDS = 1 << 16
+REMEMBERED_SENTENCES = 1 << 8  # a question's words are asked for several times
 
 SENTENCES_AT_ONCE = 256
 
@@ -82,6 +83,7 @@ class PretrainedReader:
         # Captions have the same words again and again.
         self._pieces = lru_cache(REMEMBERED_WORDS)(self._split_word)
         self._read_as = lru_cache(REMEMBERED_WORDS)(self._corrected)
+        self._split = lru_cache(REMEMBERED_SENTENCES)(self._split_sentence)
 
     def __deepcopy__(self, memo: object) -> "PretrainedReader":
         """The reader itself: copies of a matcher share it as matchers do."""
@@ -133,6 +135,8 @@ class PretrainedReader:
             return self._remembered.words(sentences)
         parts = [self._parts([self._pieces(self._read_as(word)) for word in self._split(one)]) for one in sentences]
         states = self._average([part for own in parts for part in own])
+        if len(sentences) == len(states) == 1:  # the states of one run, as they are
+            return Words(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
         rows, first = [], 0
         for own in parts:
             places = [(first, 0)]
@@ -147,10 +151,10 @@ class PretrainedReader:
         mask = (torch.arange(width) < lengths[:, None]).to(states.device)
         return Words(states[chosen[:, :, 0], chosen[:, :, 1]].masked_fill(~mask[:, :, None], 0), mask)
 
-    def _split(self, sentence: str) -> list[str]:
+    def _split_sentence(self, sentence: str) -> tuple[str, ...]:
         tokenizer = self.encoder.tokenizer
         text = tokenizer.normalizer.normalize_str(sentence) if tokenizer.normalizer else sentence
-        words = [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)]
+        words = tuple(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text))
         if not words:
             raise ValueError(NO_WORDS)
         return words
