@@ -72,7 +72,13 @@ class TrainingCheckpoint:
         self._check_recipe(state["recipe"])
         self._check_input(state["learns_from"])
         for name, part in self.parts.items():
-            part.load_state_dict(state["parts"][name])
+            try:
+                part.load_state_dict(state["parts"][name])
+            except (RuntimeError, ValueError) as fault:  # other layers, or another number of parameters
+                raise UnusableCheckpoint(
+                    f"{self.path.parent} holds a training whose {name} has other parts than that of this release;"
+                    " choose another folder"
+                ) from fault
         torch.set_rng_state(state["random"])
         for device, gpu_state in enumerate(state["gpu_random"][: torch.cuda.device_count()]):
             torch.cuda.set_rng_state(gpu_state, device)

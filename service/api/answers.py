@@ -5,7 +5,7 @@ All of it blocks, and belongs into threads.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -47,6 +47,8 @@ class Begun:
     query: Query[Any]
     key: str | None
     """The answer will be kept under it; None where none is kept."""
+    cost: int | None = None
+    """For the accelerator; None where it is not known yet."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,10 @@ def light_text_answer(services: Services, asked: Asked, admission: Admission) ->
     found = kept_or_begun(services, asked)
     if isinstance(found, Answered) or found.query.awaits_model:
         return found
-    admission.becomes(services.search.cost(found.query))
-    if not services.is_light(found.query, admission.cost):
-        return found
+    cost = services.search.cost(found.query)
+    if not services.is_light(found.query, cost):
+        return replace(found, cost=cost)
+    admission.becomes(cost)
     return new_answer(services, found, partial(services.search.text, found.query), admission, {})
 
 

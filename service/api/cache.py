@@ -93,7 +93,10 @@ class LocalCache:
 
 
 class RedisCache:
-    """Answers in Redis; after a failure it is left alone a while: a dead server costs one time-out."""
+    """Answers in Redis; after a failure it is left alone a while: a dead server costs one time-out.
+
+    Until it has answered, one thread at a time asks it, and to all others nothing is kept.
+    """
 
     keeps_any = True
 
@@ -114,24 +117,21 @@ class RedisCache:
         self._seconds_left_alone = seconds_left_alone
         self._clock = clock
         self._silent_until = float("-inf")
+        self._answers = False  # whether it did when it was asked last
+        self._first = threading.Lock()
 
     @classmethod
     def connect(
         cls, url: str, seconds_kept: float, collection: Collection, answer_format: str, timeout: float = 0.1
     ) -> "RedisCache":
-        """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait."""
+        """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait but that for the
+        address of a host's name."""
         client = redis.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
         return cls(client, seconds_kept, collection, answer_format)
 
     def get(self, key: str) -> bytes | None:
         """The answer under `key`; None also when Redis does not answer, or what it holds was not put there by us."""
-        if self._clock() < self._silent_until:
-            return None
-        try:
-            kept = self._client.get(self._prefix + key)
-        except (RedisError, OSError) as fault:
-            self._leave_alone(fault)
-            return None
+        kept = self._asked(lambda: self._client.get(self._prefix + key))
         if not isinstance(kept, bytes):
             return None
         signature, answer = kept[:SIGNATURE_BYTES], kept[SIGNATURE_BYTES:]
@@ -139,17 +139,30 @@ class RedisCache:
 
     def put(self, key: str, answer: bytes) -> None:
         """Keep `answer`, if Redis answers and unless it is very large."""
-        if len(answer) > LARGEST or self._clock() < self._silent_until:
+        if len(answer) > LARGEST:
             return
-        try:
-            signed = self._signature(key, answer) + answer
-            self._client.set(self._prefix + key, signed, px=max(1, round(self._seconds_kept * 1000)))
-        except (RedisError, OSError) as fault:
-            self._leave_alone(fault)
+        signed, milliseconds = self._signature(key, answer) + answer, max(1, round(self._seconds_kept * 1000))
+        self._asked(lambda: self._client.set(self._prefix + key, signed, px=milliseconds))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        """The reply of Redis; None where it does not answer, or is not asked."""
+        is_first = not self._answers
+        if self._clock() < self._silent_until or (is_first and not self._first.acquire(blocking=False)):
+            return None
+        try:
+            said = ask()
+            self._answers = True
+            return said
+        except (RedisError, OSError) as fault:
+            self._leave_alone(fault)
+            return None
+        finally:
+            if is_first:
+                self._first.release()
 
     def _signature(self, key: str, answer: bytes) -> bytes:
         return hmac.digest(self._secret, f"{self._prefix}{key}\0".encode() + answer, "sha256")
@@ -157,3 +170,4 @@ class RedisCache:
     def _leave_alone(self, fault: Exception) -> None:
         log.warning("the result cache does not answer, going on without it: %s", fault)
         self._silent_until = self._clock() + self._seconds_left_alone
+        self._answers = False

@@ -41,7 +41,7 @@ from service.storage.region_stores import RegionStores
 
 LIGHT_COST = 500_000  # by the threads inside an operator: of two, five times a usual query by the default model
 SEARCH_THREADS = 16  # queries that wait side by side for an accelerator or for other machines
-LOOKUP_THREADS = 8  # what comes before and after a query: its view, its cost, a kept answer, its JSON
+LOOKUP_THREADS = 8  # what comes before a query that is not light: its view, its cost, a kept answer
 HEALTH_THREADS = 8
 
 log = logging.getLogger(__name__)
@@ -94,8 +94,8 @@ class Services:
     def is_light(self, query: Query[Any], cost: int) -> bool:
         """Whether a query of this cost is answered in one of the `light_threads`, from its beginning to its end.
 
-        There are as many of these as processors: more would wait for each other at the interpreter's lock, and do less
-        in all. To change threads on the way takes as long as a part of the query.
+        There are as many of these as processors (`REGARD_THREADS`): more would wait for each other at the
+        interpreter's lock, and do less in all. To change threads on the way takes as long as a part of the query.
         """
         return self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
 

@@ -45,8 +45,10 @@ def http_asker(port: int, candidates: int, stack: ExitStack, keep: bool = True) 
         try:
             try:
                 answer = answer_on(connection, body)
-            except ConnectionError:  # it was idle for too long, between two turns
-                connection.close()
+            except ConnectionError:
+                if not keep:
+                    raise
+                connection.close()  # it was idle for too long, between two turns
                 answer = answer_on(connection, body)
             answer.read()
         except (OSError, http.client.HTTPException) as fault:

@@ -145,6 +145,8 @@ class SearchEngine:
 
     def expected_cost(self, request: SearchRequest) -> int:
         """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
+        if isinstance(request, TextSearchRequest) and request.match == "text":
+            return TEXT_COST
         return self._pairs(request, TYPICAL_WORDS)
 
     def _pairs(self, request: SearchRequest, num_words: int) -> int:

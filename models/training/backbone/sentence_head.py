@@ -178,6 +178,6 @@ def whole_picture_recalls(
 
 def linear_layer(weights: Tensor, biases: Tensor) -> nn.Linear:
     """A layer of these weights."""
-    layer = nn.Linear(weights.shape[1], weights.shape[0])
+    layer = nn.Linear(weights.shape[1], weights.shape[0], device=weights.device, dtype=weights.dtype)
     layer.load_state_dict({"weight": weights, "bias": biases})
     return layer

@@ -126,7 +126,7 @@ class SentenceTuning:
         head = SentenceHead(classifier.in_features, encoder.config.width, recipe, classifier)
         self.network = TunedNetwork(layers, head)
         if initial is not None:
-            self.network.load_state_dict(read_checkpoint(initial / CHECKPOINT_FILE)["parts"]["network"])
+            self.network.load_state_dict(_network_of(initial, self.network))
         for part in (self.network, self.published, self.published_classifier):
             part.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.layers[: recipe.frozen_layers].requires_grad_(False)
@@ -277,6 +277,13 @@ class SentenceTuning:
     def _pixels(self, lines: Sequence[CaptionLine]) -> Tensor:
         pictures = [PIL.Image.open(self.folder / line.image).convert("RGB") for line in lines]
         return stack_resized(pictures, (self.recipe.side, self.recipe.side))
+
+
+def _network_of(folder: Path, network: TunedNetwork) -> dict[str, Tensor]:
+    """The weights at the end of an earlier tuning; where it had no map of sentences, it read them as they are."""
+    name = "head.of_sentence.weight"
+    weights: dict[str, Tensor] = read_checkpoint(folder / CHECKPOINT_FILE)["parts"]["network"]
+    return {name: torch.zeros_like(network.state_dict()[name]), **weights}
 
 
 def _divergence_of_tiles(

@@ -67,19 +67,18 @@ def _model_state(services: Services) -> str:
     """The outcome of a forward pass that goes before all queries; of a model at work, whether it goes on."""
     if not services.accelerator.alive:
         return "the thread that runs the models has ended"
+    outcome = "ok"
     try:
         services.accelerator.probe(services.search.forward_pass).result(FORWARD_PASS_TIMEOUT_S)
     except TimeoutError:
-        busy_s = services.accelerator.busy_s
-        if busy_s > STUCK_S:
-            return f"one piece of work has been running for {busy_s:.0f} s"
-        return "ok: busy"
+        outcome = "ok: busy"
     except NotReady as fault:
         return fault.detail
     except Exception as fault:  # a check reports whatever is wrong; the log has the rest
         log.exception("the forward pass failed")
         return f"the forward pass failed: {type(fault).__name__}"
-    return "ok"
+    busy_s = services.accelerator.busy_s  # of light work, too, beside which the forward pass runs
+    return f"one piece of work has been running for {busy_s:.0f} s" if busy_s > STUCK_S else outcome
 
 
 def _checks_of_directory(services: Services) -> Mapping[str, Callable[[], str]]:

@@ -72,10 +72,12 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     with admission:
         running = services.first_threads.submit(light_text_answer, services, asked, admission)
         found = await cancel_on_disconnect(request, asyncio.wrap_future(running))
-        if isinstance(found, Begun):
-            loading = await load_at_first_use(request, services, found.query)
-            admission.becomes(await look_up(services, services.search.cost, found.query))
-            work = partial(services.search.text, found.query)
+    if isinstance(found, Begun):
+        loading = await load_at_first_use(request, services, found.query)
+        work, cost = partial(services.search.text, found.query), found.cost
+        if cost is None:
+            cost = await look_up(services, services.search.cost, found.query)
+        with services.accelerator.admit(cost) as admission:
             found = await finished(services, request, found, admission, work, loading)
     return responded(services, found)
 
@@ -154,7 +156,7 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
 
 
 async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
-    """The result of a short piece of work, in threads that neither uploads nor running searches hold."""
+    """The result of a short piece of work, in threads that neither uploads nor scoring hold."""
     return await asyncio.get_running_loop().run_in_executor(services.lookup_threads, partial(work, *arguments))
 
 

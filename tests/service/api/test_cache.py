@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import pytest
 import redis
@@ -144,6 +145,45 @@ def test_an_answer_that_was_not_written_here_is_a_miss(redis_server: RedisServer
     cache.close()
     client.close()
     assert answers == [None, b"answer"]
+
+
+class SlowRedis:
+    """A client that answers when it may, and counts who waits."""
+
+    def __init__(self) -> None:
+        self.may_answer, self.asked = threading.Event(), 0
+
+    def get(self, key: str) -> None:
+        self.asked += 1
+        if not self.may_answer.wait(30):
+            raise redis.TimeoutError("too late")
+
+    def set(self, key: str, value: bytes, px: int) -> None:
+        self.get(key)
+
+
+def test_until_it_has_answered_one_thread_at_a_time_asks_it() -> None:
+    client = SlowRedis()
+    cache = RedisCache(client, seconds_kept=60, collection=OURS, answer_format="f")  # type: ignore[arg-type]
+    first = threading.Thread(target=cache.get, args=("x",))
+    first.start()
+    while not client.asked:
+        time.sleep(0.001)
+    for _ in range(3):  # at once: the first one still waits
+        assert cache.get("x") is None
+        cache.put("x", b"answer")
+    assert client.asked == 1
+    client.may_answer.set()
+    first.join()
+    client.may_answer.clear()
+    others = [threading.Thread(target=cache.get, args=("x",)) for _ in range(3)]
+    for other in others:
+        other.start()
+    while client.asked < 4:
+        time.sleep(0.001)
+    client.may_answer.set()
+    for other in others:
+        other.join()
 
 
 def test_the_local_cache_is_one_for_all_threads() -> None:

@@ -172,9 +172,9 @@ def test_many_who_wait_for_weights_that_cannot_be_read_are_all_told(web: Web, we
         problem(one, 503, "model-not-loaded")
 
 
-def test_a_model_is_measured_before_it_is_told_what_its_first_query_costs(web: Web, weights: Weights) -> None:
+def test_a_model_is_measured_before_its_first_query_is_admitted_by_its_own_cost(web: Web, weights: Weights) -> None:
     asked: list[str] = []
-    measure, reassess = web.services.search.measure_costs, web.services.accelerator.reassess
+    measure, admit = web.services.search.measure_costs, web.services.accelerator.admit
 
     def noted(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
@@ -184,10 +184,11 @@ def test_a_model_is_measured_before_it_is_told_what_its_first_query_costs(web: W
         return run
 
     web.services.search.measure_costs = noted("measured", measure)  # type: ignore[method-assign]
-    web.services.accelerator.reassess = noted("assessed", reassess)  # type: ignore[method-assign]
+    web.services.accelerator.admit = noted("admitted", admit)  # type: ignore[method-assign]
     assert web.text("red", model="other").status_code == 200
-    assert asked[0] == "measured"
-    assert [one.partition("(")[0] for one in asked[1:]] == ["assessed"]
+    assert asked[0].startswith("admitted(")  # as one that has not begun; the place is given up while the model loads
+    assert asked[1:3] == ["admitted(0,)", "measured"]
+    assert asked[3].startswith("admitted(")
 
 
 def test_who_stops_to_wait_takes_nobody_along(tmp_path: Path, weights: Weights) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from models.single_threads import usual_threads
 from service.api.routes import health
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
 from service.api.services import SEARCH_THREADS
@@ -53,6 +54,12 @@ def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, mon
     api.library.catalog.heartbeat("worker", NOW)
     monkeypatch.setattr(api.library.matcher, "score", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
+    monkeypatch.undo()
+    with api.services.accelerator.admit(1) as light:
+        monkeypatch.setattr(api.services.accelerator, "_light_cost", 1)
+        monkeypatch.setattr(health, "STUCK_S", 0.0)
+        stuck = light.run(lambda: problem(api.get("/readyz"), 503, "not-ready"))
+        assert "has been running for" in stuck["checks"]["model"]
     monkeypatch.undo()
     with busy(api.services.accelerator):
         monkeypatch.setattr(health, "STUCK_S", 0.0)
@@ -171,7 +178,7 @@ def test_a_full_queue_is_no_reason_to_be_taken_out_of_service(api: Api, monkeypa
     assert checked(api.get("/readyz"), 200, ReadyAnswer)["checks"]["model"] == "ok"
 
 
-def test_readiness_and_refusals_do_not_wait_for_uploads_or_searches(api: Api) -> None:
+def test_readiness_does_not_wait_for_uploads_or_searches_and_refusals_only_for_light_ones(api: Api) -> None:
     api.library.catalog.heartbeat("worker", NOW)
     go = threading.Event()
 
@@ -182,7 +189,10 @@ def test_readiness_and_refusals_do_not_wait_for_uploads_or_searches(api: Api) ->
         for _ in range(SEARCH_THREADS):
             api.services.search_threads.submit(go.wait)
         try:
-            return [await client.get("/readyz"), await client.post("/search/text", json={"query": "red", "model": "x"})]
+            refused = await client.post("/search/text", json={"query": "red", "model": "x"})
+            for _ in range(usual_threads()):
+                api.services.light_threads.submit(go.wait)
+            return [await client.get("/readyz"), refused]
         finally:
             go.set()
 

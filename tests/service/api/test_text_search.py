@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
+from models.single_threads import usual_threads
 from service.api.schemas.resources import ModelsAnswer
 from service.api.schemas.results import TextAnswer
-from tests.support.busy_accelerator import busy
+from tests.support.busy_accelerator import PATIENCE_S, busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, sixty_four, two_coloured
 from tests.support.web_app import Api, checked, problem
@@ -242,14 +245,15 @@ def test_a_fault_inside_is_a_500_that_gives_nothing_away(changing: Api, monkeypa
     assert changing.text("red").status_code == 200
 
 
-def test_a_caller_who_hangs_up_is_not_worked_for(api: Api) -> None:
-    body = json.dumps({"query": "nobody listens"}).encode()
+def hanging_up(api: Api, is_time: Callable[[], bool]) -> Callable[[httpx.AsyncClient], Awaitable[None]]:
+    """A caller who asks with a sentence and hangs up when it is time."""
+    body = json.dumps({"query": "red"}).encode()
 
     async def hang_up(_: httpx.AsyncClient) -> None:
         messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
 
         async def receive() -> dict[str, Any]:
-            while len(messages) == 1 and not api.services.accelerator.admitted_cost:
+            while len(messages) == 1 and not is_time():
                 await asyncio.sleep(0.001)
             return messages.pop(0)
 
@@ -270,9 +274,56 @@ def test_a_caller_who_hangs_up_is_not_worked_for(api: Api) -> None:
         }
         await api.app(scope, receive, send)
 
-    with busy(api.services.accelerator):
-        api.together(hang_up)
-        assert api.services.accelerator.admitted_cost == 0
+    return hang_up
+
+
+def test_a_caller_who_hangs_up_is_not_worked_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator = api.services.accelerator
+    monkeypatch.setattr(accelerator, "_light_cost", None)
+    monkeypatch.setattr(api.library.matcher, "encode_sentences", None)  # whoever worked for him would fail
+    with busy(accelerator):
+        api.together(hanging_up(api, lambda: bool(accelerator._waiting)))
+        assert accelerator.admitted_cost == 0
+
+
+def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accelerator, matcher, encode = api.services.accelerator, api.library.matcher, api.library.matcher.encode_sentences
+    begun, go, scored, score = threading.Event(), threading.Event(), list[object](), matcher.score
+
+    def wait(sentences: Sequence[str]) -> Any:
+        begun.set()
+        assert go.wait(PATIENCE_S)
+        return encode(sentences)
+
+    def note(*given: Any) -> Any:
+        if threading.current_thread().name.startswith("light"):
+            scored.append(given)
+        return score(*given)
+
+    monkeypatch.setattr(accelerator, "_light_cost", 10**9)
+    monkeypatch.setattr(matcher, "encode_sentences", wait)
+    monkeypatch.setattr(matcher, "score", note)
+    api.together(hanging_up(api, begun.is_set))
+    assert accelerator.admitted_cost > 0  # what runs counts as long as it runs
+    go.set()
+    for _ in range(1000):
+        if not accelerator.admitted_cost:
+            break
+        time.sleep(0.01)
+    assert accelerator.admitted_cost == 0
+    assert not scored
+
+
+def test_a_caller_who_hangs_up_before_his_turn_is_never_begun(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator, go = api.services.accelerator, threading.Event()
+    held = [api.services.light_threads.submit(go.wait) for _ in range(usual_threads())]
+    monkeypatch.setattr(api.services.search, "begin", None)  # whoever began would fail
+    api.together(hanging_up(api, lambda: accelerator.admitted_cost > 0))
+    assert accelerator.admitted_cost == 0
+    go.set()
+    assert all(one.result(PATIENCE_S) for one in held)
 
 
 @pytest.mark.parametrize(

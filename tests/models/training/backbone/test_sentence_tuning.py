@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from models.training.backbone.sentence_tuning import (
     SentenceTuningRecipe,
 )
 from models.training.backbone.trainer import BACKBONE_FILE
-from models.training.checkpoints import UnusableCheckpoint
+from models.training.checkpoints import CHECKPOINT_FILE, UnusableCheckpoint
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +92,30 @@ def test_targets_are_those_of_the_formula() -> None:
         np.testing.assert_allclose(found[row].numpy(), expected, atol=1e-5)
 
 
+def test_views_of_one_photograph_share_its_captions() -> None:
+    _, expected = CaptionTargets(ENCODER, LINES, replace(RECIPE, own_share=1.0)).of_captions(torch.tensor([4, 1]))
+    _, found = CaptionTargets(ENCODER, LINES, replace(RECIPE, own_share=1.0)).of_captions(torch.tensor([4, 1, 4]))
+    torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
+    torch.testing.assert_close(found[:, [0, 2]].sum(1), expected[:, 0])
+    torch.testing.assert_close(found[:, 0], found[:, 2])
+
+
+def test_a_tuning_goes_on_from_one_that_read_sentences_as_they_are(folder: Path, tmp_path: Path) -> None:
+    first = tuning(folder, tmp_path / "first")
+    first.run(lambda entry: None)
+    path = tmp_path / "first" / CHECKPOINT_FILE
+    state = torch.load(path, weights_only=False)
+    for part in ("network", "averaged"):
+        for name in [name for name in state["parts"][part] if name.endswith("of_sentence.weight")]:
+            del state["parts"][part][name]
+    torch.save(state, path)
+    later = tuning(folder, tmp_path / "later", initial=tmp_path / "first")
+    assert not later.head.of_sentence.weight.any()
+    assert torch.equal(later.head.project.weight, first.head.project.weight)
+    with pytest.raises(UnusableCheckpoint, match="other parts"):
+        tuning(folder, tmp_path / "first").run(lambda entry: None)
+
+
 def test_before_the_first_step_nothing_was_forgotten(folder: Path, tmp_path: Path) -> None:
     assert tuning(folder, tmp_path).validate()["divergence"] == pytest.approx(0, abs=1e-5)
 
@@ -122,7 +147,10 @@ def test_the_average_is_saved(folder: Path, tmp_path: Path) -> None:
     assert any(not torch.equal(saved[name], value) for name, value in run.layers.state_dict().items())
     head = load_file(tmp_path / "run" / HEAD_FILE)
     assert head["classifier.weight"].shape == (1000, 1280)
-    assert head["project.weight"].shape == (WIDTH, 1280)
+    averaged_head = run.averaged_network.head
+    assert averaged_head.of_sentence.weight.any()
+    assert torch.equal(head["project.weight"], averaged_head.map_to_sentences().weight)
+    assert not torch.equal(head["project.weight"], averaged_head.project.weight)
 
 
 @pytest.mark.slow
