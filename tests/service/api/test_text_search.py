@@ -278,12 +278,14 @@ def hanging_up(api: Api, is_time: Callable[[], bool]) -> Callable[[httpx.AsyncCl
 
 
 def test_a_caller_who_hangs_up_is_not_worked_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    accelerator = api.services.accelerator
+    accelerator, worked = api.services.accelerator, list[object]()
     monkeypatch.setattr(accelerator, "_light_cost", None)
-    monkeypatch.setattr(api.library.matcher, "encode_sentences", None)  # whoever worked for him would fail
     with busy(accelerator):
+        monkeypatch.setattr(api.library.matcher, "encode_sentences", worked.append)
         api.together(hanging_up(api, lambda: bool(accelerator._waiting)))
         assert accelerator.admitted_cost == 0
+    accelerator.enqueue(0, lambda: None).result(PATIENCE_S)
+    assert not worked
 
 
 def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
@@ -292,13 +294,17 @@ def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
     accelerator, matcher, encode = api.services.accelerator, api.library.matcher, api.library.matcher.encode_sentences
     begun, go, scored, score = threading.Event(), threading.Event(), list[object](), matcher.score
 
+    def is_of_the_search() -> bool:
+        return threading.current_thread().name.startswith("light")  # others measure what a pair costs
+
     def wait(sentences: Sequence[str]) -> Any:
-        begun.set()
-        assert go.wait(PATIENCE_S)
+        if is_of_the_search():
+            begun.set()
+            assert go.wait(PATIENCE_S)
         return encode(sentences)
 
     def note(*given: Any) -> Any:
-        if threading.current_thread().name.startswith("light"):
+        if is_of_the_search():
             scored.append(given)
         return score(*given)
 
@@ -317,13 +323,17 @@ def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
 
 
 def test_a_caller_who_hangs_up_before_his_turn_is_never_begun(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    accelerator, go = api.services.accelerator, threading.Event()
-    held = [api.services.light_threads.submit(go.wait) for _ in range(usual_threads())]
-    monkeypatch.setattr(api.services.search, "begin", None)  # whoever began would fail
+    accelerator, threads = api.services.accelerator, api.services.light_threads
+    go, begun = threading.Event(), list[object]()
+    held = [threads.submit(go.wait) for _ in range(usual_threads())]
+    monkeypatch.setattr(api.services.search, "begin", begun.append)
     api.together(hanging_up(api, lambda: accelerator.admitted_cost > 0))
     assert accelerator.admitted_cost == 0
     go.set()
     assert all(one.result(PATIENCE_S) for one in held)
+    for _ in range(usual_threads()):
+        threads.submit(lambda: None).result(PATIENCE_S)  # after whatever waited
+    assert not begun
 
 
 @pytest.mark.parametrize(
