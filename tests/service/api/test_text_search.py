@@ -247,7 +247,7 @@ def test_a_fault_inside_is_a_500_that_gives_nothing_away(changing: Api, monkeypa
 
 def hanging_up(api: Api, is_time: Callable[[], bool]) -> Callable[[httpx.AsyncClient], Awaitable[None]]:
     """A caller who asks with a sentence and hangs up when it is time."""
-    body = json.dumps({"query": "red"}).encode()
+    body = json.dumps({"query": "red black nobody listens"}).encode()  # neither answer nor encoding was kept
 
     async def hang_up(_: httpx.AsyncClient) -> None:
         messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
