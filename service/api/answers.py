@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from service.api.accelerator import Admission
 from service.api.cache import cache_key
-from service.api.schemas.results import ImageAnswer, TextAnswer
+from service.api.schemas.results import AnyAnswer
 from service.api.services import Services
 from service.search.engine import Accelerate, Query, origin
 from service.search.requests import SearchRequest
@@ -31,10 +31,10 @@ class Asked:
     """A question as it came in."""
 
     request: SearchRequest
-    schema: type[TextAnswer | ImageAnswer]
+    schema: type[AnyAnswer]
     """The form of its answers."""
     what: Mapping[str, Any]
-    """What is asked, besides the request's fields."""
+    """Further facts that tell the question from others: its kind, the digest of a picture."""
     started: float
     """When it came, by time.perf_counter."""
 
@@ -124,9 +124,7 @@ def determining(query: Query[Any]) -> dict[str, Any]:
     }
 
 
-def answer_from(
-    kept: bytes, schema: type[TextAnswer | ImageAnswer], query: Query[Any]
-) -> TextAnswer | ImageAnswer | None:
+def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyAnswer | None:
     """The kept answer, if it is one of this form to this query."""
     try:
         answer = schema.model_validate_json(kept)

@@ -65,7 +65,7 @@ class Services:
     search_threads: Executor
     light_threads: Executor
     first_threads: Executor
-    """Those in which searches for a sentence begin: where most are light, they end there too."""
+    """Threads in which searches for a sentence begin: where most are light, they end there too."""
     lookup_threads: ThreadPoolExecutor
     health_threads: ThreadPoolExecutor
     accelerator: AcceleratorQueue
