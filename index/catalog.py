@@ -195,8 +195,7 @@ class Catalog:
 
     def version(self) -> int:
         """A number that changes with every change but heartbeats; cheap enough to poll."""
-        with self._database.reading() as db:
-            return int(db.execute("SELECT value FROM counters WHERE name = 'version'").fetchone()[0])
+        return self._database.read_number("SELECT value FROM counters WHERE name = 'version'")
 
     def image(self, image_id: str) -> Image | None:
         """The picture in whatever state (look at `.state`: it may be deleted); None when never seen, or erased."""

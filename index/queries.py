@@ -31,6 +31,8 @@ def among(values: Iterable[str | int]) -> str:
 
 def to_images(db: Connection, rows: Sequence[Row]) -> list[Image]:
     """Whole rows of `images`, with their captions and tags."""
+    if not rows:
+        return []
     numbers = among(row["number"] for row in rows)
     captions: dict[int, list[str]] = defaultdict(list)
     for number, text in db.execute(

@@ -216,6 +216,11 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
 
+    def read_number(self, sql: str) -> int:
+        """The number that one statement gives, which is consistent without a transaction."""
+        with self._telling_damage():
+            return int(self.connection().execute(sql).fetchone()[0])
+
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One durable change: committed whole at the end, or not at all when anything is raised."""

@@ -205,7 +205,8 @@ class Shortlist:
 def _cut(allowed: Mask, start: int, stop: int) -> Mask:
     """[stop - start] the part's share, False past the end of `allowed`."""
     share = allowed[start:stop]
-    return np.pad(share, (0, stop - start - len(share)))
+    missing = stop - start - len(share)
+    return np.pad(share, (0, missing)) if missing else share
 
 
 def _rescored(exact: Floats, query: Floats, rows: Ints, k: int) -> tuple[Floats, Ints]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from models.kernels.forms import AnyForm, KernelForm, Question, SmanQuestion
 from models.kernels.tables import TABLES_FUNCTION, ProductTables
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
 from models.kernels.transformer import CTransformer, sentences_at_once
+from models.kernels.word_states import CEmbedding, CWordPieces, WordPieces
+
+T = TypeVar("T")
 
 PART = 16  # candidates that one of several threads takes at a time: a fraction of a millisecond
 
@@ -39,8 +42,9 @@ class KernelLibrary:
         library = ctypes.CDLL(str(path))
         self._functions = {form: getattr(library, name) for form, name in FUNCTIONS.items()}
         self._transform = library.regard_transform
+        self._word_states = library.regard_word_states
         self._score_tables = getattr(library, TABLES_FUNCTION)
-        for function in (*self._functions.values(), self._transform, self._score_tables):
+        for function in (*self._functions.values(), self._transform, self._word_states, self._score_tables):
             function.restype = ctypes.c_int
         self._helpers = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="kernels")
 
@@ -131,11 +135,34 @@ class KernelLibrary:
 
         self._take_turns(work, sentences_at_once(lengths, threads), threads)
 
-    def _take_turns(self, work: Callable[[slice], None], parts: Sequence[slice], threads: int) -> None:
+    def word_states(
+        self, embedding: CEmbedding, layers: CTransformer, said: WordPieces, threads: int = 1
+    ) -> Float[Tensor, "N D"]:
+        """The mean states of the pieces of each word, one word after the other.
+
+        IndexError for a piece without a vector, or in a place without one.
+        """
+        states = torch.empty(len(said.sizes), layers.width)
+
+        def work(placed: tuple[slice, WordPieces]) -> None:
+            own, part = placed
+            arrays = [(ctypes.c_int32 * len(one))(*one) for one in (part.ids, part.lengths, part.sizes)]
+            pieces = CWordPieces(*map(ctypes.addressof, arrays), len(part.lengths), len(part.sizes))
+            into = ctypes.c_void_p(states.data_ptr() + 4 * layers.width * own.start)
+            fault = self._word_states(ctypes.byref(embedding), ctypes.byref(layers), ctypes.byref(pieces), into)
+            if fault == NO_SUCH_ROW:
+                raise IndexError(f"the encoder has {embedding.pieces} pieces, and places for {embedding.places}")
+            if fault == NO_MEMORY:
+                raise MemoryError(f"there is no memory for the layers of {len(part.ids)} pieces")
+
+        self._take_turns(work, said.parts(sentences_at_once(said.lengths, threads)), threads)
+        return states
+
+    def _take_turns(self, work: Callable[[T], None], parts: Sequence[T], threads: int) -> None:
         """Do every part, in the caller's thread and up to threads - 1 others, which take them in turn."""
         waiting = iter(parts)  # shared: taking the next one is atomic
 
-        def run(parts: Iterator[slice]) -> None:
+        def run(parts: Iterator[T]) -> None:
             for part in parts:
                 work(part)
 

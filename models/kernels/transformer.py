@@ -122,19 +122,19 @@ class KernelLayers(nn.Module):
             raise ValueError(
                 f"{num_heads} heads, {width} and {hidden} numbers: heads and layers must be multiples of 16"
             )
-        self._kernels = kernels
+        self.kernels = kernels
         self._kept: list[Tensor] = []  # what the structures point to
         self._layers = (CLayer * len(layers))(*(self._structure(layer, num_heads) for layer in layers))
-        self._structures = CTransformer(ctypes.addressof(self._layers), len(layers), width, hidden, num_heads, epsilon)
+        self.structure = CTransformer(ctypes.addressof(self._layers), len(layers), width, hidden, num_heads, epsilon)
 
     def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
         """The last layer's states; zeros where padded."""
         if bool(mask.all()):
             own = states.flatten(0, 1).clone(memory_format=torch.contiguous_format)
-            self._kernels.transform(self._structures, own, [states.shape[1]] * len(states), torch.get_num_threads())
+            self.kernels.transform(self.structure, own, [states.shape[1]] * len(states), torch.get_num_threads())
             return own.view_as(states)
         own = states[mask]
-        self._kernels.transform(self._structures, own, mask.sum(1).tolist(), torch.get_num_threads())
+        self.kernels.transform(self.structure, own, mask.sum(1).tolist(), torch.get_num_threads())
         return torch.zeros_like(states).masked_scatter_(mask[:, :, None], own)
 
     def _structure(self, layer: ByteLayer, num_heads: int) -> CLayer:

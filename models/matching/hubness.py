@@ -87,17 +87,24 @@ class HubnessCorrection(nn.Module):
             similarities = self._cosines_with_sentences(head, head.embed_images(projected))
         return self.config.image_weight * self._mean_of_nearest(similarities)
 
-    def text_offsets(self, reranker: Reranker[Any], head: StageOneHead, words: Words) -> Float[Tensor, " Q"]:
-        """The offset of each sentence."""
+    def text_nearness(self, head: StageOneHead, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, " Q"]:
+        """The mean cosine of unit embeddings of sentences with their nearest typical pictures; zeros where none of a
+        sentence's offsets goes by it."""
+        by_cosine = self.config.text_weight and self.config.similarity == "embeddings"
+        if not (by_cosine or self.config.stage_one_text_weight):
+            return embeddings.new_zeros(len(embeddings))
+        return self._mean_of_nearest(self._cosines_with_pictures(head, embeddings))
+
+    def text_offsets(self, reranker: Reranker[Any], words: Words, nearness: Float[Tensor, " Q"]) -> Float[Tensor, " Q"]:
+        """The offset of each sentence, of which `text_nearness` is given."""
         if not self.config.text_weight:
             return words.vectors.new_zeros(len(words))
         if self.config.similarity == "scores":
             typical = self._typical_pictures()
             pictures = reranker.precompute(typical)
             similarities = score_in_blocks(reranker, pictures, words, image_block=len(typical))
-        else:
-            similarities = self._cosines_with_pictures(head, head.embed_texts(words))
-        return self.config.text_weight * self._mean_of_nearest(similarities)
+            nearness = self._mean_of_nearest(similarities)
+        return self.config.text_weight * nearness
 
     def correct_image_embeddings(self, head: StageOneHead, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K S"]:
         """[e, -offset, 1] of unit embeddings e of pictures, as far as stage one is corrected."""
@@ -106,13 +113,15 @@ class HubnessCorrection(nn.Module):
         ones = embeddings.new_ones(len(embeddings), self.config.extra_dim - 1)
         return torch.cat([embeddings, -self.stage_one_image_offsets(head, embeddings)[:, None], ones], dim=1)
 
-    def correct_text_embeddings(self, head: StageOneHead, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, "Q S"]:
+    def correct_text_embeddings(
+        self, embeddings: Float[Tensor, "Q E"], nearness: Float[Tensor, " Q"]
+    ) -> Float[Tensor, "Q S"]:
         """[t, 1, -offset] of unit embeddings t of sentences, as far as stage one is corrected."""
         if not self.config.extra_dim:
             return embeddings
         further = [embeddings.new_ones(len(embeddings), 1)]
         if self.config.stage_one_text_weight:
-            further.append(-self.stage_one_text_offsets(head, embeddings)[:, None])
+            further.append(-self.stage_one_text_offsets(nearness)[:, None])
         return torch.cat([embeddings, *further], dim=1)
 
     def stage_one_image_offsets(self, head: StageOneHead, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, " K"]:
@@ -121,11 +130,9 @@ class HubnessCorrection(nn.Module):
             return embeddings.new_zeros(len(embeddings))
         return self.config.stage_one_weight * self._mean_of_nearest(self._cosines_with_sentences(head, embeddings))
 
-    def stage_one_text_offsets(self, head: StageOneHead, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, " Q"]:
-        """The offset in stage one of each sentence, given its unit embedding."""
-        if not self.config.stage_one_text_weight:
-            return embeddings.new_zeros(len(embeddings))
-        return self.config.stage_one_text_weight * self._mean_of_nearest(self._cosines_with_pictures(head, embeddings))
+    def stage_one_text_offsets(self, nearness: Float[Tensor, " Q"]) -> Float[Tensor, " Q"]:
+        """The offset in stage one of each sentence, of which `text_nearness` is given."""
+        return self.config.stage_one_text_weight * nearness
 
     def _cosines_with_sentences(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
         """Cosines of unit embeddings with those of the typical sentences."""

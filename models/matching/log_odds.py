@@ -113,8 +113,8 @@ def margins(scores: npt.NDArray[np.floating[Any]]) -> Numbers:
 
 
 def _finite(scores: Numeric) -> Numbers:
-    numbers = np.nan_to_num(np.asarray(scores, np.float64), nan=-LARGEST_SCORE)
-    return np.asarray(np.clip(numbers, -LARGEST_SCORE, LARGEST_SCORE))
+    # Of NaN and a number fmax takes the number.
+    return np.asarray(np.fmin(np.fmax(np.asarray(scores, np.float64), -LARGEST_SCORE), LARGEST_SCORE))
 
 
 def fit_log_odds(answers: ScoredAnswers) -> LogOddsModel:

@@ -261,9 +261,14 @@ class SingleMatcher(Matcher):
     def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
         words = self.reranker.encode_texts(tokens)
         embeddings = self.pooled.embed_texts(words)
-        if self.hubness is not None:
-            embeddings = self.hubness.correct_text_embeddings(self.pooled, embeddings)
-        return words, embeddings
+        return words, self._corrected(embeddings, self._nearness(embeddings))
+
+    @torch.no_grad()
+    def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
+        words = self.reranker.encode_texts(self.tokenize(sentences).to(self.device))
+        embeddings = self.pooled.embed_texts(words)
+        nearness = self._nearness(embeddings)
+        return self._texts(words, nearness), self._corrected(embeddings, nearness)
 
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
         """Embeddings of pictures with a 0 in the place of each further number: it takes no part in a product."""
@@ -272,12 +277,24 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
-        if self.hubness is None:
+        return self._texts(words, self._nearness(self.pooled.embed_texts(words)))
+
+    def _nearness(self, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, " Q"] | None:
+        """The mean cosine of unit embeddings of sentences with typical pictures; None where nothing is corrected."""
+        return None if self.hubness is None else self.hubness.text_nearness(self.pooled, embeddings)
+
+    def _corrected(self, embeddings: Float[Tensor, "Q E"], nearness: Tensor | None) -> Float[Tensor, "Q S"]:
+        if self.hubness is None or nearness is None:
+            return embeddings
+        return self.hubness.correct_text_embeddings(embeddings, nearness)
+
+    def _texts(self, words: Words, nearness: Tensor | None) -> EncodedTexts:
+        """Sentences that can be scored, with their offset."""
+        if self.hubness is None or nearness is None:
             return EncodedTexts(words.vectors, words.mask, words.vectors.new_zeros(len(words)))
-        offset = self.hubness.text_offsets(self.reranker, self.pooled, words)
+        offset = self.hubness.text_offsets(self.reranker, words, nearness)
         if self.cosine_weight:
-            embeddings = self.pooled.embed_texts(words)
-            offset = offset + self.cosine_weight * self.hubness.stage_one_text_offsets(self.pooled, embeddings)
+            offset = offset + self.cosine_weight * self.hubness.stage_one_text_offsets(nearness)
         return EncodedTexts(words.vectors, words.mask, offset)
 
     @torch.no_grad()

@@ -22,10 +22,9 @@ def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tens
 
 
 def l2_norm(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
-    """|x| along `dim`, which is kept with length 1."""
-    # The root's gradient at zero is infinite, and padding is zero: the clamp keeps it finite
-    # without moving any norm that float32 can tell from zero.
-    return vectors.square().sum(dim, keepdim=True).clamp_min(1e-30).sqrt()
+    """|x| along `dim`, which is kept with length 1; its gradient at zero, which is what padding is, is zero."""
+    norm: Tensor = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
+    return norm
 
 
 def zero_padded(vectors: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch N D"]:
@@ -36,7 +35,7 @@ def zero_padded(vectors: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch
 def masked_mean(values: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch D"]:
     """Mean over those of N rows that are real; zeros where none is."""
     count = mask.sum(-1, keepdim=True).clamp_min(1)
-    return torch.where(mask.unsqueeze(-1), values, 0).sum(-2) / count
+    return zero_padded(values, mask).sum(-2) / count
 
 
 def masked_softmax(logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], dim: int) -> Float[Tensor, "*shape"]:

@@ -26,6 +26,7 @@ from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from models.batches import tiles
 from models.kernels.transformer import ByteLayer, ByteLinear, KernelLayers, LayerNormWeights, TransformerKernels
+from models.kernels.word_states import KernelWordStates, PieceEmbedding, Run, WordKernels
 from models.text.packed_linear import pack_linear_layers
 from models.text.quantised_rows import (
     PLANES,
@@ -145,12 +146,40 @@ class BertEncoder(nn.Module):
         self.segments = empty_embedding(2, config.width)
         self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
         self.layers: nn.Module = TransformerLayers(TransformerLayer(config) for _ in range(config.num_layers))
+        self._words: KernelWordStates | None = None
 
     def forward(self, ids: Int64[Tensor, "Q P"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
         """States of the pieces of sentences; those of padding mean nothing."""
         embedded = self.pieces(ids) + self.positions.weight[: ids.shape[1]] + self.segments.weight[0]
         states: Tensor = self.layers(self.norm(embedded), mask)
         return states
+
+    @torch.no_grad()
+    def word_states(self, runs: Sequence[Run]) -> Float[Tensor, "N D"]:
+        """The mean states of the pieces of each word, one after the other; a run has its places to itself."""
+        if (kernel := self._word_kernel()) is not None:
+            return kernel(runs, torch.get_num_threads())
+        lengths = torch.tensor([sum(map(len, run)) for run in runs], dtype=torch.int64)
+        ids = [torch.tensor([piece for word in run for piece in word]) for run in runs]
+        mask = torch.arange(int(lengths.max()) if runs else 0) < lengths[:, None]
+        padded = torch.zeros(mask.shape, dtype=torch.int64).masked_scatter_(mask, torch.cat(ids))
+        states = self(padded.to(self.device), mask.to(self.device))[mask]
+        sizes = torch.tensor([len(word) for run in runs for word in run], device=states.device)
+        return torch.segment_reduce(states, "mean", lengths=sizes)
+
+    def _word_kernel(self) -> KernelWordStates | None:
+        """The kernel that computes states from ids on; None where layers are computed by PyTorch."""
+        layers = self.layers.ready() if isinstance(self.layers, FrozenLayers) else None
+        if not isinstance(layers, KernelLayers) or not isinstance(self.pieces, QuantisedEmbedding):
+            return None
+        if self._words is None or self._words.layers is not layers:
+            if not isinstance(layers.kernels, WordKernels):
+                return None
+            positions = self.positions.weight + self.segments.weight[0]
+            norm = LayerNormWeights(self.norm.weight, self.norm.bias)
+            embedding = PieceEmbedding(self.pieces.planes, self.pieces.scale, positions, norm)
+            self._words = KernelWordStates(embedding, layers, layers.kernels)
+        return self._words
 
     def use_kernels(self, kernels: TransformerKernels | None) -> None:
         """Compute layers that are never trained by these kernels from now on; by PyTorch for None."""
@@ -248,12 +277,15 @@ class FrozenLayers(nn.Module):
 
     def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
         """The last layer's states; those of padding mean nothing."""
+        computed: Tensor = self.ready()(states, mask)
+        return computed
+
+    def ready(self) -> "KernelLayers | TransformerLayers":
+        """The layers as they compute now."""
         with self._making:
             if self._ready is None:
                 self._ready = self._made()
-            ready = self._ready
-        computed: Tensor = ready(states, mask)
-        return computed
+            return self._ready
 
     def _made(self) -> "KernelLayers | TransformerLayers":
         if self._kernels is not None:

@@ -12,13 +12,11 @@ besides the tokenizer's, the most frequent first, config.json with the number of
 import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from threading import Lock
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from models.batches import Words, tiles
@@ -78,7 +76,7 @@ class PretrainedReader:
         self._words, self._num_common = words, num_common
         self._remembered: RememberedStates | None = None
         tokenizer = encoder.tokenizer
-        self._ends = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
+        self._cls, self._sep = (self._split_word(end) for end in (CLS, SEP))
         self._unknown_piece = tokenizer.token_to_id(UNKNOWN_PIECE)
         # Captions have the same words again and again.
         self._pieces = lru_cache(REMEMBERED_WORDS)(self._split_word)
@@ -133,23 +131,20 @@ class PretrainedReader:
         """States of the tokens, [Q W D], on the encoder's device (remembered ones on the CPU); zeros where padded."""
         if self._remembered is not None and sentences and all(one in self._remembered for one in sentences):
             return self._remembered.words(sentences)
-        parts = [self._parts([self._pieces(self._read_as(word)) for word in self._split(one)]) for one in sentences]
-        states = self._average([part for own in parts for part in own])
-        if len(sentences) == len(states) == 1:  # the states of one run, as they are
-            return Words(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
-        rows, first = [], 0
-        for own in parts:
-            places = [(first, 0)]
-            for number, part in enumerate(own, first):
-                places += [(number, place) for place in range(1, len(part) + 1)]
-            first += len(own)
-            rows.append([*places, (first - 1, len(own[-1]) + 1)])
-        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        width = int(lengths.max()) if rows else 0
-        padded = [row + [(0, 0)] * (width - len(row)) for row in rows]
-        chosen = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), width, 2).to(states.device)
-        mask = (torch.arange(width) < lengths[:, None]).to(states.device)
-        return Words(states[chosen[:, :, 0], chosen[:, :, 1]].masked_fill(~mask[:, :, None], 0), mask)
+        each = [self._runs([self._pieces(self._read_as(word)) for word in self._split(one)]) for one in sentences]
+        runs = [run for own in each for run in own]
+        if not runs:
+            empty = torch.zeros(0, 0, self.state_dim, device=self.encoder.device)
+            return Words(empty, empty.new_zeros(0, 0, dtype=torch.bool))
+        states = self.encoder.word_states(runs)
+        if len(runs) == 1:  # the states of one run, as they are
+            return Words(states[None], states.new_ones(1, len(states), dtype=torch.bool))
+        places = iter([range(end - len(run), end) for run, end in zip(runs, accumulate(map(len, runs)), strict=True)])
+        rows = [_rows_of(list(islice(places, len(own)))) for own in each]
+        lengths = torch.tensor([len(row) for row in rows])
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        vectors = pad_sequence([states[row] for row in rows], batch_first=True)
+        return Words(vectors, mask.to(states.device))
 
     def _split_sentence(self, sentence: str) -> tuple[str, ...]:
         tokenizer = self.encoder.tokenizer
@@ -173,39 +168,25 @@ class PretrainedReader:
             return foreign or self._unknown_piece in self._pieces(word)
         return self.lexicon.is_noise(word)
 
-    def _parts(self, words: Sequence[Pieces]) -> list[list[Pieces]]:
-        """The words in as few runs as have room between [CLS] and [SEP]; of a longer word its first pieces."""
+    def _runs(self, words: Sequence[Pieces]) -> list[list[Pieces]]:
+        """The words in as few runs as have room, between [CLS] and [SEP]; of a longer word its first pieces."""
         room = self.encoder.config.num_positions - 2
-        parts: list[list[Pieces]] = [[]]
+        runs: list[list[Pieces]] = [[self._cls]]
         left = room
         for word in words:
             pieces = word[:room]
             if len(pieces) > left:
-                parts.append([])
+                runs.append([self._cls])
                 left = room
-            parts[-1].append(pieces)
+            runs[-1].append(pieces)
             left -= len(pieces)
-        return parts
+        return [[*run, self._sep] for run in runs]
 
-    def _average(self, parts: Sequence[Sequence[Pieces]]) -> Float[Tensor, "N S D"]:
-        """Mean states of each part's [CLS], words and [SEP]."""
-        if not parts:
-            return torch.zeros(0, 0, self.state_dim, device=self.encoder.device)
-        cls, sep = self._ends
-        runs = [[(cls,), *part, (sep,)] for part in parts]
-        ids = [[piece for word in run for piece in word] for run in runs]
-        longest, most_words = max(map(len, ids)), max(map(len, runs))
-        padded = torch.tensor([row + [0] * (longest - len(row)) for row in ids])
-        shares = torch.zeros(len(runs), most_words, longest)
-        for shares_of_run, run in zip(shares.numpy(), runs, strict=True):
-            place = 0
-            for number, word in enumerate(run):
-                shares_of_run[number, place : place + len(word)] = 1 / len(word)
-                place += len(word)
-        device = self.encoder.device
-        mask = torch.arange(longest) < torch.tensor([len(row) for row in ids])[:, None]
-        states: Tensor = self.encoder(padded.to(device), mask.to(device))
-        return shares.to(device) @ states
+
+def _rows_of(runs: Sequence[range]) -> list[int]:
+    """The rows of a sentence's states among those of its runs: of each the words, of the first its beginning, and of
+    the last its end."""
+    return [runs[0][0], *(row for run in runs for row in run[1:-1]), runs[-1][-1]]
 
 
 def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> PretrainedReader:

@@ -90,7 +90,7 @@ class Candidates:
             return replace(self, scores=own)
         prior, above = prior_log_odds(self.gallery, num_right), self._margins(scores)
         probabilities = log_odds.probability(own, above, prior)
-        best = int(np.argmax(np.nan_to_num(own, nan=-np.inf)))
+        best = int(np.argmax(np.fmax(own, -np.inf)))
         matched = match_test.verdict(float(own[best]), float(above[best]), prior) if match_test else None
         return replace(self, scores=own, probabilities=never_falling(probabilities, own), matched=matched)
 
@@ -158,8 +158,8 @@ def nearest_rows(
 
 
 def never_falling(probabilities: npt.NDArray[np.float64], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Probabilities of which none is below that of a lower score."""
-    order = np.argsort(np.nan_to_num(scores, nan=-np.inf), kind="stable")
+    """Probabilities of which none is below that of a lower score; a score that is NaN is the lowest."""
+    order = np.argsort(np.fmax(scores, -np.inf), kind="stable")
     raised = np.empty_like(probabilities)
     raised[order] = np.maximum.accumulate(probabilities[order])
     return raised

@@ -349,7 +349,7 @@ def origin(query: Query[Any]) -> dict[str, Any]:
 
 def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     """Hits with the ranks of their order."""
-    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
+    return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
 def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:

@@ -45,13 +45,13 @@ def fused_hits(
     ranks = {match.image.slot: match.rank for match in matches if match.image.slot is not None}
     slots = fused(list(positions), ranks)
     hits = []
-    for place, image in first_found(slots, k, fetch):
+    for rank, (place, image) in enumerate(first_found(slots, k, fetch), start=1):
         by_text: tuple[FoundBy, ...] = ("text",) if slots[place] in ranks else ()
         if candidates is None or slots[place] not in positions:
-            hits.append(RankedPicture(**vars(image), found_by=by_text))
+            hits.append(RankedPicture(**vars(image), rank=rank, found_by=by_text))
         else:
             scores = scores_of(candidates, positions[slots[place]])
-            hits.append(RankedPicture(**vars(image), **scores, found_by=("pictures", *by_text)))
+            hits.append(RankedPicture(**vars(image), **scores, rank=rank, found_by=("pictures", *by_text)))
     return hits
 
 

@@ -22,9 +22,12 @@ from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions
 from service.search.results import PairExplanation, ShardCounts
+from service.search.version_cache import VersionCache
 from service.storage.region_records import PictureFeatures, RegionStore
 from service.storage.region_stores import RegionStores
 
+KEPT_PICTURES = 4096  # descriptions, of which a search gives ten: a few megabytes
+KEPT_MASKS = 4  # a byte for each picture
 NO_CANDIDATES = Candidates(rows=[], scores=NO_SCORES, gallery=0)
 
 
@@ -40,10 +43,12 @@ class LocalGallery:
         model: ModelView,
         snapshot: Snapshot | None,
         regions: RegionStore | None,
-        version: str,
+        catalog_version: int,
     ) -> None:
         """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
-        self.version = version
+        pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
+        self.version = f"{catalog_version}-{pictures}-{captions}"
+        self._catalog_version = catalog_version
         self._galleries, self._catalog = galleries, galleries.catalog
         self._model, self._snapshot, self._regions = model, snapshot, regions
 
@@ -94,7 +99,14 @@ class LocalGallery:
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
         """The pictures of rows; None where one is not shown any more."""
-        return self._catalog.images_at(rows)
+
+        def read(slots: list[int]) -> dict[int, Image]:
+            images = zip(slots, self._catalog.images_at(slots), strict=True)
+            return {slot: image for slot, image in images if image is not None}
+
+        # Of now: what was deleted since the search began is shown no more.
+        found = self._galleries.pictures.get_or_read(self._catalog.version(), rows, read)
+        return [found.get(row) for row in rows]
 
     def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
         """The captions of rows; None where one is not shown any more."""
@@ -128,9 +140,15 @@ class LocalGallery:
 
         Pictures without any region are left out of both: they cannot be scored.
         """
-        blank = self._catalog.blank_slots(self._model.header.extractor_digest)
-        passing = None if given is None else self._catalog.matching(given)
-        return _without(self._catalog.visible(), blank), None if passing is None else _without(passing, blank)
+        extractor = self._model.header.extractor_digest
+
+        def read(_: object) -> dict[str, Mask]:
+            return {extractor: _without(self._catalog.visible(), self._catalog.blank_slots(extractor))}
+
+        visible = self._galleries.visible.get_or_read(self._catalog_version, [extractor], read)[extractor]
+        if given is None:
+            return visible, None
+        return visible, _without(self._catalog.matching(given), self._catalog.blank_slots(extractor))
 
 
 class LocalGalleries:
@@ -138,6 +156,8 @@ class LocalGalleries:
 
     def __init__(self, catalog: Catalog, regions: RegionStores, models: ModelViews, extractor: Extractor) -> None:
         self.catalog, self.searches = catalog, SharedSearches()
+        self.pictures: VersionCache[int, Image] = VersionCache(KEPT_PICTURES)
+        self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
         self._regions, self._models, self._extractor = regions, models, extractor
         self._counting = threading.Lock()
         self._captions_each = (-1, 1.0)
@@ -147,10 +167,8 @@ class LocalGalleries:
         # The version is read before anything it speaks of: an answer may be newer than it says, never older.
         version = self.catalog.version()
         view, snapshot = self._models.resolve(request.model)
-        pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
         regions = self._regions.of(view.header.extractor_digest)
-        named = f"{version}-{pictures}-{captions}"
-        return OpenGallery(view, LocalGallery(self, view, snapshot, regions, named))
+        return OpenGallery(view, LocalGallery(self, view, snapshot, regions, version))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture.

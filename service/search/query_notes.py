@@ -16,6 +16,7 @@ FUNCTION_WORDS = {
     "Swedish": "en ett och med på i av utan för den det två är som vid",
     "Polish": "z na w i do nad pod przed bez dwa jest są się obok oraz dwie",
 }
+KNOWN = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
 
 
@@ -42,11 +43,12 @@ def language_of(query: str) -> str | None:
     """Another language than English that a question seems to be in: by its letters, or by two or more short words
     of it and no English one. None for English, and wherever it cannot be told."""
     letters = [letter for letter in query if letter.isalpha()]
-    foreign = [letter for letter in letters if not unicodedata.name(letter, "").startswith("LATIN")]
+    beyond_ascii = [letter for letter in letters if not letter.isascii()]
+    foreign = [letter for letter in beyond_ascii if not unicodedata.name(letter, "").startswith("LATIN")]
     if len(foreign) > len(letters) / 2:
         return "another language than English"
     words = set(re.findall(r"\w+", query.lower()))
-    counts = {language: len(words & set(known.split())) for language, known in FUNCTION_WORDS.items()}
+    counts = {language: len(words & known) for language, known in KNOWN.items()}
     if counts.pop("English"):
         return None
     best = max(counts, key=counts.__getitem__)

@@ -37,6 +37,8 @@ def encoded_sentences(matcher: Matcher, sentences: Sequence[str]) -> list[Encode
         texts, embeddings = matcher.encode_sentences(distinct)
     except ValueError as fault:
         raise InvalidRequest.field("query", str(fault)) from fault
+    if len(distinct) == 1:  # nothing made padding necessary
+        return [(texts, embeddings)] * len(sentences)
     lengths = texts.mask.sum(1).tolist()
     each = {sentence: _alone(texts, embeddings, n, lengths[n]) for n, sentence in enumerate(distinct)}
     return [each[sentence] for sentence in sentences]

@@ -1,7 +1,7 @@
 """Debian's chromium, driven by playwright: pages that reach nothing but the service they are of."""
 
-import gzip
 import json
+import lzma
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playw
 
 from tests.support.processes import wait_until
 
-AXE = Path(__file__).parent / "axe" / "axe.min.js.gz"
+AXE = Path(__file__).parent / "axe" / "axe.min.js.xz"
 SERIOUS = {"serious", "critical"}
 
 
@@ -62,7 +62,7 @@ class Visit:
 
 def accessibility_faults(page: Page) -> list[str]:
     """What axe-core finds that is serious, as `rule: element`."""
-    page.evaluate(gzip.decompress(AXE.read_bytes()).decode())
+    page.evaluate(lzma.decompress(AXE.read_bytes()).decode())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{rule['id']}: {node['html'][:200]}"

@@ -1,5 +1,5 @@
 /* Scores of pictures with one sentence, read from their stored records in place; models/kernels/library.py calls it.
- * Here are the models that attend; CAAN is in caan.h, SMAN in sman.h, layers of the sentence encoder in transformer.h.
+ * Here are the models that attend; CAAN is in caan.h, SMAN in sman.h, the sentence encoder in transformer.h and word_states.h.
  *
  * A picture's records are halves: the vectors of its regions and the inner products of all their pairs. A score is one
  * product of regions and words, then attention on it while all of it lies in the processor's first cache.
@@ -8,7 +8,7 @@
 #include "directions.h"
 #include "sman.h"
 #include "tables.h"
-#include "transformer.h"
+#include "word_states.h"
 
 /* Of all pictures that could be scored: addresses of the first one's fields, and bytes from one picture to the next. */
 typedef struct {

@@ -138,6 +138,26 @@ static void free_linear(const linear *f) {
   free((void *)f->packed), free((void *)f->scale), free((void *)f->bias);
 }
 
+/* Sentences of these lengths, of words of one to three pieces; then one with a piece that there is not. */
+static int check_words(const transformer *t, const int32_t *lengths, int sentences, int rows) {
+  const int pieces = 1 + below(30), bits = 2 + below(7), planes = bits * pieces * t->width / 8;
+  int32_t *ids = malloc(sizeof(int32_t) * rows), *sizes = malloc(sizeof(int32_t) * rows);
+  for (int n = 0; n < rows; n++) ids[n] = below(pieces);
+  int words = 0;
+  for (int n = 0; n < sentences; n++)
+    for (int left = lengths[n]; left; left -= sizes[words++]) sizes[words] = left < 3 ? left : 1 + below(3);
+  const embedding e = {(uint8_t *)bytes(planes), floats(pieces), floats(40 * t->width),
+                       {floats(t->width), floats(t->width)}, bits, pieces, 40};
+  float *into = malloc(sizeof(float) * words * t->width);
+  const word_pieces said = {ids, lengths, sizes, sentences, words};
+  const int failed = regard_word_states(&e, t, &said, into);
+  if (rows) ids[rows - 1] = pieces;
+  const int refused = !rows || regard_word_states(&e, t, &said, into) == NO_SUCH_ROW;
+  const void *made[] = {ids, sizes, into, e.planes, e.scale, e.positions, e.norm.scale, e.norm.shift};
+  for (int n = 0; n < 8; n++) free((void *)made[n]);
+  return failed || !refused;
+}
+
 static int check_layers(void) {
   const int heads = 1 + below(3), width = heads * BLOCK * (1 + below(2)), hidden = BLOCK * (1 + below(20));
   const int sentences = below(4);
@@ -148,7 +168,7 @@ static int check_layers(void) {
                                    {floats(width), floats(width)}, {floats(width), floats(width)}};
   const transformer t = {&layer, 1, width, hidden, heads, 1e-12f};
   float *states = floats(rows * width);
-  const int failed = regard_transform(&t, lengths, sentences, states);
+  const int failed = regard_transform(&t, lengths, sentences, states) || check_words(&t, lengths, sentences, rows);
   const linear *linears[] = {&layer.query_key_value, &layer.mix, &layer.widen, &layer.narrow};
   for (int n = 0; n < 4; n++) free_linear(linears[n]);
   const float *norms[] = {layer.attention_norm.scale, layer.attention_norm.shift, layer.output_norm.scale,

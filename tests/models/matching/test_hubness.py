@@ -275,9 +275,7 @@ def test_embeddings_of_a_bank_are_made_once_and_are_those_of_the_bank_as_it_is(m
     calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=CONFIG)
 
     def offsets(matcher: SingleMatcher) -> Tensor:
-        assert matcher.hubness is not None
-        words = matcher.reranker.encode_texts(matcher.tokenize(SENTENCES))
-        return matcher.hubness.text_offsets(matcher.reranker, matcher.pooled, words)
+        return matcher.texts_from(matcher.reranker.encode_texts(matcher.tokenize(SENTENCES))).offset
 
     bank, other = (VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(n))) for n in (1, 2))
     matcher = plain.with_calibration(calibration, HubnessBanks(sentence_bank(plain), bank))

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -13,13 +14,13 @@ from tests.support.project_files import ROOT
 
 INDEX = str(ROOT / "index")
 # The state of the store that a query begins with, and which pictures (or captions) may be found: no reading of any.
-STATE = {"Catalog.version", "Catalog.visible", "Catalog.visible_captions", "Catalog.blank_slots", "View.snapshot"}
-NUMBERS = {"Snapshot.counts", "Snapshot.images_in_place", "Shortlist.__len__", "Catalog.image"}
+STATE = {"Catalog.visible", "Catalog.visible_captions", "Catalog.blank_slots", "View.snapshot"}
+NUMBERS = {"Catalog.version", "Snapshot.counts", "Snapshot.images_in_place", "Shortlist.__len__", "Catalog.image"}
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    library = sixty_four(tmp_path_factory.mktemp("full"))
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Library]:
+    library = sixty_four(tmp_path)
     yield library
     library.close()
 
@@ -69,4 +70,5 @@ def test_a_stored_picture_takes_a_shortlist_records_and_rows_once_each(full: Lib
 def test_a_second_entry_is_counted(full: Library) -> None:
     request = TextSearchRequest(query="red and blue", match="pictures")
     calls = entries(lambda: [full.search.text(full.search.begin(request)) for _ in range(2)])
-    assert calls["SharedSearches.search"] == calls["Snapshot.read_images"] == calls["Catalog.images_at"] == 2
+    assert calls["SharedSearches.search"] == calls["Snapshot.read_images"] == 2
+    assert calls["Catalog.images_at"] == 1  # the second search finds the same pictures, as they were
