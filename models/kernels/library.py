@@ -140,9 +140,9 @@ class KernelLibrary:
     ) -> Float[Tensor, "N D"]:
         """The mean states of the pieces of each word, one word after the other.
 
-        IndexError for a piece without a vector, or in a place without one.
+        IndexError for a piece without a vector or in a place without one, and for words not made of the pieces.
         """
-        states = torch.empty(len(said.sizes), layers.width)
+        states = torch.empty(len(said.sizes), layers.width, dtype=torch.float32, device="cpu")
 
         def work(placed: tuple[slice, WordPieces]) -> None:
             own, part = placed
@@ -151,7 +151,7 @@ class KernelLibrary:
             into = ctypes.c_void_p(states.data_ptr() + 4 * layers.width * own.start)
             fault = self._word_states(ctypes.byref(embedding), ctypes.byref(layers), ctypes.byref(pieces), into)
             if fault == NO_SUCH_ROW:
-                raise IndexError(f"the encoder has {embedding.pieces} pieces, and places for {embedding.places}")
+                raise IndexError(f"there are {embedding.pieces} pieces, places for {embedding.places}, no empty words")
             if fault == NO_MEMORY:
                 raise MemoryError(f"there is no memory for the layers of {len(part.ids)} pieces")
 

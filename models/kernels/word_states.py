@@ -73,11 +73,11 @@ class WordPieces:
             words=list(map(len, runs)),
         )
 
-    def parts(self, parts: Sequence[slice]) -> "list[tuple[slice, WordPieces]]":
+    def parts(self, runs: Sequence[slice]) -> "list[tuple[slice, WordPieces]]":
         """Consecutive runs by themselves, each with the place of their words among all."""
         pieces, words = ([0, *accumulate(each)] for each in (self.lengths, self.words))
         made = []
-        for part in parts:
+        for part in runs:
             own = slice(words[part.start], words[part.stop])
             ids = self.ids[pieces[part.start] : pieces[part.stop]]
             made.append((own, WordPieces(ids, self.lengths[part], self.sizes[own], self.words[part])))
@@ -98,8 +98,14 @@ class KernelWordStates:
     """An encoder's embedding and layers on the CPU; up to rounding it computes what PyTorch does."""
 
     def __init__(self, embedding: PieceEmbedding, layers: KernelLayers, kernels: WordKernels) -> None:
+        """ValueError for an embedding of another width than the layers', or that lies on another device."""
         self.layers, self._kernels = layers, kernels
-        bits, pieces, _ = embedding.planes.shape
+        bits, pieces, eighths = embedding.planes.shape
+        width = layers.structure.width
+        if {8 * eighths, embedding.positions.shape[1], len(embedding.norm.weight)} != {width}:
+            raise ValueError(f"the layers are {width} wide, the embedding is not")
+        if {part.device.type for part in (embedding.planes, embedding.positions)} != {"cpu"}:
+            raise ValueError("the kernels read an embedding on the CPU")
         numbers = embedding.scale, embedding.positions, embedding.norm.weight, embedding.norm.bias
         self._kept = [embedding.planes.contiguous(), *(part.float().contiguous() for part in numbers)]
         planes, scale, positions, *norm = (part.data_ptr() for part in self._kept)

@@ -87,12 +87,16 @@ class HubnessCorrection(nn.Module):
             similarities = self._cosines_with_sentences(head, head.embed_images(projected))
         return self.config.image_weight * self._mean_of_nearest(similarities)
 
-    def text_nearness(self, head: StageOneHead, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, " Q"]:
-        """The mean cosine of unit embeddings of sentences with their nearest typical pictures; zeros where none of a
-        sentence's offsets goes by it."""
+    def text_nearness(
+        self, head: StageOneHead, words: Words, embeddings: Float[Tensor, "Q E"] | None = None
+    ) -> Float[Tensor, " Q"]:
+        """The mean cosine of each sentence's unit embedding, made of the words where it is not given, with the nearest
+        typical pictures; zeros where no offset of a sentence goes by it."""
         by_cosine = self.config.text_weight and self.config.similarity == "embeddings"
         if not (by_cosine or self.config.stage_one_text_weight):
-            return embeddings.new_zeros(len(embeddings))
+            return words.vectors.new_zeros(len(words))
+        if embeddings is None:
+            embeddings = head.embed_texts(words)
         return self._mean_of_nearest(self._cosines_with_pictures(head, embeddings))
 
     def text_offsets(self, reranker: Reranker[Any], words: Words, nearness: Float[Tensor, " Q"]) -> Float[Tensor, " Q"]:

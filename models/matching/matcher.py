@@ -259,16 +259,22 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
-        words = self.reranker.encode_texts(tokens)
-        embeddings = self.pooled.embed_texts(words)
-        return words, self._corrected(embeddings, self._nearness(embeddings))
+        words, embeddings, _ = self._encoded(tokens)
+        return words, embeddings
 
     @torch.no_grad()
     def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
-        words = self.reranker.encode_texts(self.tokenize(sentences).to(self.device))
+        words, embeddings, nearness = self._encoded(self.tokenize(sentences).to(self.device))
+        return self._texts(words, nearness), embeddings
+
+    def _encoded(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"], Float[Tensor, " Q"] | None]:
+        """Words, stage-one embeddings, and the sentences' nearness to typical pictures where hubs are lowered."""
+        words = self.reranker.encode_texts(tokens)
         embeddings = self.pooled.embed_texts(words)
-        nearness = self._nearness(embeddings)
-        return self._texts(words, nearness), self._corrected(embeddings, nearness)
+        if self.hubness is None:
+            return words, embeddings, None
+        nearness = self.hubness.text_nearness(self.pooled, words, embeddings)
+        return words, self.hubness.correct_text_embeddings(embeddings, nearness), nearness
 
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
         """Embeddings of pictures with a 0 in the place of each further number: it takes no part in a product."""
@@ -277,18 +283,9 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
-        return self._texts(words, self._nearness(self.pooled.embed_texts(words)))
+        return self._texts(words, None if self.hubness is None else self.hubness.text_nearness(self.pooled, words))
 
-    def _nearness(self, embeddings: Float[Tensor, "Q E"]) -> Float[Tensor, " Q"] | None:
-        """The mean cosine of unit embeddings of sentences with typical pictures; None where nothing is corrected."""
-        return None if self.hubness is None else self.hubness.text_nearness(self.pooled, embeddings)
-
-    def _corrected(self, embeddings: Float[Tensor, "Q E"], nearness: Tensor | None) -> Float[Tensor, "Q S"]:
-        if self.hubness is None or nearness is None:
-            return embeddings
-        return self.hubness.correct_text_embeddings(embeddings, nearness)
-
-    def _texts(self, words: Words, nearness: Tensor | None) -> EncodedTexts:
+    def _texts(self, words: Words, nearness: Float[Tensor, " Q"] | None) -> EncodedTexts:
         """Sentences that can be scored, with their offset."""
         if self.hubness is None or nearness is None:
             return EncodedTexts(words.vectors, words.mask, words.vectors.new_zeros(len(words)))

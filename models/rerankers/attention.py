@@ -23,8 +23,12 @@ def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tens
 
 def l2_norm(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
     """|x| along `dim`, which is kept with length 1; its gradient at zero, which is what padding is, is zero."""
-    norm: Tensor = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
-    return norm
+    if vectors.stride(dim) == 1:  # elsewhere PyTorch has no vectorised loop for it
+        norm: Tensor = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
+        return norm
+    # The root's gradient at zero is infinite: the clamp keeps it finite without moving any norm that float32 can tell
+    # from zero.
+    return vectors.square().sum(dim, keepdim=True).clamp_min(1e-30).sqrt()
 
 
 def zero_padded(vectors: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch N D"]:

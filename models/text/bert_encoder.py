@@ -156,12 +156,19 @@ class BertEncoder(nn.Module):
 
     @torch.no_grad()
     def word_states(self, runs: Sequence[Run]) -> Float[Tensor, "N D"]:
-        """The mean states of the pieces of each word, one after the other; a run has its places to itself."""
+        """The mean states of the pieces of each word, one after the other; a run has its places to itself.
+
+        ValueError for a word of no piece.
+        """
+        if not all(word for run in runs for word in run):
+            raise ValueError("a word has at least one piece")
+        if not runs:
+            return torch.zeros(0, self.config.width, device=self.device)
         if (kernel := self._word_kernel()) is not None:
             return kernel(runs, torch.get_num_threads())
         lengths = torch.tensor([sum(map(len, run)) for run in runs], dtype=torch.int64)
         ids = [torch.tensor([piece for word in run for piece in word]) for run in runs]
-        mask = torch.arange(int(lengths.max()) if runs else 0) < lengths[:, None]
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
         padded = torch.zeros(mask.shape, dtype=torch.int64).masked_scatter_(mask, torch.cat(ids))
         states = self(padded.to(self.device), mask.to(self.device))[mask]
         sizes = torch.tensor([len(word) for run in runs for word in run], device=states.device)

@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Lock
 
 import torch
+from tokenizers import Tokenizer
 from torch.nn.utils.rnn import pad_sequence
 
 from models.batches import Words, tiles
@@ -76,7 +77,7 @@ class PretrainedReader:
         self._words, self._num_common = words, num_common
         self._remembered: RememberedStates | None = None
         tokenizer = encoder.tokenizer
-        self._cls, self._sep = (self._split_word(end) for end in (CLS, SEP))
+        self._cls, self._sep = (_piece(tokenizer, end) for end in (CLS, SEP))
         self._unknown_piece = tokenizer.token_to_id(UNKNOWN_PIECE)
         # Captions have the same words again and again.
         self._pieces = lru_cache(REMEMBERED_WORDS)(self._split_word)
@@ -141,10 +142,12 @@ class PretrainedReader:
             return Words(states[None], states.new_ones(1, len(states), dtype=torch.bool))
         places = iter([range(end - len(run), end) for run, end in zip(runs, accumulate(map(len, runs)), strict=True)])
         rows = [_rows_of(list(islice(places, len(own)))) for own in each]
-        lengths = torch.tensor([len(row) for row in rows])
-        mask = torch.arange(int(lengths.max())) < lengths[:, None]
-        vectors = pad_sequence([states[row] for row in rows], batch_first=True)
-        return Words(vectors, mask.to(states.device))
+        lengths = [len(row) for row in rows]
+        mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+        mask = mask.to(states.device)
+        vectors = states.new_zeros(*mask.shape, self.state_dim)
+        vectors[mask] = states[torch.tensor([row for own in rows for row in own], device=states.device)]
+        return Words(vectors, mask)
 
     def _split_sentence(self, sentence: str) -> tuple[str, ...]:
         tokenizer = self.encoder.tokenizer
@@ -181,6 +184,13 @@ class PretrainedReader:
             runs[-1].append(pieces)
             left -= len(pieces)
         return [[*run, self._sep] for run in runs]
+
+
+def _piece(tokenizer: Tokenizer, name: str) -> Pieces:
+    """A piece that the tokenizer has, by its name; ValueError where it has none of it."""
+    if (number := tokenizer.token_to_id(name)) is None:
+        raise ValueError(f"the tokenizer has no {name}")
+    return (number,)
 
 
 def _rows_of(runs: Sequence[range]) -> list[int]:

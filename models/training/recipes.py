@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 POSITIVE = (
-    *("width", "word_dim", "least_count", "batch", "clip", "temperature", "score_temperature"),
+    *("width", "word_dim", "least_count", "batch", "clip", "temperature", "score_temperature", "neighbours"),
     *("patience", "validate_images", "save_every"),
 )
 NOT_NEGATIVE = (
     "concept_dim",
     "warmup_steps",
+    "warmup_captions",
     "epochs",
     "learning_rate",
     "momentum",
@@ -52,6 +53,9 @@ class Recipe:
     near: float | None = None  # cosine of word vectors from which an unknown word is read as a known one; None: never
     batch: int = 128
     warmup_steps: int = 300  # InfoNCE on the stage-one embeddings, before any hardest negative
+    warmup_captions: int = 0  # above 0: the warm-up's pictures meet so many captions, with soft targets, not a batch's
+    own_share: float = 0.8  # of those targets, for a picture's own captions; the rest is for others that mean the same
+    neighbours: float = 0.1  # the temperature at which cosines of sentence vectors say how nearly they do
     epochs: int = 30
     most_steps: int | None = None  # after which it ends within its epochs; None: after all of them
     optimizer: Literal["adamw", "sgd", "adadelta"] = "adamw"
@@ -103,6 +107,10 @@ class Recipe:
             raise ValueError("noise is for features in the space of the text encoder: set aligned")
         if self.most_steps is not None and self.most_steps < 0:
             raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
+        if not 0 < self.own_share <= 1:
+            raise ValueError(f"own_share must be above 0 and at most 1, not {self.own_share}")
+        if self.warmup_captions and self.text != "pretrained":
+            raise ValueError("warmup_captions needs the vectors of pretrained text")
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
 
@@ -239,6 +247,19 @@ RECIPES = {
     "scan-i2t-avg-flickr8k-aligned": aligned_recipe("scan-i2t-avg"),
     "bfan-prob-flickr8k-aligned": aligned_recipe("bfan-prob"),
     "bfan-equal-flickr8k-aligned": aligned_recipe("bfan-equal"),
+    # Encoders that tell a picture's captions from thousands of others, for any reranker to go on from.
+    "bfan-equal-flickr8k-stage-one": aligned_recipe(
+        "bfan-equal",
+        batch=128,
+        warmup_steps=150,
+        warmup_captions=2048,
+        epochs=0,
+        most_steps=None,
+        learning_rate=1e-3,
+        weight_decay=0.05,
+        temperature=0.07,
+    ),
+    "bfan-equal-flickr8k-staged": aligned_recipe("bfan-equal", starts_from="bfan-equal-flickr8k-stage-one"),
     # What they have besides encoders starts at random and has more to learn.
     "caan-flickr8k-aligned": aligned_recipe("caan", starts_from="bfan-equal-flickr8k-aligned"),
     "camp-flickr8k-aligned": aligned_recipe(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.datasets.captioned_features import CaptionedFeatures
@@ -22,6 +23,7 @@ from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch
+from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
 from models.training.logs import Log
 from models.training.losses import batch_losses
@@ -83,6 +85,9 @@ class Training:
             reader = reader or shipped_reader(device)
         matcher = initial_matcher(recipe, train, initial, reader)
         self.auxiliary = AuxiliaryLosses(recipe, train, reader)
+        self.caption_warmup: CaptionWarmup | None = None
+        if recipe.warmup_captions and isinstance(matcher.reader, PretrainedReader):
+            self.caption_warmup = CaptionWarmup(recipe, train, matcher.reader)
         self.num_words_found = init_words(recipe, matcher, word_vectors)
         self.matcher = matcher.to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
@@ -174,18 +179,7 @@ class Training:
     def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
         """One step on matching pairs; the losses before it."""
         self.matcher.train()
-        device = self.matcher.device
-        regions = self.auxiliary.add_noise(self.data.regions(pictures)).to(device)
-        batch = TrainingBatch(self.step, pictures, sentences, regions)
-        losses = batch_losses(
-            self.matcher,
-            regions,
-            self.matcher.tokenize(sentences).to(device),
-            pictures,
-            self.recipe,
-            is_warmup=self.step < self.recipe.warmup_steps,
-            others=lambda projected, words: self.auxiliary.losses(self.matcher, batch, projected, words),
-        )
+        losses = self._losses(pictures, sentences)
         self.optimizer.zero_grad()
         weights = {"pooled": self.recipe.pooled_weight, "ranking": 1.0, **self.auxiliary.weights}
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
@@ -201,6 +195,22 @@ class Training:
         self.average.update_parameters(self.matcher)
         self.step += 1
         return {name: float(loss.detach()) for name, loss in losses.items()}
+
+    def _losses(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, Tensor]:
+        device, is_warmup = self.matcher.device, self.step < self.recipe.warmup_steps
+        regions = self.auxiliary.add_noise(self.data.regions(pictures)).to(device)
+        if is_warmup and self.caption_warmup is not None:
+            return {"pooled": self.caption_warmup.loss(self.matcher, regions, pictures, self.step)}
+        batch = TrainingBatch(self.step, pictures, sentences, regions)
+        return batch_losses(
+            self.matcher,
+            regions,
+            self.matcher.tokenize(sentences).to(device),
+            pictures,
+            self.recipe,
+            is_warmup,
+            others=lambda projected, words: self.auxiliary.losses(self.matcher, batch, projected, words),
+        )
 
     def _validate(self, log: Log) -> None:
         """Evaluate the averaged matcher, and keep it where it is the best so far."""

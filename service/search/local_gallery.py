@@ -26,8 +26,9 @@ from service.search.version_cache import VersionCache
 from service.storage.region_records import PictureFeatures, RegionStore
 from service.storage.region_stores import RegionStores
 
-KEPT_PICTURES = 4096  # descriptions, of which a search gives ten: a few megabytes
+KEPT_LETTERS = 4_000_000  # of descriptions: those of thousands of usual pictures, in some twenty megabytes
 KEPT_MASKS = 4  # a byte for each picture
+LETTERS_OF_THE_REST = 500
 NO_CANDIDATES = Candidates(rows=[], scores=NO_SCORES, gallery=0)
 
 
@@ -143,7 +144,9 @@ class LocalGallery:
         extractor = self._model.header.extractor_digest
 
         def read(_: object) -> dict[str, Mask]:
-            return {extractor: _without(self._catalog.visible(), self._catalog.blank_slots(extractor))}
+            mask = _without(self._catalog.visible(), self._catalog.blank_slots(extractor))
+            mask.flags.writeable = False  # searches share it
+            return {extractor: mask}
 
         visible = self._galleries.visible.get_or_read(self._catalog_version, [extractor], read)[extractor]
         if given is None:
@@ -156,7 +159,7 @@ class LocalGalleries:
 
     def __init__(self, catalog: Catalog, regions: RegionStores, models: ModelViews, extractor: Extractor) -> None:
         self.catalog, self.searches = catalog, SharedSearches()
-        self.pictures: VersionCache[int, Image] = VersionCache(KEPT_PICTURES)
+        self.pictures: VersionCache[int, Image] = VersionCache(KEPT_LETTERS, letters_of)
         self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
         self._regions, self._models, self._extractor = regions, models, extractor
         self._counting = threading.Lock()
@@ -210,6 +213,12 @@ class LocalGalleries:
             if self._captions_each[0] != version:
                 self._captions_each = version, self.catalog.identities.count_captions().each
             return self._captions_each[1]
+
+
+def letters_of(image: Image) -> int:
+    """The letters of a picture's description, and as many as the rest of it takes."""
+    tags = sum(len(name) + len(str(value)) for name, value in image.tags.items())
+    return LETTERS_OF_THE_REST + len(image.filename) + sum(map(len, image.captions)) + tags
 
 
 def compiled(request: SearchRequest) -> Filter | None:

@@ -16,7 +16,7 @@ FUNCTION_WORDS = {
     "Swedish": "en ett och med på i av utan för den det två är som vid",
     "Polish": "z na w i do nad pod przed bez dwa jest są się obok oraz dwie",
 }
-KNOWN = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
+WORDS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
 
 
@@ -48,7 +48,7 @@ def language_of(query: str) -> str | None:
     if len(foreign) > len(letters) / 2:
         return "another language than English"
     words = set(re.findall(r"\w+", query.lower()))
-    counts = {language: len(words & known) for language, known in KNOWN.items()}
+    counts = {language: len(words & known) for language, known in WORDS_OF_LANGUAGE.items()}
     if counts.pop("English"):
         return None
     best = max(counts, key=counts.__getitem__)

@@ -9,13 +9,18 @@ Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
+def _each_is_one(found: object) -> int:
+    return 1
+
+
 class VersionCache(Generic[Key, Found]):
     """The values asked for last, all of one version: the latest that was asked for. Safe from many threads."""
 
-    def __init__(self, max_entries: int) -> None:
-        self._max_entries = max_entries
+    def __init__(self, most: int, size_of: Callable[[Found], int] = _each_is_one) -> None:
+        """`most` is the sum of the sizes of all values that are kept."""
+        self._most, self._size_of = most, size_of
         self._lock = threading.Lock()
-        self._version = -1
+        self._version, self._size = -1, 0
         self._kept: OrderedDict[Key, Found] = OrderedDict()
 
     def get_or_read(
@@ -23,11 +28,11 @@ class VersionCache(Generic[Key, Found]):
     ) -> dict[Key, Found]:
         """The values of the keys; `read` gives those that are not kept, as far as there are any, and they are kept.
 
-        What is read may be newer than the version, never older.
+        A value may be newer than the version, never older.
         """
         wanted = list(keys)
         with self._lock:
-            found = {} if version != self._version else {key: self._kept[key] for key in wanted if key in self._kept}
+            found = {key: self._kept[key] for key in wanted if key in self._kept and version <= self._version}
             for key in found:
                 self._kept.move_to_end(key)
         missing = [key for key in wanted if key not in found]
@@ -39,10 +44,13 @@ class VersionCache(Generic[Key, Found]):
 
     def _keep(self, version: int, values: Mapping[Key, Found]) -> None:
         with self._lock:
-            if version < self._version:  # of a search that began before others
+            if version < self._version:  # it may have been read before what is kept
                 return
             if version > self._version:
-                self._version, self._kept = version, OrderedDict()
-            self._kept.update(values)
-            while len(self._kept) > self._max_entries:
-                self._kept.popitem(last=False)
+                self._version, self._size, self._kept = version, 0, OrderedDict()
+            for key, found in values.items():
+                if key not in self._kept:  # another search may have read it meanwhile
+                    self._kept[key] = found
+                    self._size += self._size_of(found)
+            while self._size > self._most:
+                self._size -= self._size_of(self._kept.popitem(last=False)[1])

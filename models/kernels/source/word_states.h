@@ -22,6 +22,10 @@ typedef struct {
   int32_t sentences, words;
 } word_pieces;
 
+/* models/kernels/word_states.py has them too. */
+_Static_assert(sizeof(embedding) == 5 * sizeof(void *) + 4 * sizeof(int32_t), "CEmbedding");
+_Static_assert(sizeof(word_pieces) == 3 * sizeof(void *) + 2 * sizeof(int32_t), "CWordPieces");
+
 static void embed_piece(const embedding *e, int width, int32_t id, float *into) {
   const size_t plane = (size_t)e->pieces * width / 8, row = (size_t)id * width / 8;
   for (int byte = 0; byte < width / 8; byte++) {

@@ -33,7 +33,6 @@ from models.text.bert_encoder import BertEncoder
 from models.training.backbone.recipe import iter_photograph_batches, steps_per_epoch
 from models.training.backbone.sentence_head import (
     HEAD_FILE,
-    CaptionTargets,
     SentenceHead,
     class_divergence,
     linear_layer,
@@ -41,6 +40,7 @@ from models.training.backbone.sentence_head import (
     whole_picture_recalls,
 )
 from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE, TILE_CELLS, tile_boxes
+from models.training.caption_targets import CaptionTargets
 from models.training.logs import Log
 
 
@@ -115,7 +115,7 @@ class HeadFitting:
         self.device = torch.device(device)
         for part in (self.backbone, self.published, self.published_classifier, self.head):
             part.to(self.device)
-        self.targets = CaptionTargets(encoder, train, recipe).to(self.device)
+        self.targets = CaptionTargets(encoder, [line.captions for line in train], recipe).to(self.device)
         self.dev_vectors = encoder.embed([text for line in self.dev for text in line.captions]).to(self.device)
         self.total_steps = recipe.epochs * steps_per_epoch(recipe, train) + recipe.passes
 

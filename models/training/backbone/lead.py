@@ -12,7 +12,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.batches import tiles
-from models.training.backbone.sentence_head import CaptionTargets, SentenceHead, matching_losses
+from models.training.backbone.sentence_head import SentenceHead, matching_losses
+from models.training.caption_targets import CaptionTargets
 from models.training.logs import Log
 
 PICTURES_A_STEP = 256

@@ -10,11 +10,10 @@ t'_c = unit(t_c + A t_c): A, zero at the start, learns what of a sentence can be
                with own_share on its own photograph and the rest by softmax_n(t . u_n / neighbours)
     knowledge  `distillation` times KL(classifier on tiles now || published classifier on published tiles)
 
-T and T' are learned. The targets' second parts are what other captions say nearly as well (as label smoothing, after
-Szegedy et al. 2016, but by meaning). Where pictures of a batch are mixed, a mixed picture's target is the mean of its
-parts' targets by area, and so is a caption's target over mixed pictures. The third loss keeps what ImageNet taught the
-backbone about parts of a picture (Hinton et al. 2015, distillation, at temperature 1), which tuning by whole pictures
-alone forgets.
+T and T' are learned; the targets are those of models/training/caption_targets.py. Where pictures of a batch are mixed,
+a mixed picture's target is the mean of its parts' targets by area, and so is a caption's target over mixed pictures.
+The third loss keeps what ImageNet taught the backbone about parts of a picture (Hinton et al. 2015, distillation, at
+temperature 1), which tuning by whole pictures alone forgets.
 """
 
 import math
@@ -24,27 +23,23 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import kl_div, log_softmax, normalize, softmax
+from torch.nn.functional import kl_div, log_softmax, normalize
 from torchvision.ops import roi_align
 
 from models.datasets.captions import CaptionLine
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
-from models.text.bert_encoder import BertEncoder
 from models.training.backbone.trainer import TILE_CELLS, tile_boxes
+from models.training.caption_targets import CaptionTargets, TargetRecipe
 
 HEAD_FILE = "head.safetensors"
 
 
 @runtime_checkable
-class SentenceRecipe(Protocol):
+class SentenceRecipe(TargetRecipe, Protocol):
     """The part of a recipe that such a map needs."""
 
     @property
     def temperature(self) -> float: ...
-    @property
-    def own_share(self) -> float: ...
-    @property
-    def neighbours(self) -> float: ...
     @property
     def dropout(self) -> float: ...
 
@@ -89,42 +84,6 @@ class SentenceHead(nn.Module):
         return logits
 
 
-class CaptionTargets:
-    """The sentence vectors of all training captions, and what a batch is to say to them."""
-
-    def __init__(self, encoder: BertEncoder, lines: Sequence[CaptionLine], recipe: SentenceRecipe) -> None:
-        self._recipe = recipe
-        self.vectors = encoder.embed([caption for line in lines for caption in line.captions])
-        owners = [number for number, line in enumerate(lines) for _ in line.captions]
-        self.image_of = torch.tensor(owners)
-        sums = torch.zeros(len(lines), self.vectors.shape[1]).index_add(0, self.image_of, self.vectors)
-        self.means = normalize(sums, dim=1)
-
-    def to(self, device: torch.device) -> "CaptionTargets":
-        """Moved to the device of the training."""
-        self.vectors, self.image_of, self.means = (
-            part.to(device) for part in (self.vectors, self.image_of, self.means)
-        )
-        return self
-
-    def of_images(self, numbers: Tensor) -> Float[Tensor, "K N"]:
-        """The distribution over all captions that each photograph's vector is to give."""
-        own = (self.image_of == numbers[:, None]).float()
-        near = softmax(self.means[numbers] @ self.vectors.T / self._recipe.neighbours, 1)
-        return self._mixed(own / own.sum(1, keepdim=True), near)
-
-    def of_captions(self, numbers: Tensor) -> tuple[Float[Tensor, "Q D"], Float[Tensor, "Q K"]]:
-        """The captions of a batch's photographs, and the distribution over these that each is to give."""
-        chosen = (self.image_of[:, None] == numbers).any(1)
-        vectors = self.vectors[chosen]
-        own = (self.image_of[chosen, None] == numbers).float()
-        own = own / own.sum(1, keepdim=True)  # a photograph may be seen in several views
-        return vectors, self._mixed(own, softmax(vectors @ self.means[numbers].T / self._recipe.neighbours, 1))
-
-    def _mixed(self, own: Tensor, near: Tensor) -> Tensor:
-        return self._recipe.own_share * own + (1 - self._recipe.own_share) * near
-
-
 def matching_losses(
     head: SentenceHead,
     targets: CaptionTargets,
@@ -137,12 +96,12 @@ def matching_losses(
     `shown` is the share of each picture's area that shows each of them, where pictures were mixed.
     """
     with torch.no_grad():
-        by_image = targets.of_images(numbers)
-        captions, by_caption = targets.of_captions(numbers)
+        captions = targets.captions_of(numbers)
+        by_image, by_caption = targets.of_images(numbers), targets.of_captions(captions, numbers)
         if shown is not None:
             by_image, by_caption = shown @ by_image, by_caption @ shown.T
     to_text = embeddings @ head.read(targets.vectors).T / head.log_text_temperature.exp()
-    to_image = head.read(captions) @ embeddings.T / head.log_image_temperature.exp()
+    to_image = head.read(targets.vectors[captions]) @ embeddings.T / head.log_image_temperature.exp()
     return {
         "to_text": -(by_image * log_softmax(to_text, 1)).sum(1).mean(),
         "to_image": -(by_caption * log_softmax(to_image, 1)).sum(1).mean(),

@@ -31,7 +31,6 @@ from models.training.backbone.lead import fit_maps
 from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch
 from models.training.backbone.sentence_head import (
     HEAD_FILE,
-    CaptionTargets,
     SentenceHead,
     class_divergence,
     linear_layer,
@@ -40,6 +39,7 @@ from models.training.backbone.sentence_head import (
     whole_picture_recalls,
 )
 from models.training.backbone.trainer import BACKBONE_FILE, NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
+from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
 
@@ -132,7 +132,7 @@ class SentenceTuning:
         self.layers[: recipe.frozen_layers].requires_grad_(False)
         self.backbone = Backbone(self.architecture, self.layers)
         self.device = torch.device(device)
-        self.targets = CaptionTargets(encoder, train, recipe).to(self.device)
+        self.targets = CaptionTargets(encoder, [line.captions for line in train], recipe).to(self.device)
         self.dev_vectors = encoder.embed([text for line in self.dev for text in line.captions]).to(self.device)
         self.averaged = AveragedModel(self.network, avg_fn=self._average)
         self.optimizer = torch.optim.AdamW(self._parameter_groups(), weight_decay=recipe.weight_decay)

@@ -151,8 +151,18 @@ static int check_words(const transformer *t, const int32_t *lengths, int sentenc
   float *into = malloc(sizeof(float) * words * t->width);
   const word_pieces said = {ids, lengths, sizes, sentences, words};
   const int failed = regard_word_states(&e, t, &said, into);
-  if (rows) ids[rows - 1] = pieces;
-  const int refused = !rows || regard_word_states(&e, t, &said, into) == NO_SUCH_ROW;
+  int refused = 1;
+  if (rows) {
+    ids[rows - 1] = pieces;
+    refused = regard_word_states(&e, t, &said, into) == NO_SUCH_ROW;
+    ids[rows - 1] = 0;
+    sizes[words - 1]++;
+    refused &= regard_word_states(&e, t, &said, into) == NO_SUCH_ROW;
+    sizes[words - 1] = 0;
+    refused &= regard_word_states(&e, t, &said, into) == NO_SUCH_ROW;
+    const embedding short_one = {e.planes, e.scale, e.positions, e.norm, bits, pieces, lengths[0] - 1};
+    refused &= regard_word_states(&short_one, t, &said, into) == NO_SUCH_ROW;
+  }
   const void *made[] = {ids, sizes, into, e.planes, e.scale, e.positions, e.norm.scale, e.norm.shift};
   for (int n = 0; n < 8; n++) free((void *)made[n]);
   return failed || !refused;

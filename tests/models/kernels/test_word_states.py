@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
 from models.kernels.library import KernelLibrary
-from models.kernels.word_states import CEmbedding, CWordPieces, KernelWordStates, Run, WordPieces
-from models.text.bert_encoder import BertConfig, BertEncoder, FrozenLayers
+from models.kernels.transformer import KernelLayers, LayerNormWeights
+from models.kernels.word_states import CEmbedding, CWordPieces, KernelWordStates, PieceEmbedding, Run, WordPieces
+from models.text.bert_encoder import LAYER_NORM_EPSILON, BertConfig, BertEncoder, FrozenLayers
 from models.text.quantised_rows import PLANES, SCALE, QuantisedEmbedding, quantise_rows
 from tests.models.kernels.test_transformer import HEADS, HIDDEN, LAYERS, WIDTH, drawn_layers
 from tests.support.kernels import load_kernels
@@ -82,13 +83,25 @@ def test_a_word_does_not_depend_on_other_sentences(threads: int) -> None:
 
 @pytest.mark.parametrize("run", [[[PIECES]], [[-1]], [[0]] * (PLACES + 1)])
 def test_pieces_and_places_that_there_are_not_are_refused(run: Run) -> None:
-    with pytest.raises(IndexError, match=f"has {PIECES} pieces, and places for {PLACES}"):
+    with pytest.raises(IndexError, match=f"are {PIECES} pieces, places for {PLACES}"):
         states_by(frozen_encoder(), load_kernels(), [run])
 
 
-def test_words_of_no_piece_are_refused() -> None:
-    with pytest.raises(IndexError):
-        states_by(frozen_encoder(), load_kernels(), [[[1], []]])
+@pytest.mark.parametrize("kernels", [None, load_kernels()])
+def test_words_of_no_piece_are_refused_and_no_run_is_no_state(kernels: KernelLibrary | None) -> None:
+    with pytest.raises(ValueError, match="at least one piece"):
+        states_by(frozen_encoder(), kernels, [[[1], []]])
+    assert states_by(frozen_encoder(), kernels, []).shape == (0, WIDTH)
+
+
+def test_an_embedding_of_another_width_is_refused() -> None:
+    encoder, kernels = frozen_encoder(), load_kernels()
+    layers = KernelLayers(drawn_layers(0, heads=2), 2, LAYER_NORM_EPSILON, kernels)
+    assert isinstance(encoder.pieces, QuantisedEmbedding)
+    norm = LayerNormWeights(encoder.norm.weight, encoder.norm.bias)
+    embedding = PieceEmbedding(encoder.pieces.planes, encoder.pieces.scale, encoder.positions.weight, norm)
+    with pytest.raises(ValueError, match="the layers are 32 wide"):
+        KernelWordStates(embedding, layers, kernels)
 
 
 @given(RUNS, st.data())

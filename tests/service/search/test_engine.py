@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index.catalog import Catalog
+from index.records import PictureChange
 from models.batches import Words
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
 from service.search.requests import PictureFilter, TextSearchRequest
-from service.search.results import RankedCaption, SearchResult
+from service.search.results import RankedCaption, RankedPicture, SearchResult
+from service.storage.data_dir import DataDir
 from tests.support.fakes import COLOURS, FakeMatcher
 from tests.support.library import NAMES, NOW, Library, image_id_of, sixty_four, two_coloured
 
@@ -283,6 +286,34 @@ def test_a_picture_that_vanishes_during_a_query_makes_room_for_the_next(
     assert len(found_ids(during)) == 3
     assert found_ids(before)[1] not in found_ids(during)
     assert [hit.shortlist_rank for hit in during.results] != [1, 2, 3]
+
+
+def test_what_was_shown_before_a_change_is_shown_as_it_is_now(library: Library) -> None:
+    shown = library.add("shown", two_coloured("red", "red"), ["a red wall"], {"place": "Rome"}, taken_at=NOW)
+    library.add("other", two_coloured("red", "blue"))
+    elsewhere = Catalog(DataDir(library.folder).catalog)  # as another process has it
+
+    def first() -> RankedPicture:
+        return next(hit for hit in library.text("red").results if hit.image_id == shown)
+
+    try:
+        assert (first().captions, first().tags) == (("a red wall",), {"place": "Rome"})
+        elsewhere.change(shown, PictureChange(captions=["red paint"], tags={"place": None}, filename="new.png"))
+        assert (first().captions, first().tags, first().filename) == (("red paint",), {}, "new.png")
+        elsewhere.change(shown, PictureChange(taken_at=None))
+        assert first().taken_at is None
+        elsewhere.delete(shown, NOW)
+        assert shown not in found_ids(library.text("red"))
+        elsewhere.restore(shown, NOW)
+        assert first().filename == "new.png"
+        slot = first().slot
+        assert slot is not None
+        elsewhere.note_region_records(library.extractor.digest, [slot], {slot: "it cannot be read"}, NOW)
+        assert shown not in found_ids(library.text("red"))
+        elsewhere.note_region_records(library.extractor.digest, [slot], {}, NOW)
+        assert first().filename == "new.png"
+    finally:
+        elsewhere.close()
 
 
 def test_a_view_that_lags_answers_with_what_it_has(library: Library) -> None:

@@ -33,11 +33,19 @@ def test_what_is_not_there_is_asked_for_again() -> None:
     assert read.asked == [[0], [0]]
 
 
-def test_another_version_is_read_anew_and_an_older_one_replaces_nothing() -> None:
+def test_a_newer_version_is_read_anew() -> None:
     cache, read = VersionCache[int, int](10), Reads()
     for version in (1, 2, 1, 2):
         cache.get_or_read(version, [5], read)
-    assert len(read.asked) == 3  # the last one was kept since the second
+    assert len(read.asked) == 2  # what is kept may be newer than what is asked for
+
+
+def test_an_older_version_replaces_nothing() -> None:
+    cache, read = VersionCache[int, int](10), Reads()
+    cache.get_or_read(2, [5], read)
+    cache.get_or_read(1, [6], read)
+    cache.get_or_read(2, [6], read)
+    assert read.asked == [[5], [6], [6]]
 
 
 def test_the_entries_used_last_are_kept() -> None:
@@ -47,11 +55,18 @@ def test_the_entries_used_last_are_kept() -> None:
     assert read.asked == [[1], [2], [3], [2]]
 
 
+def test_sizes_are_counted() -> None:
+    cache, read = VersionCache[int, int](10, abs), Reads()
+    for key in (4, 5, 6, 4, 20, 6):
+        cache.get_or_read(1, [key], read)
+    assert read.asked == [[4], [5], [6], [4], [20], [6]]  # 4 and 5 went for 6; 20, which has no room, took all along
+    cache.get_or_read(1, [6], read)
+    assert len(read.asked) == 6
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(1, 5), max_size=4)), max_size=30), st.integers(1, 4))
-def test_a_value_is_never_older_than_the_version_asked_for(
-    questions: list[tuple[int, list[int]]], max_entries: int
-) -> None:
-    cache, now = VersionCache[int, int](max_entries), [0]
+def test_a_value_is_never_older_than_the_version_asked_for(questions: list[tuple[int, list[int]]], most: int) -> None:
+    cache, now = VersionCache[int, int](most), [0]
     for version, keys in questions:
         now.append(max(now[-1], version))
         found = cache.get_or_read(version, keys, lambda missing: dict.fromkeys(missing, now[-1]))

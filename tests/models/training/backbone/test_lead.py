@@ -10,8 +10,9 @@ from torch.nn.functional import normalize
 from models.datasets.captions import CaptionLine
 from models.text.bert_encoder import BertConfig, BertEncoder
 from models.training.backbone.lead import fit_maps
-from models.training.backbone.sentence_head import CaptionTargets, SentenceHead, whole_picture_recalls
+from models.training.backbone.sentence_head import SentenceHead, whole_picture_recalls
 from models.training.backbone.sentence_tuning import SentenceTuningRecipe
+from models.training.caption_targets import CaptionTargets
 
 WIDTH, FEATURES, PHOTOGRAPHS = 12, 20, 60
 RECIPE = SentenceTuningRecipe(lead_passes=80, lead_rate=3e-2, dropout=0.0, own_share=1.0)
@@ -46,7 +47,14 @@ def features_of(scales: Tensor) -> Tensor:
 def fitted(features: Tensor, log: Any = lambda entry: None) -> SentenceHead:
     torch.manual_seed(0)
     head = SentenceHead(FEATURES, WIDTH, RECIPE, nn.Linear(FEATURES, 5))
-    fit_maps(head, CaptionTargets(ENCODER, LINES, RECIPE), torch.arange(PHOTOGRAPHS), features, RECIPE, log)
+    fit_maps(
+        head,
+        CaptionTargets(ENCODER, [line.captions for line in LINES], RECIPE),
+        torch.arange(PHOTOGRAPHS),
+        features,
+        RECIPE,
+        log,
+    )
     return head.eval()
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.text.bert_encoder import BertConfig, BertEncoder
 from models.training.backbone.sentence_tuning import (
     HEAD_FILE,
-    CaptionTargets,
     SentenceTuning,
     SentenceTuningRecipe,
 )
@@ -69,35 +67,6 @@ LINES = [CaptionLine(f"{colour}.png", (f"a {colour} wall", f"all {colour} here")
 
 def tuning(folder: Path, out: Path, recipe: SentenceTuningRecipe = RECIPE, **options: Any) -> SentenceTuning:
     return SentenceTuning(recipe, folder, LINES, LINES[:4], folder / "published.safetensors", ENCODER, out, **options)
-
-
-def test_targets_are_those_of_the_formula() -> None:
-    targets = CaptionTargets(ENCODER, LINES, RECIPE)
-    texts = [text for line in LINES for text in line.captions]
-    vectors = ENCODER.embed(texts).double().numpy()
-    means = np.array([vectors[2 * n] + vectors[2 * n + 1] for n in range(len(LINES))])
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    numbers = [4, 1]
-    found = targets.of_images(torch.tensor(numbers))
-    for row, n in enumerate(numbers):
-        near = [math.exp(means[n] @ vector / RECIPE.neighbours) for vector in vectors]
-        expected = [0.8 / 2 * (c // 2 == n) + 0.2 * near[c] / sum(near) for c in range(len(texts))]
-        np.testing.assert_allclose(found[row].numpy(), expected, atol=1e-5)
-    captions, found = targets.of_captions(torch.tensor(numbers))
-    chosen = [c for c in range(len(texts)) if c // 2 in numbers]
-    np.testing.assert_allclose(captions.numpy(), vectors[chosen], atol=1e-6)
-    for row, c in enumerate(chosen):
-        near = [math.exp(vectors[c] @ means[n] / RECIPE.neighbours) for n in numbers]
-        expected = [0.8 * (c // 2 == n) + 0.2 * near[k] / sum(near) for k, n in enumerate(numbers)]
-        np.testing.assert_allclose(found[row].numpy(), expected, atol=1e-5)
-
-
-def test_views_of_one_photograph_share_its_captions() -> None:
-    _, expected = CaptionTargets(ENCODER, LINES, replace(RECIPE, own_share=1.0)).of_captions(torch.tensor([4, 1]))
-    _, found = CaptionTargets(ENCODER, LINES, replace(RECIPE, own_share=1.0)).of_captions(torch.tensor([4, 1, 4]))
-    torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
-    torch.testing.assert_close(found[:, [0, 2]].sum(1), expected[:, 0])
-    torch.testing.assert_close(found[:, 0], found[:, 2])
 
 
 def test_a_tuning_goes_on_from_one_that_read_sentences_as_they_are(folder: Path, tmp_path: Path) -> None:

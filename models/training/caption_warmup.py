@@ -1,0 +1,46 @@
+"""Stage one's warm-up against many captions: every picture of a batch meets its own and others drawn from all.
+
+With e a picture's unit embedding and t a sentence's, both of stage one, two cross entropies with the targets of
+caption_targets.py are added: of softmax_c(e . t_c / T) over the captions drawn, and of softmax_n(e_n . t / T) over the
+batch for each of its own captions. In a batch alone, one caption is told from few others: what tells it from thousands
+is learnt here, before a reranker looks at anything.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+from models.batches import Regions
+from models.datasets.captioned_features import CaptionedFeatures
+from models.matching.matcher import SingleMatcher
+from models.text.pretrained_reader import PretrainedReader
+from models.training.caption_targets import CaptionTargets
+from models.training.recipes import Recipe
+
+
+class CaptionWarmup:
+    """The loss of such a warm-up for one set of captioned pictures."""
+
+    def __init__(self, recipe: Recipe, data: CaptionedFeatures, reader: PretrainedReader) -> None:
+        self._recipe = recipe
+        self._sentences, _ = data.sentences()
+        self._targets = CaptionTargets(reader.encoder, data.captions, recipe)
+
+    def loss(self, matcher: SingleMatcher, regions: Regions, pictures: np.ndarray, step: int) -> Float[Tensor, ""]:
+        """The loss of K pictures, numbers in [K], with the captions that the step's number draws."""
+        targets, device = self._targets.to(matcher.device), matcher.device
+        numbers = torch.as_tensor(pictures, device=device)
+        own = targets.captions_of(numbers)
+        random = np.random.default_rng((self._recipe.seed, step))
+        drawn = random.choice(len(self._sentences), min(self._recipe.warmup_captions, len(self._sentences)), False)
+        others = torch.from_numpy(np.setdiff1d(drawn, own.cpu().numpy())).to(device)
+        captions = torch.cat([own, others])
+        tokens = matcher.tokenize([self._sentences[number] for number in captions.tolist()]).to(device)
+        embeddings = matcher.pooled.embed_images(matcher.reranker.project(regions))
+        logits = embeddings @ matcher.pooled.embed_texts(matcher.reranker.encode_texts(tokens)).T
+        logits = logits / self._recipe.temperature
+        to_text = targets.of_images(numbers, captions) * log_softmax(logits, 1)
+        to_image = targets.of_captions(own, numbers) * log_softmax(logits[:, : len(own)].T, 1)
+        return -(to_text.sum(1).mean() + to_image.sum(1).mean())
