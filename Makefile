@@ -14,8 +14,8 @@ BIN  := $(VENV)/bin
 UV   := $(BIN)/uv
 SYNC  = $(UV) pip sync --quiet --require-hashes --python $(BIN)/python
 LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
-COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --python-version 3.11
-LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --python-version 3.11 pyproject.toml
+COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11
+LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11 pyproject.toml
 
 # requirements-dev.lock holds requirements.lock: where the former is installed, running needs nothing more,
 # and `make run` after `make test` takes nothing away.

@@ -1,4 +1,4 @@
-"""What pictures and captions of a training set are to say of each other, where more than the own partner is right.
+"""Targets of pictures among captions, and of captions among pictures, where more than the own partner is right.
 
 t_c is the vector of caption c, and u_n the normalised mean of those of picture n's captions. Of a picture and many
 captions, `own_share` of the probability belongs to its own captions and the rest is spread by softmax_c(u . t_c /
