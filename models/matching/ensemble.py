@@ -103,15 +103,25 @@ class Ensemble(Matcher):
         vectors = torch.cat([words.vectors for words, _ in encoded], -1)
         return Words(vectors, tokens.mask), encoded[0][1]
 
+    @torch.no_grad()
+    def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
+        encoded = [member.encode_texts(tokens) for member in self._members()]
+        return self._together([texts for texts, _ in encoded]), encoded[0][1]
+
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
         return self._first.similarity_query(embeddings)
 
     @torch.no_grad()
     def texts_from(self, words: Words) -> EncodedTexts:
-        """The offset is the mean of the members' rescaled offsets."""
-        texts = [member.texts_from(own) for member, own in zip(self._members(), self._split(words), strict=True)]
+        return self._together(
+            [member.texts_from(own) for member, own in zip(self._members(), self._split(words), strict=True)]
+        )
+
+    def _together(self, texts: Sequence[EncodedTexts]) -> EncodedTexts:
+        """The members' sentences as one: the offset is the mean of their rescaled offsets."""
         offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
-        return EncodedTexts(words.vectors, words.mask, torch.stack(offsets).mean(0))
+        vectors = torch.cat([own.vectors for own in texts], -1)
+        return EncodedTexts(vectors, texts[0].mask, torch.stack(offsets).mean(0))
 
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

@@ -125,7 +125,11 @@ class Matcher(nn.Module, ABC):
 
     def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
         """Sentences that can be scored, and stage-one embeddings; ValueError on an empty sentence."""
-        words, embeddings = self.encode_words(sentences)
+        return self.encode_texts(self.tokenize(sentences).to(self.device))
+
+    def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
+        """`encode_sentences` of what `tokenize` gave."""
+        words, embeddings = self.encode_tokens(tokens)
         return self.texts_from(words), embeddings
 
     def words(self, sentence: str) -> list[str]:
@@ -263,8 +267,8 @@ class SingleMatcher(Matcher):
         return words, embeddings
 
     @torch.no_grad()
-    def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
-        words, embeddings, nearness = self._encoded(self.tokenize(sentences).to(self.device))
+    def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
+        words, embeddings, nearness = self._encoded(tokens)
         return self._texts(words, nearness), embeddings
 
     def _encoded(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"], Float[Tensor, " Q"] | None]:
