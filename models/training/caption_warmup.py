@@ -28,8 +28,8 @@ class CaptionWarmup:
         self._sentences, _ = data.sentences()
         self._targets = CaptionTargets(reader.encoder, data.captions, recipe)
 
-    def loss(self, matcher: SingleMatcher, regions: Regions, pictures: np.ndarray, step: int) -> Float[Tensor, ""]:
-        """The loss of K pictures, numbers in [K], with the captions that the step's number draws."""
+    def loss(self, matcher: SingleMatcher, projected: Regions, pictures: np.ndarray, step: int) -> Float[Tensor, ""]:
+        """The loss of K projected pictures, numbers in [K], with the captions that the step's number draws."""
         targets, device = self._targets.to(matcher.device), matcher.device
         numbers = torch.as_tensor(pictures, device=device)
         own = targets.captions_of(numbers)
@@ -38,7 +38,7 @@ class CaptionWarmup:
         others = torch.from_numpy(np.setdiff1d(drawn, own.cpu().numpy())).to(device)
         captions = torch.cat([own, others])
         tokens = matcher.tokenize([self._sentences[number] for number in captions.tolist()]).to(device)
-        embeddings = matcher.pooled.embed_images(matcher.reranker.project(regions))
+        embeddings = matcher.pooled.embed_images(projected)
         logits = embeddings @ matcher.pooled.embed_texts(matcher.reranker.encode_texts(tokens)).T
         logits = logits / self._recipe.temperature
         to_text = targets.of_images(numbers, captions) * log_softmax(logits, 1)

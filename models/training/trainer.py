@@ -199,9 +199,11 @@ class Training:
     def _losses(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, Tensor]:
         device, is_warmup = self.matcher.device, self.step < self.recipe.warmup_steps
         regions = self.auxiliary.add_noise(self.data.regions(pictures)).to(device)
-        if is_warmup and self.caption_warmup is not None:
-            return {"pooled": self.caption_warmup.loss(self.matcher, regions, pictures, self.step)}
         batch = TrainingBatch(self.step, pictures, sentences, regions)
+        if is_warmup and self.caption_warmup is not None:
+            projected = self.matcher.reranker.project(regions)
+            pooled = self.caption_warmup.loss(self.matcher, projected, pictures, self.step)
+            return {"pooled": pooled, **self.auxiliary.warmup_losses(self.matcher, batch, projected)}
         return batch_losses(
             self.matcher,
             regions,

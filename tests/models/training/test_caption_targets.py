@@ -103,7 +103,7 @@ def test_the_warm_up_is_the_sum_of_both_cross_entropies(reader: PretrainedReader
     targets, order = CaptionTargets(reader.encoder, CAPTIONS, recipe), [0, 1, 3, 4, 5, 2, 6, 7]  # own captions first
     texts = [text for own in CAPTIONS for text in own]
     with torch.no_grad():
-        found = float(warmup.loss(matcher, regions, pictures, step=0))
+        found = float(warmup.loss(matcher, matcher.reranker.project(regions), pictures, step=0))
         words, sentences = matcher.encode_words([texts[c] for c in order])
         embeddings = matcher.encode_regions(Regions(regions.vectors, regions.mask))[1]
     assert len(words) == len(order)
@@ -119,7 +119,8 @@ def test_captions_are_drawn_by_the_step(reader: PretrainedReader, tmp_path: Path
     recipe = recipe_of(warmup_captions=4)
     matcher = Training(recipe, data, data, tmp_path / "run", reader=reader).matcher.eval()
     warmup, pictures = CaptionWarmup(recipe, data, reader), np.array([1, 2])
-    losses = [float(warmup.loss(matcher, data.regions(pictures), pictures, step).detach()) for step in (0, 0, 1)]
+    projected = matcher.reranker.project(data.regions(pictures))
+    losses = [float(warmup.loss(matcher, projected, pictures, step).detach()) for step in (0, 0, 1)]
     assert losses[0] == losses[1] != losses[2]
 
 
