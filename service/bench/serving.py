@@ -4,8 +4,6 @@ Forms take turns: in process with a thread a core, one client, several clients w
 with a new connection a question, then an open loop at half of the rate that was reached in process.
 """
 
-import http.client
-import json
 import os
 import statistics
 from collections.abc import Callable, Iterator
@@ -17,10 +15,10 @@ import torch
 
 from index.view import Snapshot, View
 from models.matching.matcher import Matcher
+from service.bench.http_asker import HttpAsker
 from service.bench.load import Ask, LoadOutcome, closed_loop, median_ratio, open_loop
 from service.bench.service_process import ServiceProcess
 from service.bench.synthetic import fill_with_pictures, random_sentences
-from service.chaos.processes import HOST
 from service.model_loading import LoadedModels
 from service.search.rerank import score_pictures
 from service.settings import Settings
@@ -28,38 +26,6 @@ from service.storage.data_dir import DataDir
 
 OPEN_SHARE = 0.5  # of the rate in process, offered in the open loop
 ASKERS_PER_CLIENT = 8  # of the open loop: so many questions may wait at a time
-HEADERS = {"Content-Type": "application/json"}
-
-
-def http_asker(port: int, candidates: int, stack: ExitStack, keep: bool = True) -> Ask:
-    """Asks a service for the ten best pictures; over one connection, or with `keep` off over a new one each time."""
-    kept = stack.enter_context(closing(http.client.HTTPConnection(HOST, port, timeout=60)))
-
-    def answer_on(connection: http.client.HTTPConnection, body: str) -> http.client.HTTPResponse:
-        connection.request("POST", "/search/text", body, HEADERS)
-        return connection.getresponse()
-
-    def ask(sentence: str) -> None:
-        connection = kept if keep else http.client.HTTPConnection(HOST, port, timeout=60)
-        body = json.dumps({"query": sentence, "k": 10, "shortlist": candidates})
-        try:
-            try:
-                answer = answer_on(connection, body)
-            except ConnectionError:
-                if not keep:
-                    raise
-                connection.close()  # it was idle for too long, between two turns
-                answer = answer_on(connection, body)
-            answer.read()
-        except (OSError, http.client.HTTPException) as fault:
-            connection.close()
-            raise OSError(str(fault)) from fault
-        if not keep:
-            connection.close()
-        if answer.status != http.client.OK:
-            raise OSError(f"status {answer.status}")
-
-    return ask
 
 
 def process_asker(matcher: Matcher, snapshot: Snapshot, candidates: int) -> Ask:
@@ -98,17 +64,20 @@ def serve_rows(
         service.seconds_until("/readyz")
         stack.enter_context(one_thread_each())
         port, ask = service.settings.port, process_asker(matcher, view.snapshot(), candidates)
-        kept = [http_asker(port, candidates, stack) for _ in range(clients)]
-        fresh = [http_asker(port, candidates, stack, keep=False) for _ in range(clients)]
+
+        def http_askers(count: int, keep: bool = True) -> list[Ask]:
+            return [stack.enter_context(closing(HttpAsker(port, candidates, keep))) for _ in range(count)]
+
+        kept = http_askers(clients)
         askers = {
             "in process": [ask] * (1 if settings.device == "cuda" else cores),
             "one client": kept[:1],
             "keep-alive": kept,
-            "new connections": fresh,
+            "new connections": http_askers(clients, keep=False),
         }
         turns = take_turns(askers, seconds, rounds)
         rate = OPEN_SHARE * statistics.median(one.rate for one in turns["in process"])
-        many = [http_asker(port, candidates, stack) for _ in range(ASKERS_PER_CLIENT * clients)]
+        many = http_askers(ASKERS_PER_CLIENT * clients)
         turns["open loop"] = [open_loop(many, random_sentences(1000 + turn), rate, seconds) for turn in range(rounds)]
     counts = {name: len(each) for name, each in askers.items()} | {"open loop": clients}
     bare = statistics.median(one.percentile(50) for one in turns["one client"])

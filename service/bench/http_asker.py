@@ -1,0 +1,92 @@
+"""A client that asks a service for pictures and leaves the processors to it.
+
+It shares them with the service that is measured, so it reads only what Regard answers, a head with a length and a body,
+where `http.client` parses every head as that of a mail.
+"""
+
+import json
+import re
+import socket
+from http import HTTPStatus
+
+from service.chaos.processes import HOST
+
+TIMEOUT_S = 60.0
+READ_BYTES = 2**16
+STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+
+
+class HttpAsker:
+    """Asks for the ten best pictures, over one connection or, with `keep` off, over a new one each time."""
+
+    def __init__(self, port: int, candidates: int, keep: bool = True) -> None:
+        self._port, self._candidates, self._keep = port, candidates, keep
+        self._connection: socket.socket | None = None
+
+    def __call__(self, sentence: str) -> None:
+        """Ask, and read the answer. OSError where none came or it was refused."""
+        body = json.dumps({"query": sentence, "k": 10, "shortlist": self._candidates}).encode()
+        is_old = self._connection is not None
+        try:
+            status = self._exchange(body)
+        except ConnectionError:
+            if not is_old:
+                raise
+            status = self._exchange(body)  # it was idle for too long, between two turns
+        if not self._keep:
+            self.close()
+        if status != HTTPStatus.OK:
+            raise OSError(f"status {status}")
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _exchange(self, body: bytes) -> int:
+        """The status of the answer to a body; the connection is closed where none came."""
+        try:
+            connection = self._connection or self._connect()
+            connection.sendall(self._head(len(body)) + body)
+            return read_answer(connection)
+        except OSError:
+            self.close()
+            raise
+
+    def _connect(self) -> socket.socket:
+        self._connection = socket.create_connection((HOST, self._port), timeout=TIMEOUT_S)
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._connection
+
+    def _head(self, length: int) -> bytes:
+        lines = [
+            "POST /search/text HTTP/1.1",
+            f"Host: {HOST}:{self._port}",
+            "Content-Type: application/json",
+            f"Content-Length: {length}",
+            *([] if self._keep else ["Connection: close"]),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
+def read_answer(connection: socket.socket) -> int:
+    """Read one answer to its end; its status. ConnectionError where the connection ends before, or it is no answer."""
+    received = b""
+    while (end := received.find(b"\r\n\r\n")) < 0:
+        received += _read(connection)
+    head = received[: end + 2]
+    status, length = STATUS.match(head), LENGTH.search(head)
+    if status is None or length is None:
+        raise ConnectionError(f"no answer with a length: {head[:80]!r}")
+    missing = end + 4 + int(length[1]) - len(received)
+    while missing > 0:
+        missing -= len(_read(connection))
+    return int(status[1])
+
+
+def _read(connection: socket.socket) -> bytes:
+    if received := connection.recv(READ_BYTES):
+        return received
+    raise ConnectionError("the connection was closed before the answer was complete")
