@@ -3,9 +3,11 @@
 What is assumed and not measured stands in `Machine` and `Plan`: the size of a machine, of an original, and the bounds.
 """
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from index.shortlist import code_width
@@ -13,8 +15,9 @@ from service.cluster.one_round_trip import local_candidates
 
 SIZES = (10_000_000, 100_000_000, 1_000_000_000)
 DAY_S = 86_400
-INGESTED = 6.8  # pictures a second on 2 cores, docs/speed.md
-INGESTED_CORES = 2
+INGESTION = json.loads((Path(__file__).parent / "results" / "speed" / "ingest.json").read_text(encoding="utf-8"))
+INGESTED = next(round(row["pictures_per_second"], 1) for row in INGESTION["rows"] if row["what"] == "over HTTP")
+INGESTED_CORES = INGESTION["hardware"]["cores"]
 RANKED_BYTES = 59  # of a candidate: its id, inner product and time, pickled
 SCORE_BYTES = 26  # of its reranked score, with a reference to the id
 ROW_BYTES = 8  # a row number in an index

@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +75,16 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
         raise
     finally:
         file.close()
+
+
+def temporary_path(path: Path) -> Path:
+    """A new path beside a file that can be made again, to write it under before it is renamed."""
+    return path.with_name(f"{path.name}.{threading.get_native_id()}.{secrets.token_hex(4)}{TEMPORARY}")
+
+
+def half_written(path: Path) -> Iterator[Path]:
+    """The files under the `temporary_path`s of a path: processes were killed while they wrote them."""
+    return path.parent.glob(f"{path.name}.*{TEMPORARY}")
 
 
 def remove_strays(folder: Path) -> None:

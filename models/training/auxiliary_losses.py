@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -39,7 +40,7 @@ class AuxiliaryLosses:
         self._recipe, self._reader = recipe, reader
         self._noise: FeatureNoise | None = None
         self._concepts: ConceptWords | None = None
-        self.questions: ShortQuestions | None = None
+        self._questions: ShortQuestions | None = None
         if recipe.picture_noise or recipe.region_noise:
             self._noise = FeatureNoise(data, recipe.concept_dim, recipe.picture_noise, recipe.region_noise)
         if reader is not None and (recipe.question_weight or recipe.grounding_weight):
@@ -47,12 +48,12 @@ class AuxiliaryLosses:
             known = sorted(set(frequent_words(words)).union(COCO_CLASSES))
             self._concepts = ConceptWords(reader.encoder, data, known)
             if recipe.question_weight:
-                self.questions = ShortQuestions(data, words, self._concepts)
+                self._questions = ShortQuestions(data, words, self._concepts)
 
     @property
     def sentences(self) -> list[str]:
         """Every sentence that is read besides the captions."""
-        return self.questions.sentences() if self.questions else []
+        return self._questions.sentences() if self._questions else []
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -68,36 +69,25 @@ class AuxiliaryLosses:
     ) -> dict[str, Float[Tensor, ""]]:
         """The losses of one step, without their weights; the reranker and stage one both answer the questions."""
         losses = {}
-        if self.questions:
-            losses["questions"] = self._answer(matcher, self._draw(self.questions, batch), projected)
+        if self._questions:
+            random = np.random.default_rng((self._recipe.seed, batch.step))
+            losses["questions"] = self._answer(matcher, self._questions.draw(batch.pictures, random), projected)
         if self._concepts and self._reader and self._recipe.grounding_weight:
             tokens = [self._reader.tokens(sentence) for sentence in batch.sentences]
             losses["grounding"] = grounding_loss(self._concepts, batch.regions, projected, words, tokens)
         return losses
 
-    def warmup_losses(
-        self, matcher: SingleMatcher, batch: TrainingBatch, projected: Regions
-    ) -> dict[str, Float[Tensor, ""]]:
-        """The losses of one step in which stage one alone learns, without their weights: it answers the questions."""
-        if not self.questions:
-            return {}
-        questions = self._draw(self.questions, batch)
-        return {"questions": self._answer(matcher, questions, projected, is_warmup=True)}
-
-    def _draw(self, questions: ShortQuestions, batch: TrainingBatch) -> QuestionBatch:
-        return questions.draw(batch.pictures, np.random.default_rng((self._recipe.seed, batch.step)))
-
-    def _answer(
-        self, matcher: SingleMatcher, questions: QuestionBatch, projected: Regions, is_warmup: bool = False
-    ) -> Float[Tensor, ""]:
+    def _answer(self, matcher: SingleMatcher, questions: QuestionBatch, projected: Regions) -> Float[Tensor, ""]:
         if not questions.sentences:
             return projected.vectors.sum() * 0
         device = matcher.device
         right, wrong = questions.right.to(device), questions.wrong.to(device)
         words = matcher.reranker.encode_texts(matcher.tokenize(questions.sentences).to(device))
-        pooled = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
-        loss = question_loss(pooled, right, wrong, self._recipe.temperature)
-        if is_warmup:
-            return loss
         scores = matcher.reranker.score(matcher.reranker.precompute(projected), words)
-        return question_loss(scores, right, wrong, self._recipe.score_temperature) + loss
+        pooled = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
+        return torch.stack(
+            [
+                question_loss(scores, right, wrong, self._recipe.score_temperature),
+                question_loss(pooled, right, wrong, self._recipe.temperature),
+            ]
+        ).sum()

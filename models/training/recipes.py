@@ -258,6 +258,7 @@ RECIPES = {
         learning_rate=1e-3,
         weight_decay=0.05,
         temperature=0.07,
+        question_weight=0.15,
     ),
     "bfan-equal-flickr8k-staged": aligned_recipe("bfan-equal", starts_from="bfan-equal-flickr8k-stage-one"),
     # What they have besides encoders starts at random and has more to learn.

@@ -202,8 +202,9 @@ class Training:
         batch = TrainingBatch(self.step, pictures, sentences, regions)
         if is_warmup and self.caption_warmup is not None:
             projected = self.matcher.reranker.project(regions)
+            words = self.matcher.reranker.encode_texts(self.matcher.tokenize(sentences).to(device))
             pooled = self.caption_warmup.loss(self.matcher, projected, pictures, self.step)
-            return {"pooled": pooled, **self.auxiliary.warmup_losses(self.matcher, batch, projected)}
+            return {"pooled": pooled, **self.auxiliary.losses(self.matcher, batch, projected, words)}
         return batch_losses(
             self.matcher,
             regions,

@@ -60,7 +60,7 @@ def open_provider(endpoint: str) -> trace.TracerProvider:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as fault:
         raise Misconfigured(
-            f"REGARD_OTLP_ENDPOINT needs the extra `tracing`, installed by pip install 'regard[tracing]' ({fault})"
+            f"REGARD_OTLP_ENDPOINT needs the extra `tracing`, installed by pip install -e '.[tracing]' ({fault})"
         ) from fault
 
     class WithholdQueries(SpanProcessor):

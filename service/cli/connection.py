@@ -1,6 +1,7 @@
 """The service that a command speaks to."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Clie
     from regard_client import Client, RegardError, Retries  # noqa: PLC0415
 
     key = None if api_key is None else api_key.get_secret_value()
-    as_told = Retries(longest_wait_s=math.inf)
+    as_told = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf)
     try:
         with Client(url or ClientSettings().url, key, retries=as_told, on_wait=tell_of_waiting()) as client:
             yield client

@@ -20,7 +20,8 @@ MAX_HEADER_BYTES = 64 * 1024  # room for a file name of 4 000 characters, each o
 
 
 EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*([\w-]*)'[\w-]*'([^;\s]*)", re.IGNORECASE)  # RFC 8187
-QUOTED = re.compile(rb'"(?:\\.|[^"\\])*"')
+# A quote without an end goes to the end: tried again from each quote inside, it would take the square of its length.
+QUOTED = re.compile(rb'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,6 @@
 import logging
 import math
 import queue
-import secrets
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any, Self
 import PIL.Image
 
 from index.fault_points import FaultPoint, reach
+from index.files import temporary_path
 from service.errors import UnreadablePicture
 from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, ProcessLost
 from service.media.descriptions import LONGEST_CAPTION, LONGEST_KEYWORDS, shown
@@ -249,7 +248,7 @@ def _is_size(size: Any, most: int) -> bool:
 
 def _write(name: str, path: Path, content: memoryview) -> None:
     """Write a file atomically; OSError says which. It can be made again, so there is no fsync."""
-    temporary = path.with_name(f"{path.name}.{threading.get_native_id()}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -21,7 +21,7 @@ import PIL.Image
 
 from service.errors import UnreadablePicture
 from service.media import pixels
-from service.media.file_type import image_extension
+from service.media.file_type import check_header, image_extension
 from service.media.formats import register_formats
 from service.media.raw_preview import RAW_EXTENSION
 from service.media.sandbox import restrict_process
@@ -87,6 +87,7 @@ def decode(request: dict[str, Any]) -> Reply:
     body: list[bytes] = []
     orientation = None
     if request["pixels"]:
+        check_header(Path(request["path"]))
         decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE, request["position"])
         orientation = decoded.orientation
         message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}

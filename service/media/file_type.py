@@ -42,19 +42,25 @@ SIGNATURES = (
 )
 
 
+def check_header(path: Path) -> None:
+    """UnreadablePicture for a picture of so many parts that reading it would take long."""
+    try:
+        with path.open("rb") as file:
+            check_parts(file)
+    except TooManyParts as error:
+        raise UnreadablePicture(f"The picture is not read, as {error}: save it anew with another program.") from None
+
+
 def image_extension(path: Path, max_pixels: int) -> str:
     """The file name extension of the picture's format. Reads the header alone; runs in a decoding process.
 
     UnreadablePicture for a file that is no accepted picture, or has more than `max_pixels`; its text says what to do.
     """
     try:
-        with path.open("rb") as file:
-            check_parts(file)
+        check_header(path)
         with open_picture(path) as image:
             width, height = image.size
             extension = EXTENSIONS[image.format or ""]
-    except TooManyParts as error:
-        raise UnreadablePicture(f"The picture is not read, as {error}: save it anew with another program.") from None
     except PIL.UnidentifiedImageError:
         raise UnreadablePicture(_advice(path)) from None
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):

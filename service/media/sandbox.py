@@ -43,6 +43,10 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "vfork": (58, None),
     "ptrace": (101, 117),
     "kill": (62, 129),
+    "tkill": (200, 130),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_send_signal": (424, 424),
     "pidfd_open": (434, 434),
     "pidfd_getfd": (438, 438),
     "process_vm_readv": (310, 270),
@@ -94,6 +98,8 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "io_uring_register": (427, 427),
 }
 OPEN, OPENAT = (2, None), (257, 56)  # denied with a flag that writes
+TGKILL = (234, 131)  # denied but to its own process, which aborts by it
+PRLIMIT = (302, 261)  # denied but for its own limits, which the kernel calls process 0
 CLONE, CLONE_THREAD = (56, 220), 0x10000  # denied without it: a thread is no new process
 CLONE3 = (435, 435)  # whose flags lie in memory, out of a filter's sight: said to be missing, so that clone is used
 WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -174,15 +180,15 @@ def _use_seccomp(libc: ctypes.CDLL) -> str:
     machine = platform.machine()
     if machine not in AUDIT_ARCH:
         return f"there is no filter for processors of the kind {machine}"
-    code = filter_program(machine)
+    code = filter_program(machine, os.getpid())
     program = _Program(len(code) // 8, code)
     if libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(program), 0, 0):
         return f"the kernel refuses the filter ({os.strerror(ctypes.get_errno())})"
     return "on"
 
 
-def filter_program(machine: str) -> bytes:
-    """The BPF program: instructions of 8 bytes, each a struct sock_filter."""
+def filter_program(machine: str, process: int) -> bytes:
+    """The BPF program of a process with this id: instructions of 8 bytes, each a struct sock_filter."""
     column = list(AUDIT_ARCH).index(machine)
     steps = [
         (LOAD, 0, 0, ARCHITECTURE),
@@ -204,6 +210,14 @@ def filter_program(machine: str) -> bytes:
                 (RETURN, 0, 0, DENY),
                 (RETURN, 0, 0, ALLOW),
             ]
+    for numbers, own in ((TGKILL, process), (PRLIMIT, 0)):
+        steps += [
+            (IF_EQUAL, 0, 4, numbers[column]),
+            (LOAD, 0, 0, ARGUMENTS),
+            (IF_EQUAL, 1, 0, own),
+            (RETURN, 0, 0, DENY),
+            (RETURN, 0, 0, ALLOW),
+        ]
     steps += [
         (IF_EQUAL, 0, 1, CLONE3[column]),
         (RETURN, 0, 0, MISSING),

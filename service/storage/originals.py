@@ -4,11 +4,12 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from index.fault_points import FaultPoint, reach
-from index.files import make_folder, sync_file, sync_folder
+from index.files import half_written, make_folder, sync_file, sync_folder
 from service.storage.data_dir import DataDir
 
 
@@ -91,8 +92,12 @@ class Originals:
             yield free
 
     def remove(self, image_id: str, extension: str) -> None:
-        """Remove the original and everything made of it; what is not there is no error."""
-        for path in (self.path(image_id, extension), *self.derived_files(image_id, extension)):
+        """Remove the original and everything made of it, half-written files of killed processes included.
+
+        What is not there is no error.
+        """
+        derived = self.derived_files(image_id, extension)
+        for path in (self.path(image_id, extension), *derived, *chain.from_iterable(map(half_written, derived))):
             path.unlink(missing_ok=True)
 
     def store(self, files: Iterable[StagedFile]) -> None:

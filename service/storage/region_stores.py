@@ -120,16 +120,18 @@ def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
 def features_extractor(data: DataDir, shipped: str) -> PrecomputedExtractor | None:
     """The extractor of a data directory that holds features without pictures.
 
-    None where it holds none, or those of the shipped detector, whose digest is given.
+    None where it holds none, as after an import that stored nothing, or those of the shipped detector, whose digest is
+    given.
     """
-    if (data.extractor / CONFIG_FILE).is_file():
-        found = load_precomputed(data.extractor)
-        return None if found.digest == shipped else found
     if not data.catalog.is_file():
         return None
     with closing(Catalog(data.catalog)) as catalog:
-        stored = stored_extractor(catalog)
-        if stored is None or stored == shipped or not holds_features_alone(catalog):
+        if (stored := stored_extractor(catalog)) is None:
+            return None
+        if (data.extractor / CONFIG_FILE).is_file():
+            found = load_precomputed(data.extractor)
+            return None if found.digest == shipped else found
+        if stored == shipped or not holds_features_alone(catalog):
             return None
         return described_extractor(data.root / region_store_entries(catalog, stored)[0].folder, stored)
 

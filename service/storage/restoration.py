@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from index.catalog import Catalog
 from index.catalog_copy import check_foreign_catalog
@@ -17,7 +17,8 @@ from index.files import make_folder
 from index.schema import DamagedCatalog, UnknownSchema
 from service.errors import UserError
 from service.storage.data_dir import DataDir
-from service.storage.originals import image_id_of
+from service.storage.kept_images import kept_images
+from service.storage.originals import Originals, image_id_of
 from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT
 
 COPIED_AT_ONCE = 1 << 20
@@ -41,7 +42,7 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir)
     names: set[str] = set()
-    about: object = None
+    about: dict[str, Any] | None = None
     with _members(source) as members:
         for name, content in members:
             if SNAPSHOT_FILE.fullmatch(name) is None:
@@ -64,17 +65,29 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
     with closing(Catalog(unchecked)) as catalog:
         catalog.renew_collection()
         pictures = sum(catalog.counts().values())
+        _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"])
     os.sync()
     unchecked.replace(DataDir(data_dir).catalog)
     os.sync()
     return pictures
 
 
-def _read_about(source: Path, content: bytes) -> object:
+def _check_originals(source: Path, catalog: Catalog, originals: Originals, missing: int) -> None:
+    """UserError where more originals are missing than were when the snapshot was taken."""
+    pictured = (image for image in kept_images(catalog) if image.pictured)
+    lacking = [image for image in pictured if not originals.path(image.image_id, image.extension).is_file()]
+    if len(lacking) > missing:
+        raise UserError(
+            f"{source} is not whole: of its {len(lacking)} pictures without a file only {missing} had none when it was"
+            f" taken, and {lacking[0].filename!r} is among them. Copy it anew"
+        )
+
+
+def _read_about(source: Path, content: bytes) -> dict[str, Any]:
     try:
         about = json.loads(content)
-        if about["format"] == SNAPSHOT_FORMAT:
-            return about
+        if about["format"] == SNAPSHOT_FORMAT and isinstance(about["missing"], int):
+            return dict(about)
     except (ValueError, LookupError, TypeError):
         pass
     raise UserError(f"{source} is a snapshot of a form that this version of Regard does not read")

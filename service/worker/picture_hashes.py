@@ -25,15 +25,18 @@ class MissingHashes:
         if self._complete:
             return False
         missing = self._hashes.missing(HASHED_AT_ONCE)
-        if missing:
-            self._hashes.add({picture.image_id: self._hash(picture) for picture in missing})
-        self._complete = not missing
+        each = {picture.image_id: self._hash(picture) for picture in missing}
+        made = {image_id: one for image_id, one in each.items() if one is not None}
+        if made:
+            self._hashes.add(made)
+        self._complete = not made
         return not self._complete
 
-    def _hash(self, picture: QueuedPicture) -> bytes:
+    def _hash(self, picture: QueuedPicture) -> bytes | None:
+        """NO_HASH of a picture that cannot be decoded; None where it may be at the worker's next start."""
         try:
             path = self._originals.path(picture.image_id, picture.extension)
             return perceptual_hash(self._pool.decode(path).picture)
         except DecodeFailed as failed:
             log.warning("picture %s is left out of near duplicates: %s", picture.image_id, failed.reason)
-            return NO_HASH
+            return NO_HASH if failed.final else None

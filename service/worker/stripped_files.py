@@ -16,16 +16,15 @@ class StrippedFiles:
 
     def __init__(self, catalog: Catalog, originals: Originals, pool: DecodePool) -> None:
         self._catalog, self._originals, self._pool = catalog, originals, pool
-        self._after: str | None = None
+        self._last = 0  # number of the picture that was looked at last
         self._complete = False
 
     def advance(self) -> bool:
         """Look at the next pictures and make the first file that is missing; False when all have been looked at."""
         if self._complete:
             return False
-        images = self._catalog.list_images(self._after, PAGE)
-        for image in images:
-            self._after = image.image_id
+        images = self._catalog.erasures.not_erased(self._last, PAGE)
+        for self._last, image in images:
             if image.pictured and image.state == "ready" and self._make(image.image_id, image.extension):
                 return True
         self._complete = len(images) < PAGE

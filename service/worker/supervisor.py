@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -39,16 +40,22 @@ class Supervised:
 
     def _run(self) -> None:
         delay = self._first_delay_s
-        while (process := self._started()) is not None:
+        while not self._stop.is_set():
             try:
-                status = process.wait(LASTED_S)
-            except subprocess.TimeoutExpired:
-                delay = self._first_delay_s
+                process = self._started()
+            except OSError as fault:  # no memory, processes or file handles just now
+                log.error("the worker cannot be started: %s; next try in %g s", fault, delay)
+            else:
+                if process is None:
+                    return
+                started = time.monotonic()
                 status = process.wait()
-            if self._stop.is_set():
-                return
-            _release(process)
-            log.error("the worker (process %d) ended with %d; next in %g s", process.pid, status, delay)
+                if self._stop.is_set():
+                    return
+                _release(process)
+                if time.monotonic() - started >= LASTED_S:
+                    delay = self._first_delay_s
+                log.error("the worker (process %d) ended with %d; next in %g s", process.pid, status, delay)
             if self._stop.wait(delay):
                 return
             delay = min(2 * delay, LONGEST_DELAY_S)

@@ -13,7 +13,15 @@ from service.api.problems import problem_responses
 from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
 from service.api.serializers import image_info
 from service.api.services import Services
-from service.errors import DiskFull, NotFound, Overloaded, Problem, RangeNotSatisfiable, UnreadablePicture
+from service.errors import (
+    DiskFull,
+    NotFound,
+    Overloaded,
+    Problem,
+    RangeNotSatisfiable,
+    ReadOnlyCollection,
+    UnreadablePicture,
+)
 from service.storage.free_space import disk_problem
 
 router = APIRouter(tags=["pictures"])
@@ -33,7 +41,9 @@ PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     response_class=Response,
     responses={
         **PICTURE_RESPONSES,
-        **problem_responses(NotFound, RangeNotSatisfiable, UnreadablePicture, Overloaded, DiskFull, Problem),
+        **problem_responses(
+            NotFound, ReadOnlyCollection, RangeNotSatisfiable, UnreadablePicture, Overloaded, DiskFull, Problem
+        ),
     },
 )
 def get_image(image_id: str, request: Request, services: ServicesDep) -> Response:

@@ -60,5 +60,9 @@ def session_answer(caller: Caller | None) -> SessionAnswer:
 
 
 def is_encrypted(request: Request) -> bool:
-    """Whether the browser speaks HTTPS, to this process or to a proxy on this machine that says so."""
-    return request.url.scheme == "https"
+    """Whether the browser speaks HTTPS, here or to a proxy that says so.
+
+    Whoever claims it wrongly keeps only their own cookie from coming back over HTTP.
+    """
+    said = request.headers.get("x-forwarded-proto", "").split(",")[0].strip().lower()
+    return "https" in (request.url.scheme, said)

@@ -1,5 +1,6 @@
 """`regard keys`: API keys of a data directory, created, listed and revoked."""
 
+import math
 import time
 from datetime import UTC, datetime
 from typing import Annotated
@@ -17,6 +18,7 @@ from service.settings import Settings
 from service.storage.data_dir import DataDir
 
 DAY_S = 86_400.0
+MOST_DAYS = 36_500
 
 keys = typer.Typer(
     name="keys",
@@ -36,11 +38,14 @@ def create(
         Permission, typer.Option("--permission", help="read: search and look; write: also add and delete; admin: all.")
     ],
     days: Annotated[
-        float | None, typer.Option("--days", min=0, help="Days after which it expires; never if not given.")
+        float | None,
+        typer.Option("--days", min=0, max=MOST_DAYS, help="Days after which it expires; never if not given."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it, this once: only a digest of it is stored."""
+    if days is not None and math.isnan(days):  # which no range leaves out
+        raise typer.BadParameter("give a number of days", param_hint="--days")
     now = time.time()
     key, stored = create_key(name, permission, now, None if days is None else now + days * DAY_S)
 

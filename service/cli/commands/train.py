@@ -25,9 +25,8 @@ R = TypeVar("R")
 FIELDS = ", ".join(
     f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
 )
-EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers).
-MODEL is one of {", ".join(sorted({recipe.model for recipe in RECIPES.values()}))}; camp-released-fusion-f30k is a stage
-between two.
+EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers):
+{", ".join(sorted(RECIPES))}.
 
 A recipe's fields, for --set, with what they are unless the recipe says otherwise: {FIELDS}.
 

@@ -35,9 +35,12 @@ export class Adding {
   take = async (files: Found[]): Promise<void> => {
     this.panel.hidden = false;
     if (!files.length) return;
-    const progress = await upload(files, this.tell);
-    this.tell(progress, true);
-    await this.showFailures();
+    try {
+      this.tell(await upload(files, this.tell), true);
+      await this.showFailures();
+    } catch (fault) {
+      this.words.textContent = fault instanceof Error ? fault.message : String(fault);
+    }
     this.onadded();
   };
 

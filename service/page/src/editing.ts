@@ -10,15 +10,17 @@ type Changed = (image: ImageListed) => void;
 /** A form with what is known of the picture; `onchanged` hears of the picture as it is after a change. */
 export function editor(image: ImageListed, onchanged: Changed, ondone: () => void): HTMLFormElement {
   const captions = el("textarea", { rows: 3 });
-  captions.value = image.captions.join("\n");
+  const captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
+  captions.value = captionsBefore.map(([line]) => line).join("\n");
+  const untouched = captions.value;
   const tags = el("textarea", { rows: 3 });
-  tags.value = Object.entries(image.tags).map(([name, value]) => `${name}: ${value}`).join("\n");
+  tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
   const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: image.taken_at ?? "" });
   const fault = el("p", { class: "fault", role: "alert" });
   const save = async () => {
     const taken_at = date.value.trim();
     const change = {
-      captions: lines(captions.value),
+      ...(captions.value !== untouched && { captions: changedCaptions(captionsBefore, captions.value) }),
       tags: changedTags(image.tags, tags.value),
       ...(taken_at !== (image.taken_at ?? "") && { taken_at: taken_at || null }),
     };
@@ -66,19 +68,44 @@ function lines(text: string): string[] {
   return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 }
 
-/** What became of the tags, as a merge patch: those that are gone are null. What is written as a number is one. */
-function changedTags(before: Tags, text: string): Record<string, string | number | null> {
-  const now = new Map(lines(text).map((line) => [name(line), value(line)]));
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}
+
+/** The captions; those whose line was not touched are as they were, with what no line can show. */
+function changedCaptions(before: readonly (readonly [string, string])[], text: string): string[] {
+  const original = new Map(before);
+  return lines(text).map((line) => original.get(line) ?? line);
+}
+
+/** Each tag with the line that shows it. */
+function tagLines(tags: Tags): [line: string, name: string][] {
+  return Object.entries(tags).map(([name, value]) => [oneLine(`${name}: ${value}`), name]);
+}
+
+/**
+ * What became of the tags, as a merge patch: those that are gone are null. What is written as a number is one.
+ *
+ * A tag whose line was not touched is left alone, also where its name holds a colon.
+ */
+export function changedTags(before: Tags, text: string): Record<string, string | number | null> {
+  const written = lines(text);
+  const untouched = new Map(tagLines(before).filter(([line]) => written.includes(line)));
+  const changed = written.filter((line) => !untouched.has(line)).map((line) => tagOf(line, Object.keys(before)));
+  const now = new Set([...untouched.values(), ...changed.map(([one]) => one)]);
   const gone = Object.keys(before).filter((one) => !now.has(one));
-  const kept = [...now].filter(([one, what]) => String(before[one]) !== String(what));
-  return Object.fromEntries([...gone.map((one) => [one, null] as const), ...kept]);
+  return Object.fromEntries([...gone.map((one) => [one, null] as const), ...changed]);
 }
 
-function name(line: string): string {
-  return line.split(":")[0]!.trim();
+/** The name and value that a line says; what it begins with is the name of a known tag, up to its first colon another. */
+function tagOf(line: string, known: string[]): [name: string, value: string | number] {
+  const named = known.filter((one) => line.startsWith(`${oneLine(one)}:`)).sort((one, other) => other.length - one.length)[0];
+  const end = named === undefined ? line.indexOf(":") : oneLine(named).length;
+  return [named ?? line.slice(0, end < 0 ? undefined : end).trim(), value(line.slice(end + 1))];
 }
 
-export function value(line: string): string | number {
-  const text = line.slice(line.indexOf(":") + 1).trim();
+/** What is written as a number is one. */
+export function value(written: string): string | number {
+  const text = written.trim();
   return text !== "" && String(Number(text)) === text ? Number(text) : text;
 }

@@ -7,6 +7,7 @@ import { thumbnail } from "./results";
 import { day, titleOf } from "./text";
 
 const PAGE = 48;
+const MORE = "Show more";
 
 export interface Listed {
   sort: string;
@@ -15,7 +16,7 @@ export interface Listed {
 
 export class Library {
   private readonly grid = el("ol", { class: "grid", "aria-label": "Library" });
-  private readonly more = button("Show more", () => void this.next(), { class: "more" });
+  private readonly more = button(MORE, () => void this.next(), { class: "more" });
   private after: string | null = null;
   private shown = 0;
 
@@ -42,7 +43,15 @@ export class Library {
 
   private async next(): Promise<void> {
     const first = this.shown;
-    this.show(await ask<ImagesAnswer>(this.path()));
+    this.more.disabled = true;
+    try {
+      this.show(await ask<ImagesAnswer>(this.path()));
+      this.more.textContent = MORE;
+    } catch (fault) {
+      this.more.textContent = `${MORE} (${fault instanceof Error ? fault.message : String(fault)})`;
+    } finally {
+      this.more.disabled = false;
+    }
     this.grid.children[first]?.querySelector("button")?.focus();
   }
 

@@ -39,7 +39,7 @@ export function together(conditions: Condition[]): Record<string, Value[] | Rang
 }
 
 function plain(text: string): Value {
-  return value(`:${text}`);
+  return value(text);
 }
 
 export class TagFilter {

@@ -5,7 +5,6 @@ import type { IngestAnswer, JobAnswer, RetryAnswer } from "./openapi";
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
 const LONGEST_ALBUM = 512; // characters, as of any tag
-const LARGEST = 32 * 2 ** 20;
 const POLL_MS = 1000;
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
@@ -65,20 +64,23 @@ export async function retry(image_id: string, tell: (progress: Progress) => void
 }
 
 function whyNot(file: File): string | null {
-  if (NO_PICTURE.test(file.type)) return `is no picture (${file.type})`;
-  return file.size > LARGEST ? "is larger than 32 MB" : null;
+  return NO_PICTURE.test(file.type) ? `is no picture (${file.type})` : null;
 }
 
+/** No batch has a name twice, since the album of a file goes by its name. */
 function* batches(files: Found[]): Generator<Found[]> {
   let batch: Found[] = [];
+  let names = new Set<string>();
   let bytes = 0;
   for (const one of files) {
-    const { file } = one;
-    if (batch.length && (batch.length === BATCH_FILES || bytes + file.size > BATCH_BYTES)) {
+    const { file, path } = one;
+    const { name } = named(path);
+    if (batch.length && (batch.length === BATCH_FILES || bytes + file.size > BATCH_BYTES || names.has(name))) {
       yield batch;
-      [batch, bytes] = [[], 0];
+      [batch, names, bytes] = [[], new Set(), 0];
     }
     batch.push(one);
+    names.add(name);
     bytes += file.size;
   }
   if (batch.length) yield batch;
@@ -112,7 +114,8 @@ async function send(batch: Found[], progress: Progress): Promise<IngestAnswer | 
 async function follow(job_id: string, progress: Progress, tell: () => void): Promise<void> {
   let before = 0;
   let end: (job: JobAnswer) => void;
-  const ended = new Promise<JobAnswer>((resolve) => (end = resolve));
+  let giveUp: (fault: Error) => void;
+  const ended = new Promise<JobAnswer>((resolve, reject) => ([end, giveUp] = [resolve, reject]));
   const hear = (job: JobAnswer) => {
     progress.done += job.done - before;
     before = job.done;
@@ -122,19 +125,27 @@ async function follow(job_id: string, progress: Progress, tell: () => void): Pro
   const source = new EventSource(`/jobs/${job_id}/events`);
   source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
   source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) void poll(job_id, hear);
+    if (source.readyState === EventSource.CLOSED) poll(job_id, hear).catch((fault: Error) => giveUp(fault));
   });
-  const last = await ended;
-  source.close();
-  progress.failed.push(...last.failures);
+  try {
+    const last = await ended;
+    progress.failed.push(...last.failures);
+  } finally {
+    source.close();
+  }
   tell();
 }
 
+/** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */
 async function poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
   for (;;) {
-    const job = await ask<JobAnswer>(`/jobs/${job_id}`);
-    hear(job);
-    if (job.state === "done") return;
+    try {
+      const job = await ask<JobAnswer>(`/jobs/${job_id}`);
+      hear(job);
+      if (job.state === "done") return;
+    } catch (fault) {
+      if (fault instanceof Refusal && fault.status < 500 && fault.status !== 429) throw fault;
+    }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

@@ -17,7 +17,6 @@ from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import load_matcher
 from models.text.bert_encoder import BertEncoder
 from models.text.pretrained_reader import PretrainedReader
-from models.training.auxiliary_losses import TrainingBatch
 from models.training.concept_words import STANDS_OUT, TEMPLATE, ConceptWords
 from models.training.feature_noise import FeatureNoise
 from models.training.grounding_loss import ATTENTION, SHARPNESS, grounding_loss
@@ -216,25 +215,16 @@ def test_a_training_with_everything_resumes_to_the_same_weights(reader: Pretrain
         assert torch.equal(again.state_dict()[name], tensor), name
 
 
-def test_stage_one_alone_answers_the_questions_of_its_warm_up(reader: PretrainedReader, tmp_path: Path) -> None:
+def test_a_warm_up_against_captions_has_the_other_losses_too(reader: PretrainedReader, tmp_path: Path) -> None:
     data, entries = pictures(reader.encoder), list[dict[str, Any]]()
-    chosen = recipe(warmup_captions=16, warmup_steps=6, epochs=0, question_weight=0.5, grounding_weight=0.0)
-    training = Training(chosen, data, data, tmp_path, reader=reader)
-    matcher, numbers = training.matcher.eval(), np.array([3, 0, 7])
-    regions = data.regions(numbers)
-    batch = TrainingBatch(2, numbers, ["a dog"] * 3, regions)
-    with torch.no_grad():
-        projected = matcher.reranker.project(regions)
-        found = training.auxiliary.warmup_losses(matcher, batch, projected)
-    assert training.auxiliary.questions is not None
-    asked = training.auxiliary.questions.draw(numbers, np.random.default_rng((chosen.seed, 2)))
-    cosines = matcher.encode_words(asked.sentences)[1].detach() @ matcher.encode_regions(regions)[1].T
-    expected = question_loss(cosines, asked.right, asked.wrong, chosen.temperature)
-    assert found.keys() == {"questions"}
-    assert float(found["questions"]) == pytest.approx(float(expected), rel=2e-3)  # encoded pictures are rounded
-    training.run(entries.append)
-    assert [entry["step"] for entry in entries if "questions" in entry] == [1, 2, 3, 4, 5, 6]
+    chosen = recipe(warmup_captions=16, warmup_steps=30, epochs=0, most_steps=None, learning_rate=3e-3)
+    Training(chosen, data, data, tmp_path, reader=reader).run(entries.append)
+    steps = [entry for entry in entries if "pooled" in entry]
+    assert len(steps) == 30
     assert not any("ranking" in entry for entry in entries)
+    for name in ("pooled", "questions", "grounding"):
+        losses = [entry[name] for entry in steps]
+        assert np.mean(losses[-8:]) < np.mean(losses[:8]), name
 
 
 def test_a_recipe_of_no_steps_keeps_the_start(reader: PretrainedReader, tmp_path: Path) -> None:

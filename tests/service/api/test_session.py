@@ -60,6 +60,9 @@ def test_signing_out_removes_the_cookie(api: Api) -> None:
 def test_over_https_the_cookie_stays_there(api: Api) -> None:
     answer = api.request("POST", "https://localhost/session", json={"key": WRITE})
     assert cookie(answer)[SESSION_COOKIE]["secure"]
+    for said, is_secure in (("https", True), ("HTTPS, http", True), ("http", False), ("", False)):
+        proxied = api.request("POST", "/session", json={"key": WRITE}, headers={"X-Forwarded-Proto": said})
+        assert bool(cookie(proxied)[SESSION_COOKIE]["secure"]) is is_secure
 
 
 def test_a_session_ends_with_its_key(api: Api) -> None:

@@ -99,6 +99,6 @@ def test_nothing_is_traced_unless_it_is_asked_for(
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(Misconfigured, match=r"regard\[tracing\]"):
+    with pytest.raises(Misconfigured, match=r"\.\[tracing\]"):
         Tracing.from_settings(Settings(otlp_endpoint="http://127.0.0.1:1"))
     assert Tracing.from_settings(Settings()).provider is None

@@ -41,6 +41,14 @@ def test_a_flood_of_one_kind_leaves_a_few_lines_and_their_number() -> None:
     ]
 
 
+def test_every_audit_line_is_written() -> None:
+    lines = Lines(RateLimit(lambda: 0.0))
+    logger = logger_into(lines)
+    for number in range(5 * MOST_LINES):
+        logger.info("audit %s", f"id={number}", extra={"audit": {"id": number}})
+    assert lines.said == [f"audit id={number}" for number in range(5 * MOST_LINES)]
+
+
 def test_what_comes_seldom_is_never_left_out() -> None:
     now = [0.0]
     lines = Lines(RateLimit(lambda: now[0]))

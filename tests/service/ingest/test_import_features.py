@@ -15,6 +15,8 @@ from index.lock import Locked, WriterLock
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord, open_collection
 from service.errors import Misconfigured
 from service.settings import Settings
+from service.storage.data_dir import DataDir
+from service.storage.region_stores import features_extractor
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor
@@ -73,6 +75,15 @@ def test_features_of_another_make_are_refused_with_what_to_do(tmp_path: Path) ->
     )
     with pytest.raises(Misconfigured, match=r"have 4 numbers in .*, these have 5: .*--extractor"):
         take_in(wider, tmp_path)
+
+
+def test_an_import_that_stored_nothing_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+    take_in(collection(feature_record("none", num=0)), tmp_path, batch=10)
+    assert features_extractor(DataDir(tmp_path), "shipped") is None
+    take_in(collection(feature_record("a")), tmp_path, batch=10)
+    found = features_extractor(DataDir(tmp_path), "shipped")
+    assert found is not None
+    assert found.digest == THEIRS
 
 
 def test_a_worker_on_the_data_directory_keeps_them_out(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequest, Overloaded, TooLarge
-from service.ingest.multipart import FormLimits
+from service.ingest.multipart import QUOTED, FormLimits
 from service.ingest.upload import receive_form
 from service.ingest.upload_slots import UploadSlots
 from service.storage.incoming import remove_abandoned_uploads
@@ -226,6 +226,13 @@ def test_a_name_in_quotes_is_no_parameter(tmp_path: Path) -> None:
     files, fields = read(tmp_path, multipart_body(body))
     assert files == []
     assert fields == {"a; filename*=UTF-8''b": "x"}
+
+
+def test_a_quote_without_an_end_is_looked_at_once() -> None:
+    """Tried from every quote inside it, it would take seconds for what one header may hold."""
+    for text in (b'"' + b'\\"' * 1000, b'"' + b"\\\n" * 1000, b'"a\\', b'"'):
+        assert [match.span() for match in QUOTED.finditer(text)] == [(0, len(text))]
+    assert QUOTED.sub(b"", b'name="a"; filename="b\\"c"; x') == b"name=; filename=; x"
 
 
 def test_a_form_of_endless_fields_is_cut_off(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from tests.support.project_files import ROOT
 
 LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6)
 PROGRAM = """
-import json, os, socket, subprocess, sys
+import ctypes, json, os, resource, socket, subprocess, sys
 from pathlib import Path
+from service.media import sandbox
 from service.media.sandbox import restrict_process
 folder, secret = Path(sys.argv[1]), Path(sys.argv[2])
 tries = {
@@ -38,7 +39,19 @@ tries = {
     "fork": lambda: os.fork() or os._exit(0),
     "program": lambda: subprocess.run(["true"], check=True),
     "kill": lambda: os.kill(os.getppid(), 0),
+    "kill a thread": lambda: call("tkill", os.getppid(), 0),
+    "kill a process's thread": lambda: call("tgkill", os.getppid(), os.getppid(), 0),
+    "kill its own thread": lambda: call("tgkill", os.getpid(), os.getpid(), 0),
+    "queue a signal": lambda: call("rt_sigqueueinfo", os.getppid(), 0, 0),
+    "limits of another": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE),
+    "its own limits": lambda: resource.prlimit(0, resource.RLIMIT_NOFILE),
 }
+libc = ctypes.CDLL(None, use_errno=True)
+numbers = {**sandbox.DENIED, "tgkill": sandbox.TGKILL}
+column = list(sandbox.AUDIT_ARCH).index(os.uname().machine)
+def call(name, *arguments):
+    if libc.syscall(numbers[name][column], *map(ctypes.c_long, arguments)) < 0:
+        raise OSError(ctypes.get_errno(), name)
 protection = restrict_process([folder])
 outcomes = {}
 for name, attempt in tries.items():
@@ -72,13 +85,15 @@ def test_what_decoding_does_not_need_is_refused(restricted: dict[str, dict[str, 
     assert protection["no_new_privs"] == "on"
     if protection["seccomp"] != "on":
         pytest.skip(f"this kernel filters no system calls: {protection['seccomp']}")
-    allowed = {"read", "thread"} | ({"secret"} if protection["landlock"] != "on" else set())
+    allowed = {"read", "thread", "kill its own thread", "its own limits"} | (
+        {"secret"} if protection["landlock"] != "on" else set()
+    )
     assert {name for name, outcome in outcomes.items() if outcome == "done"} == allowed
 
 
 @pytest.mark.parametrize("machine", sandbox.AUDIT_ARCH)
 def test_a_filter_is_made_of_whole_steps_that_jump_inside_it(machine: str) -> None:
-    steps = list(struct.iter_unpack("=HBBI", sandbox.filter_program(machine)))
+    steps = list(struct.iter_unpack("=HBBI", sandbox.filter_program(machine, 1234)))
     for place, (operation, if_true, if_false, _) in enumerate(steps):
         if operation in (sandbox.IF_EQUAL, sandbox.IF_ANY_BIT):
             assert place + 1 + max(if_true, if_false) < len(steps)
@@ -87,7 +102,10 @@ def test_a_filter_is_made_of_whole_steps_that_jump_inside_it(machine: str) -> No
 
 def test_no_call_is_listed_under_the_number_of_another() -> None:
     for column in range(len(sandbox.AUDIT_ARCH)):
-        numbers = [one[column] for one in (*sandbox.DENIED.values(), sandbox.OPENAT, sandbox.CLONE)]
+        numbers = [
+            one[column]
+            for one in (*sandbox.DENIED.values(), sandbox.OPENAT, sandbox.CLONE, sandbox.TGKILL, sandbox.PRLIMIT)
+        ]
         known = [number for number in numbers if number is not None]
         assert len(set(known)) == len(known)
 

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+from index.files import temporary_path
 from service.storage.originals import Originals, StagedFile, image_id_of
 
 
@@ -37,3 +38,17 @@ def test_thumbnails_and_originals_of_a_picture_lie_apart(tmp_path: Path) -> None
     originals = Originals(tmp_path)
     assert originals.thumbnail("ab" * 16) == tmp_path / "thumbnails/ab/ab" / f"{'ab' * 16}.jpg"
     assert originals.path("ab" * 16, "png") == tmp_path / "originals/ab/ab" / f"{'ab' * 16}.png"
+
+
+def test_what_killed_processes_left_half_written_goes_with_the_picture(tmp_path: Path) -> None:
+    originals = Originals(tmp_path)
+    mine, other = "ab" * 16, "abab" + "cd" * 14  # in one folder
+    files: dict[str, list[Path]] = {mine: [], other: []}
+    for image_id, own in files.items():
+        derived = originals.derived_files(image_id, "png")
+        own += [originals.path(image_id, "png"), *derived, *map(temporary_path, derived)]
+        for path in own:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"picture")
+    originals.remove(mine, "png")
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(files[other])

@@ -207,9 +207,15 @@ def replace_original(folder: Path) -> None:
     path.write_bytes(b"another picture")
 
 
+def lose_original(folder: Path) -> None:
+    original_of(folder).unlink()
+
+
 HARMS: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut": (lambda folder: (folder / "snapshot.json").unlink(), "not a whole snapshot"),
     "other form": (lambda folder: (folder / "snapshot.json").write_text('{"format": 9}'), "of a form"),
+    "lost original": (lose_original, "is not whole: of its 1 pictures without a file only 0"),
+    "no count": (lambda folder: (folder / "snapshot.json").write_text('{"format": 1}') and None, "of a form"),
     "no catalog": (lambda folder: (folder / "catalog.sqlite").unlink(), "not a whole snapshot"),
     "damaged catalog": (broken(lambda path: path.write_bytes(b"x" * 5000) and None), "is damaged"),
     "stranger": (lambda folder: (folder / "run.sh").write_text("rm") and None, "which no snapshot does"),

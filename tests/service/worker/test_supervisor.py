@@ -56,6 +56,16 @@ def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
     assert log.read_text() == "x"
 
 
+def test_what_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
+    program = tmp_path / "worker"
+    with Supervised([str(program)], os.environ, first_delay_s=0.01) as supervised:
+        time.sleep(0.05)
+        assert supervised.pid is None
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.stdin.read()'\n")
+        program.chmod(0o700)
+        until(lambda: supervised.pid is not None)
+
+
 def test_it_ends_when_its_parent_is_killed() -> None:
     parent = f"""
 import os, sys, time

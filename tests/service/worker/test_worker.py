@@ -97,8 +97,8 @@ def test_every_picture_gets_a_hash_of_what_it_looks_like(store: Store) -> None:
     store.originals.path(gone, "png").unlink()
     assert len(store.catalog.hashes.missing(9)) == 3
     store.drain()
-    assert [store.image(one).looks for one in (new, plain, gone)] == [perceptual_hash(corners()), b"", b""]
-    assert store.catalog.hashes.missing(9) == []
+    assert [store.image(one).looks for one in (new, plain, gone)] == [perceptual_hash(corners()), b"", None]
+    assert [picture.image_id for picture in store.catalog.hashes.missing(9)] == [gone]  # its file may come back
 
 
 def test_a_damaged_picture_is_set_aside_at_once_and_leaves_no_gap(store: Store) -> None:
