@@ -1,0 +1,130 @@
+"""Nothing is lost by the page: what a form cannot show stays, folders with equal names, a service that restarts."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Route, expect
+
+from tests.e2e.browser import Visit, chromium, send
+
+pytestmark = pytest.mark.browser
+
+# Drops folders, each with one picture of the same name, as a browser hands them over.
+DROP_FOLDERS = """
+([name, folders]) => {
+  const entry = (folder, text) => {
+    const file = new File([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))], name, { type: "image/png" });
+    const inside = [[{ isFile: true, fullPath: `/${folder}/${name}`, file: (take) => take(file) }], []];
+    return { isFile: false, createReader: () => ({ readEntries: (take) => take(inside.shift()) }) };
+  };
+  const items = folders.map(([folder, text]) => ({ webkitGetAsEntry: () => entry(folder, text) }));
+  const drop = new Event("drop", { bubbles: true, cancelable: true });
+  Object.defineProperty(drop, "dataTransfer", { value: { types: ["Files"], items } });
+  document.querySelector("[data-drop=add]").dispatchEvent(drop);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        send(url, "red-blue.png", png(two_coloured("red", "blue", 320, 240)), {"captions": ["red and blue"]})
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    begun = Visit(browser, address)
+    yield begun
+    begun.close()
+
+
+def base64_png(left: str, right: str) -> str:
+    return base64.b64encode(png(two_coloured(left, right, 64, 48))).decode()
+
+
+def test_what_no_line_can_show_stays_as_it_is(visit: Visit) -> None:
+    page = visit.page
+    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    url = f"{visit.address}/images/{image['image_id']}"
+    kept = {"captions": ["one\ntwo", "three"], "tags": {"exif:lens": "35mm: f/2", "note": "two\nlines", "year": 2020}}
+    httpx.patch(url, json=kept).raise_for_status()
+
+    def edit(label: str, before: str, after: str) -> dict[str, Any]:
+        page.reload()
+        page.locator("#main li.card").get_by_role("button", name="Edit").click()
+        form = page.locator("form.editor")
+        box = form.get_by_label(label)
+        assert before in box.input_value()
+        box.fill(box.input_value().replace(before, after) if before else after)
+        form.get_by_role("button", name="Save").click()
+        expect(form).to_be_hidden()
+        known = httpx.get(f"{url}/info").json()
+        return {name: known[name] for name in kept}
+
+    assert edit("Date", "", "2020-02-02") == kept
+    assert edit("Tags", "35mm", "50mm") == {**kept, "tags": {**kept["tags"], "exif:lens": "50mm: f/2"}}  # type: ignore[dict-item]
+    assert edit("Captions", "three", "four")["captions"] == ["one\ntwo", "four"]
+
+
+def test_a_caption_that_came_meanwhile_is_not_lost(visit: Visit) -> None:
+    page = visit.page
+    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    url = f"{visit.address}/images/{image['image_id']}"
+    httpx.patch(url, json={"captions": []}).raise_for_status()
+    page.reload()
+    page.locator("#main li.card").get_by_role("button", name="Edit").click()
+    httpx.patch(url, json={"captions": ["found in the file"]}).raise_for_status()
+    form = page.locator("form.editor")
+    form.get_by_label("Date").fill("2021-03-04")
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_be_hidden()
+    assert httpx.get(f"{url}/info").json()["captions"] == ["found in the file"]
+
+
+def test_folders_with_equal_names_are_all_taken_in(visit: Visit) -> None:
+    folders = [["Trip1", base64_png("cyan", "red")], ["Trip2", base64_png("green", "yellow")]]
+    visit.page.evaluate(DROP_FOLDERS, ["1.png", folders])
+    expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 2 of 2 can be found.")
+    images = httpx.get(f"{visit.address}/images").json()["images"]
+    assert {one["tags"]["album"] for one in images if one["filename"] == "1.png"} == {"Trip1", "Trip2"}
+    for one in images:
+        if one["filename"] == "1.png":
+            httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+
+
+def test_a_service_that_restarts_is_waited_for(visit: Visit) -> None:
+    asked = list[str]()
+
+    def loading(route: Route) -> None:
+        asked.append(route.request.url)
+        if route.request.url.endswith("/events") or len(asked) < 3:
+            route.fulfill(status=503, json={"detail": "The service is loading."})
+        else:
+            route.continue_()
+
+    visit.page.route("**/jobs/**", loading)
+    visit.page.evaluate(DROP_FOLDERS, ["2.png", [["Trip3", base64_png("blue", "cyan")]]])
+    expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+    assert len(asked) >= 3
+
+
+def test_a_service_that_refuses_ends_the_waiting(visit: Visit) -> None:
+    visit.page.route("**/jobs/**", lambda route: route.fulfill(status=404, json={"detail": "There is no such job."}))
+    visit.page.evaluate(DROP_FOLDERS, ["3.png", [["Trip4", base64_png("red", "cyan")]]])
+    expect(visit.page.locator("#add").get_by_role("status")).to_have_text("There is no such job.")

@@ -1,0 +1,69 @@
+"""Hashes made afterwards: of every picture that can be decoded, and tried again of those that could not just now."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import PIL.Image
+
+from index.catalog import Catalog
+from index.records import QueuedPicture
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.perceptual_hash import NO_HASH, perceptual_hash
+from service.storage.originals import Originals
+from service.worker.picture_hashes import HASHED_AT_ONCE, MissingHashes
+from tests.support.pictures import corners
+
+IDS = [f"{number:032x}" for number in range(2 * HASHED_AT_ONCE)]
+
+
+class KeptHashes:
+    """The hashes of a catalog with these pictures."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def missing(self, limit: int) -> list[QueuedPicture]:
+        waiting = [one for one in IDS if one not in self.kept][:limit]
+        return [cast(QueuedPicture, SimpleNamespace(image_id=one, extension="png")) for one in waiting]
+
+    def add(self, hashes: Mapping[str, bytes]) -> None:
+        self.kept.update(hashes)
+
+
+class FailingPool:
+    """Decodes one picture for all files, but those named."""
+
+    def __init__(self, failing: dict[str, bool]) -> None:
+        self.failing = failing
+
+    def decode(self, path: Path) -> Any:
+        if path.stem in self.failing:
+            raise DecodeFailed("It took too long.", final=self.failing[path.stem])
+        return SimpleNamespace(picture=corners())
+
+
+def make_all(kept: KeptHashes, pool: FailingPool, tmp_path: Path) -> int:
+    """The turns of one worker until nothing is left to it."""
+    catalog = cast(Catalog, SimpleNamespace(hashes=kept))
+    hashes, turns = MissingHashes(catalog, Originals(tmp_path), cast(DecodePool, pool)), 0
+    while hashes.advance():
+        turns += 1
+        assert turns < 10
+    return turns
+
+
+def test_a_passing_fault_is_tried_again_at_the_next_start(tmp_path: Path) -> None:
+    kept = KeptHashes()
+    make_all(kept, FailingPool({IDS[0]: False, IDS[1]: True}), tmp_path)
+    expected = perceptual_hash(cast(PIL.Image.Image, corners()))
+    assert kept.kept == {IDS[1]: NO_HASH, **dict.fromkeys(IDS[2:], expected)}
+    make_all(kept, FailingPool({}), tmp_path)
+    assert kept.kept[IDS[0]] == expected
+
+
+def test_a_worker_ends_where_nothing_can_be_decoded_just_now(tmp_path: Path) -> None:
+    kept = KeptHashes()
+    assert make_all(kept, FailingPool(dict.fromkeys(IDS, False)), tmp_path) == 0
+    assert kept.kept == {}
