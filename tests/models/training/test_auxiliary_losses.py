@@ -222,8 +222,10 @@ def test_a_warm_up_against_captions_has_the_other_losses_too(reader: PretrainedR
     steps = [entry for entry in entries if "pooled" in entry]
     assert len(steps) == 30
     assert not any("ranking" in entry for entry in entries)
-    for name in ("pooled", "questions", "grounding"):
+    assert all(math.isfinite(entry[name]) for entry in steps for name in ("pooled", "questions", "grounding"))
+    for name in ("pooled", "grounding"):
         losses = [entry[name] for entry in steps]
+        assert losses[0] > 0
         assert np.mean(losses[-8:]) < np.mean(losses[:8]), name
 
 
