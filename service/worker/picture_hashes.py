@@ -19,17 +19,17 @@ class MissingHashes:
     def __init__(self, catalog: Catalog, originals: Originals, pool: DecodePool) -> None:
         self._hashes, self._originals, self._pool = catalog.hashes, originals, pool
         self._complete = False
+        self._left = set[str]()  # pictures that this worker tries no more
 
     def advance(self) -> bool:
         """Make the next few; False when none is missing."""
         if self._complete:
             return False
-        missing = self._hashes.missing(HASHED_AT_ONCE)
-        each = {picture.image_id: self._hash(picture) for picture in missing}
-        made = {image_id: one for image_id, one in each.items() if one is not None}
-        if made:
-            self._hashes.add(made)
-        self._complete = not made
+        missing = self._hashes.missing(HASHED_AT_ONCE + len(self._left))
+        each = {one.image_id: self._hash(one) for one in missing if one.image_id not in self._left}
+        self._hashes.add({image_id: made for image_id, made in each.items() if made is not None})
+        self._left.update(image_id for image_id, made in each.items() if made is None)
+        self._complete = not each
         return not self._complete
 
     def _hash(self, picture: QueuedPicture) -> bytes | None:

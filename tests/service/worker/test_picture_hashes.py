@@ -63,7 +63,13 @@ def test_a_passing_fault_is_tried_again_at_the_next_start(tmp_path: Path) -> Non
     assert kept.kept[IDS[0]] == expected
 
 
+def test_those_behind_many_that_fail_are_made(tmp_path: Path) -> None:
+    kept = KeptHashes()
+    make_all(kept, FailingPool(dict.fromkeys(IDS[:HASHED_AT_ONCE], False)), tmp_path)
+    assert list(kept.kept) == IDS[HASHED_AT_ONCE:]
+
+
 def test_a_worker_ends_where_nothing_can_be_decoded_just_now(tmp_path: Path) -> None:
     kept = KeptHashes()
-    assert make_all(kept, FailingPool(dict.fromkeys(IDS, False)), tmp_path) == 0
+    assert make_all(kept, FailingPool(dict.fromkeys(IDS, False)), tmp_path) == len(IDS) // HASHED_AT_ONCE
     assert kept.kept == {}
