@@ -27,8 +27,9 @@ class MissingHashes:
             return False
         missing = self._hashes.missing(HASHED_AT_ONCE + len(self._left))
         each = {one.image_id: self._hash(one) for one in missing if one.image_id not in self._left}
-        self._hashes.add({image_id: made for image_id, made in each.items() if made is not None})
-        self._left.update(image_id for image_id, made in each.items() if made is None)
+        if made := {image_id: looks for image_id, looks in each.items() if looks is not None}:
+            self._hashes.add(made)
+        self._left.update(each.keys() - made.keys())
         self._complete = not each
         return not self._complete
 
