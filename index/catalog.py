@@ -8,6 +8,7 @@ from index.arrivals import Arrivals, settle
 from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
+from index.failures import Failures
 from index.filters import EVERY, Filter
 from index.identities import Identities
 from index.jobs import Jobs
@@ -28,7 +29,6 @@ from index.records import (
     Caption,
     Collection,
     DetectedPicture,
-    Failure,
     Image,
     ImageOrder,
     JobStatus,
@@ -41,7 +41,6 @@ from index.records import (
 )
 from index.region_stores import (
     add_records,
-    all_failures,
     blank_records,
     complete_store,
     count_records,
@@ -62,9 +61,9 @@ class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
-    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in;
-    `texts` finds words of pictures, `hashes` tell which look alike, `identities` which slot has which
-    name; `shared_texts` finds words as in one of several catalogs.
+    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in,
+    `failures` what could not be read; `texts` finds words of pictures, `hashes` tell which look alike, `identities`
+    which slot has which name; `shared_texts` finds words as in one of several catalogs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,6 +76,7 @@ class Catalog:
         self.starts = DetectionStarts(self._database)
         self.arrivals = Arrivals(self._database)
         self.jobs = Jobs(self._database)
+        self.failures = Failures(self._database)
         self.texts = TextSearch(self._database)
         self.hashes = PictureHashes(self._database)
         self.identities = Identities(self._database)
@@ -160,11 +160,6 @@ class Catalog:
         job_id = job_id or uuid.uuid4().hex
         with self._database.changing() as db:
             return job_id if requeue(db, image_id, job_id, now) else None
-
-    def failures(self) -> list[Failure]:
-        """Pictures set aside, and those of which the current region store holds none, the latest first."""
-        with self._database.reading() as db:
-            return all_failures(db)
 
     def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
         """Give pictures their region slots, and their captions the next caption slots.

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from sqlite3 import Connection, Row
 
 import numpy as np
@@ -98,16 +99,9 @@ def queued_pictures(db: Connection, limit: int) -> list[QueuedPicture]:
 
 
 def to_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Rows of `images` that were set aside."""
-    return [
-        Failure(
-            image_id=row["image_id"],
-            filename=row["filename"],
-            reason=row["reason"],
-            attempts=row["attempts"],
-        )
-        for row in rows
-    ]
+    """Rows of `images` that were set aside, or of as many columns."""
+    columns = [field.name for field in fields(Failure)]
+    return [Failure(**{name: row[name] for name in columns}) for row in rows]
 
 
 def mask_of(slots: Iterable[Row], length: int) -> Mask:

@@ -160,12 +160,13 @@ class Caption:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A picture set aside, and why."""
+    """A picture set aside, or without regions, and why; `failed_at` is when."""
 
     image_id: str
     filename: str
     reason: str
     attempts: int
+    failed_at: float
 
 
 @dataclass(frozen=True, kw_only=True)

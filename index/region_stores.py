@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
 
-from index.queries import AMONG, among, to_failures
-from index.records import FEATURES_ONLY, Failure, RegionStoreEntry
+from index.queries import AMONG, among
+from index.records import FEATURES_ONLY, RegionStoreEntry
 from index.writes import next_slot
 
 COLUMNS = "extractor, folder, state, records, timed_from, timed_records, timed_to"
@@ -86,26 +86,3 @@ def retire_stores(db: Connection) -> None:
         "DELETE FROM blank_regions WHERE extractor IN (SELECT extractor FROM region_stores WHERE state = 'removed')"
     )
     db.execute("UPDATE region_stores SET records = 0 WHERE state = 'removed'")
-
-
-def all_failures(db: Connection) -> list[Failure]:
-    """Pictures set aside, and those of which the current region store holds none, the latest first."""
-    sql = "SELECT * FROM images WHERE state = 'failed' ORDER BY failed_at DESC, number DESC"
-    unread = sorted(unreadable_pictures(db), key=lambda one: one[0], reverse=True)
-    set_aside = db.execute(sql).fetchall()
-    timed = [*zip([row["failed_at"] for row in set_aside], to_failures(set_aside), strict=True), *unread]
-    return [failure for _, failure in sorted(timed, key=lambda one: one[0], reverse=True)]
-
-
-def unreadable_pictures(db: Connection) -> list[tuple[float, Failure]]:
-    """Ready pictures whose record in the current store is blank because they could not be read, with the time."""
-    rows = db.execute(
-        "SELECT blank_regions.at, image_id, filename, blank_regions.reason, max(attempts, starts) AS attempts"
-        " FROM region_stores"
-        " JOIN blank_regions USING (extractor) JOIN images USING (slot)"
-        " WHERE region_stores.state = 'current' AND blank_regions.reason IS NOT NULL AND deleted_at IS NULL"
-    )
-    return [
-        (float(row["at"]), Failure(**{name: row[name] for name in ("image_id", "filename", "reason", "attempts")}))
-        for row in rows
-    ]

@@ -156,12 +156,26 @@ class ViewWriter:
         self._stores.caption_embeddings.append(at, {"embedding": embeddings})
         self._publish(self._manifest.at(counts._replace(captions=at + len(embeddings))))
 
+    def replace_images(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
+        """Write [n, ...] records and [n, E] embeddings over published rows; readers load the view afresh.
+
+        A search may meanwhile read a row that is half the old one. IndexError for a row that is not published.
+        """
+        counts = self.counts()
+        _refuse_past(rows, counts.images)
+        _refuse_uneven({"rows": rows, "embeddings": embeddings, **records}, embeddings)
+        for place, row in enumerate(rows):
+            part = slice(place, place + 1)
+            self._stores.images.append(row, {name: array[part] for name, array in records.items()})
+            self._stores.image_embeddings.append(row, {"embedding": embeddings[part]})
+        self._publish(self._manifest.renewed(counts))
+
     def cut_back(self, images: int, captions: int) -> None:
         """Drop the rows past these counts; readers follow at their next refresh."""
         counts = self.counts()
         if images > counts.images or captions > counts.captions:
             raise ValueError(f"cannot cut {counts} back to {images}, {captions}")
-        self._publish(self._manifest.cut(Counts(images, captions)))
+        self._publish(self._manifest.renewed(Counts(images, captions)))
 
     def _publish(self, new: Manifest) -> None:
         reach(FaultPoint.ROWS_MANIFEST)
@@ -177,6 +191,11 @@ def _refuse_gap(at: int, count: int, fields: Mapping[str, Any], embeddings: Floa
     """ValueError unless the rows continue the view without a gap, each complete and findable."""
     if at != count:
         raise ValueError(f"the view has {count} rows, the next cannot be {at}")
+    _refuse_uneven(fields, embeddings)
+
+
+def _refuse_uneven(fields: Mapping[str, Any], embeddings: Floats) -> None:
+    """ValueError unless each row is complete and findable."""
     lengths = {name: len(rows) for name, rows in fields.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"rows of different number: {lengths}")

@@ -30,7 +30,7 @@ class NoView(FileNotFoundError):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """`layout`: field -> [shape, numpy dtype] of one image's record. A new `generation` means rows were cut."""
+    """`layout`: field -> [shape, numpy dtype] of one image's record. A new `generation`: rows were cut or replaced."""
 
     digest: str
     extractor: str
@@ -50,8 +50,8 @@ class Manifest:
         """The manifest with more rows."""
         return replace(self, images=counts.images, captions=counts.captions)
 
-    def cut(self, counts: Counts) -> Self:
-        """The manifest with fewer rows, which readers must load afresh."""
+    def renewed(self, counts: Counts) -> Self:
+        """The manifest with fewer rows, or others in their places, which readers must load afresh."""
         return replace(self.at(counts), generation=secrets.token_hex(8))
 
     def refuse_other(self, wanted: "Manifest", folder: Path) -> None:

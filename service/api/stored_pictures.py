@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from index.catalog import Catalog
+from index.failures import FailureKey
 from index.filters import Filter
 from index.records import Failure, Image, ImageOrder, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
@@ -21,8 +22,11 @@ class StoredPictures(Protocol):
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
 
-    def failures(self) -> list[Failure]:
-        """Pictures set aside, the latest first."""
+    def failure(self, image_id: str) -> Failure | None:
+        """Why a picture was set aside, or has no regions; None where it was not."""
+
+    def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
+        """Pictures set aside, the latest first, after a place in their list."""
 
     def retry(self, image_id: str, now: float) -> str | None:
         """Try a picture that was set aside again; the job's id, None where it was not."""
@@ -64,9 +68,13 @@ class LocalPictures:
         """The tags of visible pictures, see Catalog.tags."""
         return self._catalog.tags(most_names, most_values, containing, after)
 
-    def failures(self) -> list[Failure]:
-        """Pictures set aside, the latest first."""
-        return self._catalog.failures()
+    def failure(self, image_id: str) -> Failure | None:
+        """Why a picture was set aside, or has no regions; None where it was not."""
+        return self._catalog.failures.find(image_id)
+
+    def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
+        """Pictures set aside, the latest first, after a place in their list."""
+        return self._catalog.failures.page(after, limit)
 
     def retry(self, image_id: str, now: float) -> str | None:
         """Try a picture that was set aside again; the job's id, None where it was not."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
+from index.failures import FailureKey, failure_key
 from index.filters import Filter
 from index.identities import page_key
 from index.records import (
@@ -110,9 +111,15 @@ class ClusterPictures:
         parts = self._ask_all("tags", most_names, MOST_VALUES, containing, after)
         return merged_tags(itertools.chain(*parts), most_values)[:most_names]
 
-    def failures(self) -> list[Failure]:
-        """Pictures set aside, the latest of each shard first."""
-        return [failure for part in self._ask_all("failures") for failure in part]
+    def failure(self, image_id: str) -> Failure | None:
+        """Why a picture was set aside, or has no regions; None where it was not."""
+        return next((failure for _, failure in self._known("failure", image_id)), None)
+
+    def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
+        """Pictures set aside, the latest first, after a place in their list."""
+        parts = self._ask_all("failures", after, limit)
+        failures = {failure.image_id: failure for part in parts for failure in part}
+        return sorted(failures.values(), key=failure_key)[:limit]
 
     def counts(self) -> Mapping[str, int]:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
@@ -132,8 +139,12 @@ class ClusterPictures:
 
     def _found(self, image_id: str) -> list[tuple[int, Image]]:
         """The shards that know a picture, and what they know."""
+        return self._known("image", image_id)
+
+    def _known(self, method: str, image_id: str) -> list[tuple[int, Any]]:
+        """The answers, with their shards, of those among a picture's shards that have one."""
         places = self._placement().places(image_id)
-        answers = all_answers(self._fan_out, "image", dict.fromkeys(places, (image_id,)))
+        answers = all_answers(self._fan_out, method, dict.fromkeys(places, (image_id,)))
         return [(shard, answers[shard]) for shard in places if answers[shard] is not None]
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from index.catalog import Catalog
+from index.failures import FailureKey
 from index.filters import EVERY, Filter
 from index.identities import PageKey, page_key
 from index.records import Failure, Image, ImageOrder, JobStatus, TagUse
@@ -70,9 +71,13 @@ class ShardLists:
         """Tags in use, see Catalog.tags."""
         return self._pictures.tags(most_names, most_values, containing, after)
 
-    def failures(self) -> list[Failure]:
-        """Pictures that were set aside."""
-        return self._pictures.failures()
+    def failure(self, image_id: str) -> Failure | None:
+        """Why a picture was set aside, or has no regions; None where it was not."""
+        return self._pictures.failure(image_id)
+
+    def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
+        """Pictures set aside, the latest first, after a place in their list."""
+        return self._pictures.failures(after, limit)
 
     def job(self, job_id: str) -> JobStatus | None:
         """This shard's part of a job."""

@@ -181,9 +181,8 @@ class Migration:
             assert image.slot is not None
             blanks |= self._write([image.slot], [image])
         made = [image.slot for image in there if image.slot is not None]
-        # The views let go of the blank records first: after a kill the slots are still noted as blank, and read again.
-        if found := [slot for slot in made if slot not in blanks]:
-            self._views.cut_back(min(found))
+        # The views follow first: after a kill the slots are still noted as blank, and read again.
+        self._views.replace_images([slot for slot in made if slot not in blanks], self._slab)
         self._catalog.note_region_records(digest, made, blanks, self._clock())
         return True
 

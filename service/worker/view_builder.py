@@ -60,15 +60,23 @@ class ViewBuilder:
             self._add_captions(captions, catalog)
         return bool(images or captions)
 
+    def replace_images(self, slots: Iterable[int], slab: Slab) -> None:
+        """Encode pictures anew whose records were written again; those that the view does not hold yet are left."""
+        if held := [slot for slot in slots if slot < self.num_images]:
+            self._writer.replace_images(held, *self._encoded_images(held, slab))
+
     def _add_images(self, slots: range, slab: Slab) -> None:
+        self._writer.add_images(slots.start, *self._encoded_images(slots, slab))
+
+    def _encoded_images(
+        self, slots: Sequence[int], slab: Slab
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float32]]:
         for slot in slots:
             slab.check(slot)  # a view would go on with damage that the record is mended of
         record = slab.read(slots, fields=["features", "mask"])
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
         rows, embeddings = encoded_alike(self._matcher, regions)
-        self._writer.add_images(
-            slots.start, {name: _as_stored(tensor) for name, tensor in rows.items()}, _finite(embeddings)
-        )
+        return {name: _as_stored(tensor) for name, tensor in rows.items()}, _finite(embeddings)
 
     def _add_captions(self, slots: range, catalog: Catalog) -> None:
         words, embeddings = self._encoded([caption.text for caption in catalog.captions_at(slots)])
@@ -94,12 +102,6 @@ class ViewBuilder:
     def num_images(self) -> int:
         """Pictures that the view holds."""
         return self._writer.counts().images
-
-    def cut_back(self, images: int) -> None:
-        """Drop the rows of pictures from this slot on, to be built again."""
-        counts = self._writer.counts()
-        if images < counts.images:
-            self._writer.cut_back(images, counts.captions)
 
     def close(self) -> None:
         """Close the files."""
@@ -174,10 +176,10 @@ class ViewBuilders:
         """Whether every view holds so many pictures."""
         return all(builder.num_images >= images for builder in self._builders.values())
 
-    def cut_back(self, images: int) -> None:
-        """Drop, from every view, the rows of pictures from this slot on, to be built again."""
+    def replace_images(self, slots: Sequence[int], slab: Slab) -> None:
+        """Encode, in every view that holds them, pictures whose records were written again."""
         for builder in self._builders.values():
-            builder.cut_back(images)
+            builder.replace_images(slots, slab)
 
     def close(self) -> None:
         """Close the files."""

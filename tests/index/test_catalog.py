@@ -101,8 +101,8 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     assert status is not None
     assert status.state == "running"
     catalog.set_aside("a", "really no JPEG", now=2.0)
-    failure = Failure(image_id="a", filename="a.jpg", reason="really no JPEG", attempts=2)
-    assert catalog.failures() == [failure]
+    failure = Failure(image_id="a", filename="a.jpg", reason="really no JPEG", attempts=2, failed_at=2.0)
+    assert catalog.failures.page() == [failure]
     assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
     assert catalog.known_ids(["a", "b", "c"]) == {"b"}
     make_ready(catalog, "b")
@@ -111,7 +111,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     assert (status.state, status.done, status.failed, status.failures) == ("done", 1, 1, (failure,))
 
     catalog.accept([picture("a")], now=3.0)
-    assert catalog.failures() == []
+    assert catalog.failures.page() == []
     assert [(one.image_id, one.attempts) for one in catalog.queued(9)] == [("a", 0)]
     make_ready(catalog, "a")
     assert catalog.counts() == {"ready": 2, "queued": 0, "failed": 0, "deleted": 0}
@@ -123,7 +123,7 @@ def test_only_a_queued_picture_is_set_aside(catalog: Catalog) -> None:
     catalog.delete("b", now=2.0)
     for name in "ab":
         catalog.set_aside(name, "too late", now=3.0)
-    assert catalog.failures() == []
+    assert catalog.failures.page() == []
     with pytest.raises(KeyError):
         catalog.count_attempt("none", "?")
 

@@ -13,7 +13,7 @@ from index import view as views
 from index.shortlist import Floats, Part, inverted_part
 from index.shortlist_files import load_part, save_part
 from index.view import View
-from tests.support.small_views import EMBED, build, check
+from tests.support.small_views import EMBED, build, check, images
 
 IVF_FROM = 64
 
@@ -225,6 +225,16 @@ def test_an_index_of_rows_that_were_cut_back_is_not_used(tmp_path: Path, trainin
     build(tmp_path, 90, 3)
     check_counts(opened(tmp_path), 90)
     assert trainings == [100, 90]
+
+
+def test_an_index_is_built_anew_once_a_row_is_replaced(tmp_path: Path, trainings: list[int]) -> None:
+    writer = build(tmp_path, 100, 3)
+    opened(tmp_path)
+    records, embeddings = images(100, 101)
+    writer.replace_images([40], records, 100 * embeddings)
+    view = opened(tmp_path)
+    assert trainings == [100, 100]
+    assert view.snapshot().images.search(embeddings, 1)[1].item() == 40
 
 
 def test_a_disk_that_takes_nothing_stops_no_view(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -139,6 +139,33 @@ def test_an_embedding_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
     assert View(tmp_path).snapshot().counts == (0, 0)
 
 
+def test_rows_are_replaced_where_they_are_and_readers_follow(tmp_path: Path) -> None:
+    right, embeddings = images(0, 12)
+    wrong = {name: array.copy() for name, array in right.items()}
+    for array in (*wrong.values(), other := embeddings.copy()):
+        array[[2, 9]] = 0
+    writer = ViewWriter(tmp_path, **ABOUT)
+    writer.add_images(0, wrong, other)
+    view = View(tmp_path)
+    assert not view.snapshot().read_images([9])["vectors"].any()
+    writer.replace_images([9, 2], {name: array[[9, 2]] for name, array in right.items()}, embeddings[[9, 2]])
+    assert view.refresh()
+    check(view.snapshot(), 12, 0)
+    check(View(tmp_path).snapshot(), 12, 0)
+
+
+def test_no_row_is_replaced_that_is_not_there_or_not_whole(tmp_path: Path) -> None:
+    writer = build(tmp_path, 2, 1)
+    records, embeddings = images(0, 1)
+    with pytest.raises(IndexError):
+        writer.replace_images([2], records, embeddings)
+    with pytest.raises(ValueError, match="different number"):
+        writer.replace_images([0, 1], records, embeddings)
+    with pytest.raises(ValueError, match="not finite"):
+        writer.replace_images([1], records, embeddings * np.nan)
+    check(View(tmp_path).snapshot(), 2, 1)
+
+
 def test_what_was_shown_stays_shown_when_the_view_is_removed(tmp_path: Path) -> None:
     build(tmp_path, 2, 1)
     view = View(tmp_path)
@@ -182,6 +209,7 @@ def build_more(writer: ViewWriter, count: int) -> None:
 
 DISTURBANCES = {
     "rows are added": lambda writer: build_more(writer, writer.counts().images + 5),
+    "a row is replaced by itself": lambda writer: writer.replace_images([3], *images(3, 4)),
     "rows are cut back": lambda writer: writer.cut_back(1, 0),
     "all rows are cut back": lambda writer: writer.cut_back(0, 0),
     "rows are cut back and written again": lambda writer: (writer.cut_back(1, 0), build_more(writer, 12)),

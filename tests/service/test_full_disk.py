@@ -189,7 +189,7 @@ def test_the_worker_waits_for_room_and_goes_on(store: Store, monkeypatch: pytest
     monkeypatch.undo()
     assert len(failures) == 4
     assert 1 <= stop.waits <= 4
-    assert store.catalog.failures() == []
+    assert store.catalog.failures.page() == []
     store.drain()
     store.check(pictures)
 

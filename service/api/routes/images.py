@@ -113,7 +113,7 @@ def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
     if image is None or image.state == "deleted":
         raise NotFound(f"There is no picture {image_id}.")
     shown = services.regions.shown(image) if image.state == "ready" else None
-    failure = next((one for one in services.pictures.failures() if one.image_id == image_id), None)
+    failure = services.pictures.failure(image_id)
     return image_info(image, None if shown is None else shown[1].regions, failure)
 
 

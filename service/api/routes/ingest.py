@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from index.failures import failure_key
 from service.api.dependencies import ServicesDep, content_length
 from service.api.job_events import EventStream, job_events
 from service.api.openapi import INGEST_FORM
@@ -134,12 +135,10 @@ def list_failures(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
 ) -> FailuresAnswer:
     """Files that could not be decoded in three attempts, the latest first, each with its reason."""
-    failures = services.pictures.failures()
-    if after is not None:
-        places = [place for place, one in enumerate(failures) if one.image_id == after]
-        if not places:
-            raise InvalidRequest.field("after", "this picture is not set aside any more: begin with the first page")
-        failures = failures[places[0] + 1 :]
+    last = None if after is None else services.pictures.failure(after)
+    if after is not None and last is None:
+        raise InvalidRequest.field("after", "this picture is not set aside any more: begin with the first page")
+    failures = services.pictures.failures(None if last is None else failure_key(last), limit + 1)
     page = failures[:limit]
     following = page[-1].image_id if len(failures) > limit else None
     return FailuresAnswer(failures=[failure_answer(one) for one in page], next=following)
@@ -156,7 +155,7 @@ def retry_failure(image_id: str, response: Response, services: ServicesDep) -> R
     """A picture that was set aside gets three more attempts, in a job of its own."""
     job_id = services.pictures.retry(image_id, services.clock())
     if job_id is None:
-        if any(one.image_id == image_id for one in services.pictures.failures()):
+        if services.pictures.failure(image_id) is not None:
             raise Conflict(f"The original of picture {image_id} cannot be read any more: upload the same file again.")
         raise NotFound(f"No picture {image_id} was set aside.")
     services.wake(job_id)

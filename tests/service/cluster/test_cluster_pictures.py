@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from index.failures import failure_key
 from index.filters import EVERY, Filter
-from index.records import ImageOrder, NewPicture, PictureChange
+from index.records import Failure, ImageOrder, NewPicture, PictureChange
 from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore, steps
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
@@ -160,6 +161,23 @@ def test_tags_counts_and_jobs_are_those_of_one_catalog(shards: Shards, whole: Di
     assert [(job.total, job.done, job.state) for job in ours] == [(job.total, job.done, job.state) for job in theirs]
     assert shards.jobs.job(ours[0].job_id) == ours[0]
     assert shards.jobs.job("unknown") is None
+
+
+def test_failures_of_all_shards_are_one_list(shards: Shards, whole: Directory, tmp_path: Path) -> None:
+    names = [f"picture {number}" for number in range(12)]
+    shards.store.take_in(received(tmp_path, names), NOW, 0.0)
+    LocalPictureStore(whole.catalog, whole.originals).take_in(received(tmp_path, names), NOW, 0.0)
+    for n, one in enumerate(whole.catalog.list_images(None, 100)):
+        for directory in [whole, *shards.directories] if n < 9 else ():
+            directory.catalog.set_aside(one.image_id, "unreadable", NOW + n % 4)
+    expected = whole.catalog.failures.page()
+    assert len(expected) == 9
+    found: list[Failure] = []
+    while page := shards.pictures.failures(failure_key(found[-1]) if found else None, 2):
+        found += page
+    assert found == expected
+    assert [shards.pictures.failure(one.image_id) for one in expected] == expected
+    assert shards.pictures.failure("f" * 32) is None
 
 
 def test_a_picture_is_changed_where_it_lies(shards: Shards, whole: Directory, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_snapshot_taken_while_pictures_come_go_and_change_holds_one_moment(sto
                         np.testing.assert_array_equal(record[field], array)
         copy.drain()
         assert copy.catalog.counts()["queued"] == 0
-        assert copy.catalog.failures() == []
+        assert copy.catalog.failures.page() == []
         copy.catalog.close()
 
 

@@ -64,7 +64,7 @@ def died_with(store: Store, image_id: str, times: int) -> None:
 
 def check_failure(store: Store, deadly: str) -> None:
     """The picture alone is listed, with the reason that it ended workers."""
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert (failure.image_id, failure.attempts) == (deadly, MOST_STARTS)
     assert "ended the worker 5 times" in failure.reason
 
@@ -98,7 +98,7 @@ def test_a_picture_that_kills_the_worker_while_another_detector_finds_all_anew(s
     check_failure(store, deadly)
     store.accept(encoded(RED, "PNG"))  # sent again, it is
     store.drain(WideExtractor(), [WideMatcher()])
-    assert store.catalog.failures() == []
+    assert store.catalog.failures.page() == []
     assert blank_records(store, WideExtractor(), "regions/wide-extractor") == []
     assert store.catalog.starts.of([store.image(deadly).image_id]) == {}
 
@@ -109,7 +109,7 @@ def test_starts_of_one_detector_say_nothing_of_another(store: Store) -> None:
     died_with(store, deadly, MOST_STARTS)
     third = WideExtractor("third-extractor")
     store.drain(third, [WideMatcher("third", "third-matcher", "third-extractor")])
-    assert store.catalog.failures() == []
+    assert store.catalog.failures.page() == []
     assert store.catalog.starts.of([deadly]) == {}
     assert blank_records(store, third, "regions/third-extractor") == []
 

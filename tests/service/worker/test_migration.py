@@ -159,7 +159,7 @@ def test_a_new_picture_that_cannot_be_read_is_set_aside_without_a_slot(store: St
 
 
 def test_a_picture_that_cannot_be_read_any_more_leaves_a_blank_record_and_is_said(
-    store: Store, caplog: pytest.LogCaptureFixture
+    store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures = filled(store)
     lost, other = list(pictures)[2:4]
@@ -168,18 +168,21 @@ def test_a_picture_that_cannot_be_read_any_more_leaves_a_blank_record_and_is_sai
     path.unlink()
     migrate(store)
     check(store, pictures, blank=[lost])
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert failure.image_id == lost
     assert failure.reason == "The file is damaged."
     assert f"picture {lost} has no regions any more" in caplog.text
     assert store.image(lost).state == "ready"
     assert store.catalog.blank_slots(WIDE) == [2]
     migrate(store)
-    assert len(store.catalog.failures()) == 1
+    assert len(store.catalog.failures.page()) == 1
     path.write_bytes(content)  # as sending the file again does
-    migrate(store)
+    monkeypatch.setattr(view_builder, "ROWS_AT_ONCE", 1)
+    with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
+        while worker.run_once():
+            assert num_in_view(store) == 7  # no other picture is out of sight meanwhile
     check(store, pictures)
-    assert store.catalog.failures() == []
+    assert store.catalog.failures.page() == []
     assert store.catalog.blank_slots(WIDE) == []
     assert store.image(other).slot == 3
 
@@ -208,7 +211,7 @@ def test_a_picture_that_the_new_detector_fails_on_costs_no_other_one(store: Stor
     pictures = {red: PIL.Image.new("RGB", (20, 20), "red")} | filled(store, 4)
     migrate(store, Picky())
     check(store, pictures, blank=[red])
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert failure.image_id == red
     assert "does not like this" in failure.reason
 
@@ -337,7 +340,7 @@ def test_features_without_pictures_stay_with_the_extractor_that_made_them(
     states = {entry.extractor: entry.state for entry in store.catalog.region_stores()}
     assert states == {WIDE: "current", "fake-extractor": "kept"}
     assert store.catalog.blank_slots(WIDE) == [1, 2, 3, 4, 5]
-    assert store.catalog.failures() == []
+    assert store.catalog.failures.page() == []
     assert "known by features of fake-extractor alone: name models for these in REGARD_MODELS" in caplog.text
     with closing(regions_of(store, FakeExtractor(), "regions")) as slab:
         for slot in range(6):

@@ -57,7 +57,7 @@ def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_r
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
     assert list(find_damage(store.folder)) == []
-    assert store.catalog.failures() == []
+    assert store.catalog.failures.page() == []
 
 
 def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
@@ -68,7 +68,7 @@ def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
     with store.worker() as (worker, _):
         zero_record(store, 1)
         worker._repair.make_again(1)
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert (failure.image_id, "damaged on the disk" in failure.reason) == (image_id, True)
     assert store.catalog.blank_slots("fake-extractor") == [1]
 

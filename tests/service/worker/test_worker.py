@@ -107,7 +107,7 @@ def test_a_damaged_picture_is_set_aside_at_once_and_leaves_no_gap(store: Store) 
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in (2, 3, 4)}
     with store.worker() as (worker, _):
         worker.run_once()
-        (failure,) = store.catalog.failures()
+        (failure,) = store.catalog.failures.page()
     assert (failure.image_id, failure.attempts) == (bad, 1)
     assert "damaged" in failure.reason
     store.drain()
@@ -119,7 +119,7 @@ def test_a_picture_whose_file_is_gone_is_tried_three_times(store: Store) -> None
     store.originals.path(lost, "png").unlink()
     pictures = {store.accept(encoded(noise(2), "PNG")): noise(2)}
     store.drain()
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert (failure.image_id, failure.attempts) == (lost, 3)
     store.check(pictures)
 
@@ -140,7 +140,7 @@ def test_a_picture_the_detector_fails_on_costs_no_other_one(store: Store) -> Non
     red = store.accept(encoded(PIL.Image.new("RGB", (20, 20), "red"), "PNG"))
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
     store.drain(Picky())
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert (failure.image_id, failure.attempts) == (red, 3)
     assert "does not like this" in failure.reason
     store.check(pictures)
@@ -157,7 +157,7 @@ class Overflowing(FakeExtractor):
 def test_features_that_are_no_numbers_are_not_stored(store: Store) -> None:
     store.accept(encoded(noise(1), "PNG"))
     store.drain(Overflowing())
-    assert [failure.attempts for failure in store.catalog.failures()] == [3]
+    assert [failure.attempts for failure in store.catalog.failures.page()] == [3]
     assert store.catalog.num_slots() == 0
 
 
@@ -221,7 +221,7 @@ def test_a_picture_that_times_out_is_tried_once_more_at_the_back_of_the_queue(
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(2, 9)}
     store.drain()
     assert Hanging.tried == [30, *[24] * 7, 30]
-    (failure,) = store.catalog.failures()
+    (failure,) = store.catalog.failures.page()
     assert (failure.image_id, failure.attempts) == (slow, 2)
     store.check(pictures)
 
