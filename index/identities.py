@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from index.filters import Filter
 from index.queries import AMONG, among, select_captions, to_images
-from index.records import Caption, Image, ImageOrder
+from index.records import FEATURES_ONLY, Caption, Image, ImageOrder
 from index.schema import Database
 
 PageKey: TypeAlias = tuple[float | str, ...]
@@ -78,6 +78,12 @@ class Identities:
         sql = f"SELECT image_id, added_at FROM images WHERE image_id {AMONG}"
         with self._database.reading() as db:
             return dict(db.execute(sql, [among(image_ids)]).fetchall())
+
+    def extensions(self, image_ids: Sequence[str]) -> dict[str, str]:
+        """Id -> extension of the original, of pictures in whatever state; those without an original are left out."""
+        sql = f"SELECT image_id, extension FROM images WHERE image_id {AMONG} AND extension != ?"
+        with self._database.reading() as db:
+            return dict(db.execute(sql, [among(image_ids), FEATURES_ONLY]).fetchall())
 
     def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
         """Id -> picture, of those that are ready."""

@@ -5,7 +5,7 @@ from sqlite3 import Connection
 
 from index.deletion import erase, forget
 from index.filters import checked_value
-from index.records import DetectedPicture, NewPicture
+from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.text_index import index_text
 
 
@@ -15,8 +15,11 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
     Nothing comes back of one that was deleted before `kept_since`.
     """
     added_at = now if picture.added_at is None else picture.added_at
-    sql = "SELECT number, slot, state, deleted_at FROM images WHERE image_id = ?"
+    sql = "SELECT number, slot, state, deleted_at, extension FROM images WHERE image_id = ?"
     found = db.execute(sql, [picture.image_id]).fetchone()
+    extension = picture.extension
+    if found is not None and FEATURES_ONLY not in (extension, found["extension"]):
+        extension = found["extension"]  # the same bytes stay where they are
     if found is not None and found["state"] == "deleted" and found["deleted_at"] < kept_since:
         erase(db, [found["number"]], now)
         forget(db, [found["number"]])
@@ -26,7 +29,7 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         found = None
     if found is None:
         sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
-        values = [picture.image_id, picture.filename, picture.extension, picture.num_bytes, added_at]
+        values = [picture.image_id, picture.filename, extension, picture.num_bytes, added_at]
         number = db.execute(sql, values).lastrowid
         assert number is not None
     else:

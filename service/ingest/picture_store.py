@@ -46,14 +46,17 @@ class LocalPictureStore:
 
     def _store_files(self, pictures: Sequence[ReceivedPicture]) -> list[bool]:
         """Store the bytes of every distinct picture durably; of each picture whether it is a duplicate."""
-        known = self._catalog.known_ids([picture.image_id for _, picture in pictures])
+        image_ids = [picture.image_id for _, picture in pictures]
+        known = self._catalog.known_ids(image_ids)
+        extensions = self._catalog.identities.extensions(image_ids)  # an earlier release may have told another kind
         duplicates, incoming = [], []
         for path, picture in pictures:
             duplicate = picture.image_id in known
             known.add(picture.image_id)
             duplicates.append(duplicate)
-            if not duplicate or not self._originals.path(picture.image_id, picture.extension).exists():
-                incoming.append(StagedFile(path, picture.image_id, picture.extension))
+            extension = extensions.get(picture.image_id, picture.extension)
+            if not duplicate or not self._originals.path(picture.image_id, extension).exists():
+                incoming.append(StagedFile(path, picture.image_id, extension))
         files = {file.image_id: file for file in incoming}.values()
         self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files])
         self._originals.store(files)

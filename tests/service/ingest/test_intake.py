@@ -228,6 +228,29 @@ def test_the_manifest_may_come_as_a_file_and_last(store: Store) -> None:
     assert found.captions == ("a red field",)
 
 
+@pytest.mark.parametrize("state", ["queued", "failed", "deleted", "deleted long ago", "erasing"])
+def test_a_picture_of_an_earlier_release_keeps_its_file_whatever_kind_it_is_now(store: Store, state: str) -> None:
+    content = picture("red")
+    name = id_of(content)
+    earlier = Intake(
+        store.catalog, store.originals, LIMITS, lambda path: "tif", print, space=NO_RESERVE, clock=lambda: NOW
+    )
+    asyncio.run(earlier.receive(CONTENT_TYPE, None, pieces(multipart_body(part("images", content, "red.png")))))
+    if state == "failed":
+        store.catalog.set_aside(name, "not read", NOW)
+    elif state != "queued":
+        store.catalog.delete(name, NOW if state == "deleted" else NOW - 10**7)
+    if state == "erasing":
+        store.catalog.erasures.erase_deleted(NOW, NOW, 1)
+    store.originals.path(name, "tif").unlink()  # lost, or removed just before
+    store.send(part("images", content, "red.png"))
+    image = store.catalog.image(name)
+    assert image is not None
+    assert (image.state, image.extension) == ("queued", "tif")
+    assert store.kept_files() == [f"{name}.tif"]
+    assert store.catalog.arrivals.open() == []
+
+
 def test_captions_of_duplicates_come_together(store: Store) -> None:
     red = picture("red")
     store.send(part("images", red, "one.png"), manifest={"one.png": {"captions": ["first", "second"]}})
