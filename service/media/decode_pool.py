@@ -101,9 +101,9 @@ class DecodePool:
         width, height = message["size"]
         picture = PIL.Image.frombytes("RGB", tuple(message["reduced"]), bytes(parts[0]))
         if thumbnail is not None:
-            _write("thumbnail", thumbnail, parts[1])
+            _write_derived("thumbnail", thumbnail, parts[1], path)
         if stripped is not None:
-            _write("file to show", stripped.with_suffix(f".{message['stripped']}"), parts[-1])
+            _write_derived("file to show", stripped.with_suffix(f".{message['stripped']}"), parts[-1], path)
         described = message["caption"], tuple(message["keywords"])
         position = message.get("position") and tuple(message["position"])
         return DecodedPicture(picture, width, height, message["taken_at"], *described, position)
@@ -115,7 +115,7 @@ class DecodePool:
         """
         message, parts = self._decode(path, {"pixels": False, "thumbnail": False, "stripped": stripped.suffix[1:]})
         place = stripped.with_suffix(f".{message['stripped']}")
-        _write("file to show", place, parts[0])
+        _write_derived("file to show", place, parts[0], path)
         return place
 
     def inspect(self, path: Path) -> str:
@@ -244,6 +244,15 @@ def _is_position(message: dict[str, Any], request: dict[str, Any]) -> bool:
 
 def _is_size(size: Any, most: int) -> bool:
     return isinstance(size, list) and len(size) == 2 and all(type(one) is int and 1 <= one <= most for one in size)
+
+
+def _write_derived(name: str, path: Path, content: memoryview, original: Path) -> None:
+    """Write a file that was made of an original, unless that is erased meanwhile: DecodeFailed then."""
+    _write(name, path, content)
+    # An erasure removes the original first: it finds what was written before, and is noticed here otherwise.
+    if not original.exists():
+        path.unlink(missing_ok=True)
+        raise DecodeFailed("The picture was deleted meanwhile.", final=False)
 
 
 def _write(name: str, path: Path, content: memoryview) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.media import decode_pool
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 from tests.support.processes import children_of, wait_until
@@ -156,6 +157,25 @@ def test_a_decoder_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "fastapi", "pydantic", "faiss", "redis"} & set(done.stdout.split())
+
+
+MAKING = {
+    "a thumbnail": lambda pool, file, made: pool.decode(file, made / "thumbnail.jpg"),
+    "a file to show": lambda pool, file, made: pool.decode(file, stripped=made / "stripped.png"),
+    "a file to show alone": lambda pool, file, made: pool.strip(file, made / "stripped.png"),
+}
+
+
+@pytest.mark.parametrize("what", MAKING)
+def test_nothing_is_left_that_was_made_of_a_picture_erased_meanwhile(
+    pool: DecodePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    file, made = tmp_path / "picture.png", tmp_path / "made"
+    file.write_bytes(encoded(corners(), "PNG"))
+    monkeypatch.setattr(decode_pool, "_is_decoded", lambda *_: file.unlink() is None)  # between reading and writing
+    with pytest.raises(DecodeFailed, match="deleted meanwhile"):
+        MAKING[what](pool, file, made)
+    assert list(made.iterdir()) == []
 
 
 def test_a_disk_that_takes_no_thumbnail_is_not_the_pictures_fault(pool: DecodePool, tmp_path: Path) -> None:
