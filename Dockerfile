@@ -1,15 +1,15 @@
-# One image for the api and the worker. CPU; the lock is the one that `make run` installs.
+# One image for the api and the worker. CPU; the lock is the one that `make run` installs, with what it leaves optional.
 # `docker build --target cluster .` makes the image of a cluster's nodes, which has Ray too; `--target gpu` one for
 # NVIDIA GPUs, which has detectron2 and what Triton compiles its kernels with.
 FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
 WORKDIR /build
-COPY requirements.lock requirements-dev.lock requirements-compiler.lock ./
+COPY requirements.lock requirements-image.lock requirements-dev.lock requirements-compiler.lock ./
 # uv itself is taken from the development lock, so that it is pinned and hashed like the rest.
 RUN sed -n '/^uv==/,/[^\\]$/p' requirements-dev.lock > uv.lock \
     && pip install --no-cache-dir --require-hashes --requirement uv.lock \
     && python -m venv /opt/regard \
-    && uv pip sync --require-hashes --python /opt/regard/bin/python requirements.lock
+    && uv pip sync --require-hashes --python /opt/regard/bin/python requirements.lock requirements-image.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY models models
 COPY index index
@@ -25,7 +25,8 @@ RUN chmod -R a+rX models index service clients \
 
 FROM build AS build-cluster
 COPY requirements-cluster.lock ./
-RUN uv pip install --require-hashes --python /opt/regard/bin/python --requirement requirements-cluster.lock
+RUN uv pip install --require-hashes --python /opt/regard/bin/python \
+    --requirement requirements.lock --requirement requirements-cluster.lock
 
 # The compiler of CUDA, of the version that the locked PyTorch is built for.
 FROM nvidia/cuda:13.0.1-devel-ubuntu24.04@sha256:7d2f6a8c2071d911524f95061a0db363e24d27aa51ec831fcccf9e76eb72bc92 AS cuda

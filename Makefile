@@ -17,6 +17,10 @@ LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)
 COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11
 LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11 pyproject.toml
 
+# What an image adds to requirements.lock, and nothing of that.
+BESIDE_RUNNING = --constraints requirements-dev.lock \
+  $(foreach name,$(shell sed -n 's/==.*//p' requirements.lock),--no-emit-package $(name))
+
 # requirements-dev.lock holds requirements.lock: where the former is installed, running needs nothing more,
 # and `make run` after `make test` takes nothing away.
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.run)
@@ -107,7 +111,8 @@ page: docs
 lock: $(VENV)/.uv
 	$(LOCK) --output-file requirements.lock
 	$(LOCK) --all-extras --constraints requirements.lock --output-file requirements-dev.lock
-	$(LOCK) --extra cluster --constraints requirements-dev.lock --output-file requirements-cluster.lock
+	$(LOCK) --extra raw --extra places --extra tracing $(BESIDE_RUNNING) --output-file requirements-image.lock
+	$(LOCK) --extra cluster $(BESIDE_RUNNING) --output-file requirements-cluster.lock
 	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
 
 # Both tools run in environments of their own: what they report on is the lock, not what they bring along.

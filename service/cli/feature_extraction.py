@@ -45,7 +45,9 @@ def extract_on_cluster(
     try:
         from service.cluster.bulk_extraction import connected, extract_on_nodes  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as fault:
-        raise UserError(f"{fault.name} is not installed: `uv pip sync requirements-cluster.lock` has Ray") from None
+        raise UserError(
+            f"{fault.name} is not installed: `uv pip sync requirements.lock requirements-cluster.lock` has Ray"
+        ) from None
     with user_input(), connected():
         task = progress.add_task("finding regions", len(photographs))
         for done in extract_on_nodes(load, photographs, out):

@@ -14,7 +14,7 @@ def pins(lock: str) -> set[tuple[str, str, str]]:
     return set(PINNED.findall((ROOT / lock).read_text(encoding="utf-8")))
 
 
-LOCKS = [f"requirements{kind}.lock" for kind in ("", "-dev", "-cluster", "-compiler")]
+LOCKS = [f"requirements{kind}.lock" for kind in ("", "-dev", "-image", "-cluster", "-compiler")]
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -31,8 +31,12 @@ def test_developing_takes_nothing_away_from_running() -> None:
     assert "uv" in {name for name, _, _ in pins("requirements-dev.lock")}
 
 
-def test_a_cluster_adds_to_what_one_machine_runs_on() -> None:
-    one, many, developing = (pins(f"requirements{kind}.lock") for kind in ("", "-cluster", "-dev"))
-    assert one < many < developing, "the tests run with what a cluster runs with"
-    assert "ray" in {name for name, _, _ in many}
-    assert "ray" not in {name for name, _, _ in one}
+@pytest.mark.parametrize(
+    ("kind", "added"),
+    [("image", {"rawpy", "reverse-geocode", "opentelemetry-exporter-otlp-proto-http"}), ("cluster", {"ray"})],
+)
+def test_a_lock_of_what_an_image_adds_holds_that_alone(kind: str, added: set[str]) -> None:
+    running, adding, developing = (pins(f"requirements{one}.lock") for one in ("", f"-{kind}", "-dev"))
+    assert {name for name, _, _ in running}.isdisjoint(name for name, _, _ in adding)
+    assert adding < developing, "the tests run with what the image holds"
+    assert added <= {name for name, _, _ in adding}

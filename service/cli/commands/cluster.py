@@ -32,7 +32,10 @@ RayAddress = Annotated[
 def cluster_settings(ray_address: str | None, **given: Any) -> ClusterSettings:
     """The settings, of which those that are given win over the environment. UserError without the extra `cluster`."""
     if find_spec("ray") is None:
-        raise UserError("Ray is not installed: `uv pip sync requirements-cluster.lock`, or the image `cluster`, has it")
+        raise UserError(
+            "Ray is not installed: `uv pip sync requirements.lock requirements-cluster.lock`, or the image `cluster`,"
+            " has it"
+        )
     values = {name: value for name, value in {**given, "ray_address": ray_address}.items() if value is not None}
     return read_cluster_settings(values)
 

@@ -73,7 +73,7 @@ def test_without_ray_every_command_says_how_it_is_installed(
     monkeypatch.setitem(sys.modules, "ray", None)
     status, _, error = regard("cluster", *command)
     assert status == 1
-    assert "Ray is not installed: `uv pip sync requirements-cluster.lock`" in error
+    assert "Ray is not installed: `uv pip sync requirements.lock requirements-cluster.lock`" in error
 
 
 @pytest.mark.parametrize("command", COMMANDS)
