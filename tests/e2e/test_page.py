@@ -21,7 +21,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Error, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, chromium, search, send
+from tests.e2e.browser import Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -38,19 +38,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             about = {"captions": [f"{left} and {right}"], "tags": {"left": left}, "taken_at": "2024-05-01"}
             send(url, f"{left}-{right}.png", png(two_coloured(left, right, 320, 240)), about)
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    begun = Visit(browser, address)
-    yield begun
-    begun.close()
 
 
 def lit_boxes(page: Page, image_id: str) -> set[tuple[float, ...]]:

@@ -12,9 +12,9 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, chromium, search, send
+from tests.e2e.browser import Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -28,19 +28,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             about = {"tags": {"year": year, "place": "Oslo" if year < 2023 else "Rome"}, "taken_at": f"{year}-05-01"}
             send(url, f"{colour}.png", png(two_coloured(colour, "white", 320, 240)), about)
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    begun = Visit(browser, address)
-    yield begun
-    begun.close()
 
 
 def cards(page: Page) -> Locator:

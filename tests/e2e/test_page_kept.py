@@ -12,9 +12,9 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
-from tests.e2e.browser import Visit, chromium, send
+from tests.e2e.browser import Visit, send
 
 pytestmark = pytest.mark.browser
 
@@ -39,19 +39,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_server(tmp_path_factory.mktemp("page")) as url:
         send(url, "red-blue.png", png(two_coloured("red", "blue", 320, 240)), {"captions": ["red and blue"]})
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    begun = Visit(browser, address)
-    yield begun
-    begun.close()
 
 
 def base64_png(left: str, right: str) -> str:
