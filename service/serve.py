@@ -1,4 +1,4 @@
-"""The processes of a service: the web side, the worker, or both.
+"""The processes of a service: those of the web side, the worker, or both.
 
 PyTorch, FAISS and the web framework are imported only once the port is taken, so that a taken port is refused at once.
 """
@@ -24,8 +24,13 @@ from service.model_names import model_name
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
+from service.supervisor import supervised_worker
+from service.web_processes import BESIDE, begin_beside, joined_socket, processes_beside, shared_metrics
 
 if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from service.api.services import Services
     from service.model_loading import LoadedModels
 
 log = logging.getLogger(__name__)
@@ -37,6 +42,18 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
 
     loaded = _load(settings)
     serve_worker(settings, loaded.extractor, loaded.in_views(), loaded.on_request(), end_with_stdin)
+
+
+def run_web_process(settings: Settings) -> None:
+    """Answer requests beside the web process that started this one, on its port, until it is told to end."""
+    exit_on_signals()
+    own_keys = begin_beside()
+    with contextlib.ExitStack() as stack:
+        server, services = _web_side(settings, stack)
+        services.keys.accept_own(own_keys)
+        listening = stack.enter_context(joined_socket(settings.host, settings.port))
+        log.info("%s %s", BESIDE, base_url(listening))
+        server.run(sockets=[listening])
 
 
 def run_api(
@@ -58,23 +75,17 @@ def run_api(
         wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
     with listening_socket(settings.host, settings.port) as listening, contextlib.ExitStack() as stack:
         if with_worker:
-            from service.worker.supervisor import supervised_worker  # noqa: PLC0415
-
             stack.enter_context(supervised_worker(settings))
+        if settings.web_processes > 1:
+            stack.enter_context(shared_metrics())
         url = base_url(listening)
         with _loading(listening, settings, url):
-            from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
-            from service.api.services import build_services  # noqa: PLC0415
-            from service.connections import web_server  # noqa: PLC0415
-            from service.worker.wakeups import open_notifier  # noqa: PLC0415
-
-            notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
-            services = build_services(settings, _load(settings), notifier.wake)
-            server = web_server(create_app(services), settings)
+            server, services = _web_side(settings, stack)
         log.info("Regard listens on %s", url)
         if once_listening is not None:
             key = services.keys.create_own("serve --photos", Permission.WRITE)
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
+        stack.enter_context(processes_beside(settings, listening, services.keys.own_keys()))
         tell_of_queued(catalog, "the worker goes on with them")
         try:
             server.run(sockets=[listening])
@@ -89,6 +100,19 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
     with contextlib.closing(Catalog(catalog)) as opened:
         if queued := opened.counts()["queued"]:
             log.info("%d pictures wait for their regions: %s", queued, next_step)
+
+
+def _web_side(settings: Settings, stack: contextlib.ExitStack) -> "tuple[Server, Services]":
+    """A server that is ready to run, and what it answers by; loading takes seconds."""
+    from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
+    from service.api.services import build_services  # noqa: PLC0415
+    from service.connections import web_server  # noqa: PLC0415
+    from service.worker.wakeups import open_notifier  # noqa: PLC0415
+
+    catalog = DataDir(settings.data_dir).catalog
+    notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
+    services = build_services(settings, _load(settings), notifier.wake, processes=settings.web_processes)
+    return web_server(create_app(services), settings), services
 
 
 @contextlib.contextmanager

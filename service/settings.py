@@ -103,6 +103,13 @@ class Settings(BaseSettings):
         description="Host names, with commas between, under which browsers may reach this service besides localhost"
         " and the address that it listens on, e.g. photos.example.org; * for any, *.example.org for all below one.",
     )
+    web_processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that answer requests on the port, of which more use more processors (operations.md)."
+        " Bounds on connections, uploads, waiting work and rates hold for each.",
+    )
     max_connections: int = Field(512, ge=1, description="Most connections at a time; 503 beyond it.")
     max_uploads: int = Field(16, ge=1, description="Most requests with files received at a time; 503 beyond it.")
     header_timeout_s: float = Field(

@@ -1,10 +1,28 @@
-"""Metrics for Prometheus, in one registry a process."""
+"""Metrics for Prometheus, of one process or of several that answer on one port."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+
+class _ReadGauges:
+    """Gauges whose values are read whenever they are asked for."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[str, Callable[[], float]]] = {}
+
+    def add(self, name: str, meaning: str, read: Callable[[], float]) -> None:
+        """Add one."""
+        self._read[name] = meaning, read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The values of now."""
+        for name, (meaning, read) in self._read.items():
+            yield GaugeMetricFamily(name, meaning, value=read())
 
 
 class Metrics:
@@ -12,8 +30,15 @@ class Metrics:
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
+        """`shared`: counters and histograms are those of all processes that keep theirs in one folder."""
+        self._gauges, self._gauge_registry = _ReadGauges(), CollectorRegistry(auto_describe=False)
+        self._gauge_registry.register(self._gauges)
         self.registry = CollectorRegistry()
+        self._exposed = self.registry
+        if shared:
+            self._exposed = CollectorRegistry()
+            MultiProcessCollector(self._exposed)  # type: ignore[no-untyped-call]
         self.requests = Counter(
             "regard_requests", "Answers by route and status.", ["route", "status"], registry=self.registry
         )
@@ -39,7 +64,7 @@ class Metrics:
 
     def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
         """Add a gauge whose value is read whenever the metrics are."""
-        Gauge(f"regard_{name}", meaning, registry=self.registry).set_function(read)
+        self._gauges.add(f"regard_{name}", meaning, read)
 
     def stage_times(self, milliseconds: Mapping[str, float]) -> None:
         """Observe the time that each stage of one search took."""
@@ -48,4 +73,4 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(self._exposed) + generate_latest(self._gauge_registry)

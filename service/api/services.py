@@ -94,8 +94,9 @@ class Services:
     def is_light(self, query: Query[Any], cost: int) -> bool:
         """Whether a query of this cost is answered in one of the `light_threads`, from its beginning to its end.
 
-        There are as many of these as processors (`REGARD_THREADS`): more would wait for each other at the
-        interpreter's lock, and do less in all. To change threads on the way takes as long as a part of the query.
+        There are as many of these as processors (`REGARD_THREADS`), those of all web processes together: more would
+        wait for each other at the interpreter's lock, and do less in all. To change threads on the way takes as long
+        as a part of the query.
         """
         return self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
 
@@ -123,12 +124,13 @@ def build_services(
     loaded: LoadedModels,
     wake: Callable[[str], None],
     clock: Callable[[], float] = time.time,
+    processes: int = 1,
 ) -> Services:
     """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`.
 
-    ValueError as `wired_services`.
+    `processes` is how many such processes there are on one port. ValueError as `wired_services`.
     """
-    services = wired_services(settings, loaded, wake, clock)
+    services = wired_services(settings, loaded, wake, clock, processes)
     add_gauges(services)
     return services
 
@@ -138,6 +140,7 @@ def wired_services(
     loaded: LoadedModels,
     wake: Callable[[str], None],
     clock: Callable[[], float] = time.time,
+    processes: int = 1,
 ) -> Services:
     """The web side over a data directory, without the metrics that speak of it.
 
@@ -165,10 +168,10 @@ def wired_services(
     on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
     # The more threads there are inside an operator, the sooner they pay.
     accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
-    light_threads = SingleThreads(usual_threads(), "light").executor
+    light_threads = SingleThreads(max(1, usual_threads() // processes), "light").executor
     lookup_threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup")
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
-    metrics = Metrics()
+    metrics = Metrics(shared=processes > 1)
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
     metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
     pictures = LocalPictures(catalog, models)

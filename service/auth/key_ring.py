@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BufferedReader
 from pathlib import Path
 
@@ -66,6 +66,14 @@ class KeyRing:
         key, stored = create_key(name, permission, self._clock())
         self._own[stored.key_id] = stored
         return key
+
+    def own_keys(self) -> list[ApiKey]:
+        """What `create_own` made, for a process that is a part of this one."""
+        return list(self._own.values())
+
+    def accept_own(self, keys: Iterable[ApiKey]) -> None:
+        """Accept the own keys of the process that this one is a part of."""
+        self._own |= {key.key_id: key for key in keys}
 
     def close(self) -> None:
         """Close the file."""

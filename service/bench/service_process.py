@@ -11,7 +11,8 @@ from typing import Self
 from service.chaos.processes import HOST, children_of, free_port
 from service.errors import UserError
 from service.settings import Settings
-from service.worker.supervisor import worker_environment
+from service.supervisor import process_environment
+from service.web_processes import BESIDE
 
 READY_WITHIN_S = 300.0
 LEAVES_WITHIN_S = 30.0
@@ -32,11 +33,11 @@ class ServiceProcess:
 
     def __enter__(self) -> Self:
         """Start, without waiting for anything."""
-        command = [sys.executable, "-P", "-m", "service.cli.main", "serve"]
+        command = [sys.executable, "-P", "-m", "service.cli.main", "serve", "--role", self.settings.role]
         with self._log.open("wb") as log:
             self._started = time.perf_counter()
             self._process = subprocess.Popen(
-                command, env=worker_environment(self.settings), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=process_environment(self.settings), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         return self
 
@@ -63,6 +64,14 @@ class ServiceProcess:
                 return time.perf_counter() - self._started
             time.sleep(0.01)
         raise UserError(f"the service did not answer {path} within {READY_WITHIN_S:g} s; its log is {self._log}")
+
+    def wait_for_web_processes(self) -> None:
+        """Return once all web processes answer. UserError where they do not."""
+        end = time.perf_counter() + READY_WITHIN_S
+        while self._log.read_text(encoding="utf-8", errors="replace").count(BESIDE) < self.settings.web_processes - 1:
+            if time.perf_counter() > end:
+                raise UserError(f"a web process did not start within {READY_WITHIN_S:g} s; its log is {self._log}")
+            time.sleep(0.05)
 
     def _answers(self, path: str) -> bool:
         connection = http.client.HTTPConnection(HOST, self.settings.port, timeout=10)

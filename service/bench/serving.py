@@ -1,13 +1,15 @@
 """Searches over HTTP against what encoding, shortlist and scoring alone allow in one process.
 
 Forms take turns: in process with a thread a core, one client, several clients with connections that are kept, several
-with a new connection a question, then an open loop at half of the rate that was reached in process.
+with a new connection a question, then an open loop at half of the rate that was reached in process. Those of several
+clients are repeated with a service of several web processes.
 """
 
 import os
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,49 +52,77 @@ def one_thread_each() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def serve_rows(
-    settings: Settings, pictures: int, clients: int, candidates: int, seconds: float, rounds: int, folder: Path
-) -> Iterator[dict[str, Any]]:
-    """A row for every form; the service's log goes to `folder`."""
+@dataclass(frozen=True, kw_only=True)
+class ServeSizes:
+    """What a measurement of searches over HTTP takes."""
+
+    pictures: int
+    clients: int
+    candidates: int
+    seconds: float
+    """Of each form in a round."""
+    rounds: int
+    web_processes: int
+    """Of a second service on the same pictures, beside one with a single web process; 1 for none."""
+
+
+def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[dict[str, Any]]:
+    """A row for every form; the services' logs go to `folder`."""
     loaded = LoadedModels.from_settings(settings)
-    present = fill_with_pictures(settings, loaded, pictures)
+    present = fill_with_pictures(settings, loaded, sizes.pictures)
     matcher = next(iter(loaded.matchers.values()))
-    cores = os.cpu_count() or 1
+    callers = 1 if settings.device == "cuda" else os.cpu_count() or 1
     with ExitStack() as stack:
         view = stack.enter_context(closing(View(DataDir(settings.data_dir).view(matcher.digest))))
-        service = stack.enter_context(ServiceProcess(settings, folder / "serve.log"))
-        service.seconds_until("/readyz")
+        ports = {how: stack.enter_context(one) for how, one in started_services(settings, sizes, folder).items()}
         stack.enter_context(one_thread_each())
-        port, ask = service.settings.port, process_asker(matcher, view.snapshot(), candidates)
 
-        def http_askers(count: int, keep: bool = True) -> list[Ask]:
-            return [stack.enter_context(closing(HttpAsker(port, candidates, keep))) for _ in range(count)]
+        def http_askers(port: int, count: int, keep: bool = True) -> list[Ask]:
+            return [stack.enter_context(closing(HttpAsker(port, sizes.candidates, keep))) for _ in range(count)]
 
-        kept = http_askers(clients)
+        kept = {how: http_askers(port, sizes.clients) for how, port in ports.items()}
         askers = {
-            "in process": [ask] * (1 if settings.device == "cuda" else cores),
-            "one client": kept[:1],
-            "keep-alive": kept,
-            "new connections": http_askers(clients, keep=False),
+            "in process": [process_asker(matcher, view.snapshot(), sizes.candidates)] * callers,
+            "one client": kept[""][:1],
+            **{f"keep-alive{how}": each for how, each in kept.items()},
+            **{f"new connections{how}": http_askers(port, sizes.clients, keep=False) for how, port in ports.items()},
         }
-        turns = take_turns(askers, seconds, rounds)
+        turns = take_turns(askers, sizes.seconds, sizes.rounds)
         rate = OPEN_SHARE * statistics.median(one.rate for one in turns["in process"])
-        many = http_askers(ASKERS_PER_CLIENT * clients)
-        turns["open loop"] = [open_loop(many, random_sentences(1000 + turn), rate, seconds) for turn in range(rounds)]
-    counts = {name: len(each) for name, each in askers.items()} | {"open loop": clients}
+        many = {how: http_askers(port, ASKERS_PER_CLIENT * sizes.clients) for how, port in ports.items()}
+        for turn in range(sizes.rounds):
+            for how, each in many.items():
+                outcome = open_loop(each, random_sentences(1000 + turn), rate, sizes.seconds)
+                turns.setdefault(f"open loop{how}", []).append(outcome)
     bare = statistics.median(one.percentile(50) for one in turns["one client"])
     for name, outcomes in turns.items():
-        offered = rate if name == "open loop" else None
         yield {
             "form": name,
             "pictures": present,
-            "candidates": candidates,
-            "clients": counts[name],
-            "offered_per_second": offered,
+            "candidates": sizes.candidates,
+            "clients": len(askers[name]) if name in askers else sizes.clients,
+            "offered_per_second": None if name in askers else rate,
             **summary(outcomes),
             "ratio_to_in_process": median_ratio(outcomes, turns["in process"]),
             "p95_to_one_query": statistics.median(one.percentile(95) for one in outcomes) / bare,
         }
+
+
+def started_services(settings: Settings, sizes: ServeSizes, folder: Path) -> dict[str, AbstractContextManager[int]]:
+    """What is added to the names of forms -> the port of a service that is ready, in a block each."""
+
+    @contextmanager
+    def port_of(name: str, update: Mapping[str, Any]) -> Iterator[int]:
+        with ServiceProcess(settings.model_copy(update=update), folder / f"{name}.log") as service:
+            service.seconds_until("/readyz")
+            service.wait_for_web_processes()
+            yield service.settings.port
+
+    services: dict[str, AbstractContextManager[int]] = {"": port_of("serve", {"web_processes": 1})}
+    if (number := sizes.web_processes) > 1:
+        several = {"web_processes": number, "role": "api"}  # the first one has the worker
+        services[f", {number} web processes"] = port_of("serve-several", several)
+    return services
 
 
 def take_turns(askers: dict[str, list[Ask]], seconds: float, rounds: int) -> dict[str, list[LoadOutcome]]:

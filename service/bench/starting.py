@@ -11,7 +11,7 @@ from typing import Any
 from service.bench.service_process import ServiceProcess
 from service.bench.synthetic import num_pictures
 from service.settings import Settings
-from service.worker.supervisor import worker_environment
+from service.supervisor import process_environment
 
 RESTS_S = 2.0  # after which what was needed to load alone has been given back
 REFUSED = {  # command lines that must be refused before anything heavy is imported
@@ -49,7 +49,7 @@ def _start(settings: Settings, log: Path) -> dict[str, float | None]:
 def _seconds_of(arguments: list[str], settings: Settings) -> float:
     command = [sys.executable, "-P", "-m", "service.cli.main", *arguments]
     began = time.perf_counter()
-    ran = subprocess.run(command, env=worker_environment(settings), capture_output=True, check=False)
+    ran = subprocess.run(command, env=process_environment(settings), capture_output=True, check=False)
     if ran.returncode == 0:
         raise AssertionError(f"{arguments} was not refused")
     return time.perf_counter() - began

@@ -14,7 +14,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from service.settings import Settings
-from service.worker.supervisor import worker_environment
+from service.supervisor import process_environment
 
 HOST = "127.0.0.1"
 ENDING_S = 60.0
@@ -85,7 +85,7 @@ class Processes:
         return (sys.executable, "-P", "-m", "service.cli.main", *command)
 
     def _environment(self) -> Mapping[str, str]:
-        return worker_environment(self.settings)
+        return process_environment(self.settings)
 
     def start(self, role: str, variables: Mapping[str, str] = MappingProxyType({})) -> "subprocess.Popen[bytes]":
         """Start a role, which must not be running, with more variables in its environment.

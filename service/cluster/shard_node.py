@@ -25,7 +25,7 @@ from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.found_regions import regions_parcel
 from service.storage.region_stores import RegionStores
-from service.worker.supervisor import supervised_worker
+from service.supervisor import supervised_worker
 from service.worker.wakeups import open_notifier
 
 MOST_QUEUED = 1_000_000

@@ -1,9 +1,7 @@
 """A worker as a process: opened on a data directory, ended by a signal or with the process that started it."""
 
 import logging
-import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +21,7 @@ from service.storage.free_space import FreeSpace
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_stores import describe_store, open_slab
+from service.supervisor import end_with_stdin
 from service.worker.erasure import Erasure
 from service.worker.migration import Migration, put_in_service
 from service.worker.repair import RecordRepair
@@ -96,21 +95,14 @@ def serve_worker(
     extractor: Extractor,
     matchers: Sequence[Matcher],
     on_request: Sequence[LazyMatcher] = (),
-    end_with_stdin: bool = False,
+    with_stdin: bool = False,
 ) -> None:
     """Work until SIGTERM or SIGINT, after the batch in hand; at once when stdin ends, if that is asked for."""
-    if end_with_stdin:
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
+    if with_stdin:
+        end_with_stdin()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with open_worker(settings, extractor, matchers, on_request) as (worker, wakeups):
         log.info("worker on %s", settings.data_dir)
         worker.run(wakeups, stop)
-
-
-def _end_with_stdin() -> None:
-    # The other end is held by the parent alone: it closes with the parent, however that dies.
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os._exit(0)  # as good as a kill, and as harmless

@@ -30,12 +30,12 @@ def main() -> None:
     """Run one worker with `--once`, otherwise one for every line on stdin."""
     settings = Settings(data_dir=Path(sys.argv[1]), detect_batch=2, decode_workers=1)
     if sys.argv[2:] == ["--once"]:
-        serve_worker(settings, SlowExtractor(), [FakeMatcher()], end_with_stdin=True)
+        serve_worker(settings, SlowExtractor(), [FakeMatcher()], with_stdin=True)
         return
     while sys.stdin.readline():
         worker = os.fork()
         if worker == 0:
-            serve_worker(settings, SlowExtractor(), [FakeMatcher()], end_with_stdin=False)
+            serve_worker(settings, SlowExtractor(), [FakeMatcher()], with_stdin=False)
             os._exit(0)
         print(worker, flush=True)
         print(os.waitpid(worker, 0)[1], flush=True)

@@ -55,6 +55,7 @@ class _Given:
     device: str
     pictures: int
     clients: int
+    web_processes: int
     seconds: float
     photographs: Path | None
     data_dir: Path | None
@@ -90,6 +91,9 @@ def bench(
         int | None, typer.Option(min=0, help="Stored by serve (10000) and start (0), taken in by ingest (96 a round).")
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="Of serve, at a time.")] = 8,
+    web_processes: Annotated[
+        int, typer.Option(min=1, max=64, help="Of serve, in a service beside that with one; 1 for none.")
+    ] = 2,
     seconds: Annotated[float, typer.Option(min=0.1, help="Of serve, for each form in a round.")] = 10.0,
     photographs: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="What ingest takes in; drawn ones if not given.")
@@ -127,6 +131,7 @@ def bench(
         device=device,
         pictures=DEFAULT_PICTURES.get(what, 0) if pictures is None else pictures,
         clients=clients,
+        web_processes=web_processes,
         seconds=seconds,
         photographs=photographs,
         data_dir=data_dir,
@@ -193,7 +198,7 @@ def _rows_of_service(
 ) -> tuple[Iterator[dict[str, Any]], int | None]:
     """`_rows_of_models` for what concerns a service; folders that are made for it end with the stack."""
     from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
-    from service.bench.serving import serve_rows  # noqa: PLC0415
+    from service.bench.serving import ServeSizes, serve_rows  # noqa: PLC0415
     from service.bench.shortlist import measured_kinds, shortlist_rows  # noqa: PLC0415
     from service.bench.starting import start_rows  # noqa: PLC0415
     from service.bench.synthetic import fill_with_pictures  # noqa: PLC0415
@@ -207,9 +212,15 @@ def _rows_of_service(
     settings = _settings(given, given.data_dir or folder / "data")
     match given.what:
         case Benchmark.SERVE:
-            candidates = (given.candidates or [100])[0]
-            rows = serve_rows(settings, given.pictures, given.clients, candidates, given.seconds, given.rounds, folder)
-            return rows, None
+            sizes = ServeSizes(
+                pictures=given.pictures,
+                clients=given.clients,
+                candidates=(given.candidates or [100])[0],
+                seconds=given.seconds,
+                rounds=given.rounds,
+                web_processes=given.web_processes,
+            )
+            return serve_rows(settings, sizes, folder), None
         case Benchmark.START:
             if given.pictures:
                 fill_with_pictures(settings, LoadedModels.from_settings(settings), given.pictures)

@@ -15,7 +15,7 @@ from service.cli.options import Albums
 from service.cli.settings_options import with_settings
 from service.errors import UserError
 from service.model_names import check_detector, check_models
-from service.serve import run_api, run_worker
+from service.serve import run_api, run_web_process, run_worker
 from service.settings import Settings
 from service.worker.geocoding_table import check_places
 
@@ -24,8 +24,11 @@ Photos = Annotated[
 ]
 
 
+Beside = Annotated[bool, typer.Option("--beside", hidden=True)]
+
+
 @with_settings()
-def serve(settings: Settings, photos: Photos = None, albums: Albums = True) -> None:
+def serve(settings: Settings, photos: Photos = None, albums: Albums = True, beside: Beside = False) -> None:
     """Serve searches and take pictures in. Every setting is also an environment variable, named in brackets."""
     write_log(settings)
     if settings.role == "worker" and photos is not None:
@@ -35,6 +38,9 @@ def serve(settings: Settings, photos: Photos = None, albums: Albums = True) -> N
     check_places(settings)
     if settings.role == "worker":
         run_worker(settings, end_with_stdin=False)
+        return
+    if beside:
+        run_web_process(settings)
         return
 
     def ingest_photos(url: str, api_key: SecretStr) -> None:

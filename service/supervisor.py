@@ -1,5 +1,6 @@
-"""A worker process beside this one: started, started again when it ends, ended with this one however that ends."""
+"""A process beside this one: started, started again when it ends, ended with this one however that ends."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -16,7 +17,7 @@ from service.settings import PREFIX, Settings
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 LASTED_S = 60.0  # a process that lived this long did not fail at its start
 POLITE_S = 30.0  # a worker told to end finishes the batch in hand
-
+REGARD = (sys.executable, "-P", "-m", "service.cli.main")  # the command of this very program
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +25,17 @@ log = logging.getLogger(__name__)
 class Supervised:
     """A process that is started again, after a growing delay, whenever it ends."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], first_delay_s: float) -> None:
-        self._command, self._environment = list(command), dict(environment)
-        self._first_delay_s = first_delay_s
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        first_delay_s: float = FIRST_DELAY_S,
+        told: bytes = b"",
+    ) -> None:
+        """`name` is for the log; `told` is what the process finds on its stdin, and is short."""
+        self._name, self._command, self._environment = name, list(command), dict(environment)
+        self._first_delay_s, self._told = first_delay_s, told
         self._stop = threading.Event()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,7 +53,7 @@ class Supervised:
             try:
                 process = self._started()
             except OSError as fault:  # no memory, processes or file handles just now
-                log.error("the worker cannot be started: %s; next try in %g s", fault, delay)
+                log.error("the %s cannot be started: %s; next try in %g s", self._name, fault, delay)
             else:
                 if process is None:
                     return
@@ -55,7 +64,7 @@ class Supervised:
                 _release(process)
                 if time.monotonic() - started >= LASTED_S:
                     delay = self._first_delay_s
-                log.error("the worker (process %d) ended with %d; next in %g s", process.pid, status, delay)
+                log.error("the %s (process %d) ended with %d; next in %g s", self._name, process.pid, status, delay)
             if self._stop.wait(delay):
                 return
             delay = min(2 * delay, LONGEST_DELAY_S)
@@ -66,22 +75,31 @@ class Supervised:
                 return None
             # It reads this end of the pipe: when this process dies, even by SIGKILL, the pipe ends and so does it.
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
+            assert self._process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # it has ended already
+                self._process.stdin.write(self._told)
+                self._process.stdin.flush()
             return self._process
 
     def __enter__(self) -> Self:
-        """Start the thread that keeps the worker running."""
+        """Start the thread that keeps the process running."""
         self._thread.start()
         return self
+
+    def stop(self) -> None:
+        """Ask the process to end, without waiting for it; it is not started again."""
+        with self._starting:
+            self._stop.set()
+        if self._process is not None:
+            self._process.terminate()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ask the process to end, insist after a while."""
-        with self._starting:
-            self._stop.set()
+        self.stop()
         process = self._process
         if process is not None:
-            process.terminate()
             try:
                 process.wait(POLITE_S)
             except subprocess.TimeoutExpired:
@@ -95,16 +113,28 @@ class Supervised:
 def _release(process: "subprocess.Popen[bytes]") -> None:
     """Close our end of an ended process's pipe."""
     assert process.stdin is not None
-    process.stdin.close()
+    with contextlib.suppress(BrokenPipeError):  # what it was told and did not read
+        process.stdin.close()
+
+
+def end_with_stdin() -> None:
+    """End this process as soon as its stdin does, whose other end the process that started it holds alone."""
+    threading.Thread(target=_exit_at_end_of_stdin, daemon=True).start()
+
+
+def _exit_at_end_of_stdin() -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os._exit(0)  # as good as a kill, and as harmless
 
 
 def supervised_worker(settings: Settings) -> Supervised:
     """A worker of these settings."""
-    command = [sys.executable, "-P", "-m", "service.cli.main", "worker", "--end-with-stdin"]
-    return Supervised(command, worker_environment(settings), FIRST_DELAY_S)
+    command = [*REGARD, "worker", "--end-with-stdin"]
+    return Supervised("worker", command, process_environment(settings))
 
 
-def worker_environment(settings: Settings) -> dict[str, str]:
+def process_environment(settings: Settings) -> dict[str, str]:
     """This process's environment, with the settings as variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     for name, value in settings.model_dump(mode="json", exclude={"role"}).items():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from service.settings import Settings
-from service.worker.supervisor import Supervised, worker_environment
+from service.supervisor import Supervised, process_environment
 from tests.support.project_files import ROOT
 
 PATIENCE_S = 60.0
@@ -33,7 +33,7 @@ def is_gone(pid: int) -> bool:
 
 def test_what_ends_is_started_again_and_ends_with_the_block() -> None:
     command = [sys.executable, "-c", ENDS_WITH_STDIN]
-    with Supervised(command, os.environ, first_delay_s=0.01) as supervised:
+    with Supervised("worker", command, os.environ, first_delay_s=0.01) as supervised:
         seen: list[int] = []
         for _ in range(3):
             until(lambda: supervised.pid not in {None, *seen})
@@ -50,7 +50,7 @@ def test_what_ends_is_started_again_and_ends_with_the_block() -> None:
 def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-c", f"open({str(log)!r}, 'a').write('x'); raise SystemExit(1)"]
-    with Supervised(command, os.environ, first_delay_s=3600):
+    with Supervised("worker", command, os.environ, first_delay_s=3600):
         until(log.exists)
         until(lambda: log.read_text() == "x")
     assert log.read_text() == "x"
@@ -58,7 +58,7 @@ def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
 
 def test_what_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
     program = tmp_path / "worker"
-    with Supervised([str(program)], os.environ, first_delay_s=0.01) as supervised:
+    with Supervised("worker", [str(program)], os.environ, first_delay_s=0.01) as supervised:
         time.sleep(0.05)
         assert supervised.pid is None
         program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.stdin.read()'\n")
@@ -69,8 +69,8 @@ def test_what_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
 def test_it_ends_when_its_parent_is_killed() -> None:
     parent = f"""
 import os, sys, time
-from service.worker.supervisor import Supervised
-with Supervised([sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.environ, 1.0) as supervised:
+from service.supervisor import Supervised
+with Supervised("worker", [sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.environ, 1.0) as supervised:
     while supervised.pid is None:
         time.sleep(0.01)
     print(supervised.pid, flush=True)
@@ -85,7 +85,7 @@ with Supervised([sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.environ, 1.0) as
 
 def test_a_worker_gets_the_settings_of_its_parent() -> None:
     settings = Settings(data_dir=Path("x"), models=("a", "b"), views=("b",), threads=3, port=1234)
-    environment = worker_environment(settings)
+    environment = process_environment(settings)
     given = {name: value for name, value in environment.items() if name.startswith("REGARD_")}
     assert given["REGARD_MODELS"] == "a,b"
     assert given["REGARD_THREADS"] == "3"
