@@ -28,8 +28,6 @@ from service.supervisor import supervised_worker
 from service.web_processes import BESIDE, begin_beside, joined_socket, processes_beside, shared_metrics
 
 if TYPE_CHECKING:
-    from uvicorn import Server
-
     from service.api.services import Services
     from service.model_loading import LoadedModels
 
@@ -49,11 +47,11 @@ def run_web_process(settings: Settings) -> None:
     exit_on_signals()
     own_keys = begin_beside()
     with contextlib.ExitStack() as stack:
-        server, services = _web_side(settings, stack)
+        answer, services = _web_side(settings, stack)
         services.keys.accept_own(own_keys)
         listening = stack.enter_context(joined_socket(settings.host, settings.port))
         log.info("%s %s", BESIDE, base_url(listening))
-        server.run(sockets=[listening])
+        answer(listening)
 
 
 def run_api(
@@ -80,7 +78,7 @@ def run_api(
             stack.enter_context(shared_metrics())
         url = base_url(listening)
         with _loading(listening, settings, url):
-            server, services = _web_side(settings, stack)
+            answer, services = _web_side(settings, stack)
         log.info("Regard listens on %s", url)
         if once_listening is not None:
             key = services.keys.create_own("serve --photos", Permission.WRITE)
@@ -88,7 +86,7 @@ def run_api(
         stack.enter_context(processes_beside(settings, listening, services.keys.own_keys()))
         tell_of_queued(catalog, "the worker goes on with them")
         try:
-            server.run(sockets=[listening])
+            answer(listening)
         finally:  # the server raises the signal that ended it again
             tell_of_queued(catalog, "they are stored, and the next start goes on with them")
 
@@ -102,8 +100,8 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
             log.info("%d pictures wait for their regions: %s", queued, next_step)
 
 
-def _web_side(settings: Settings, stack: contextlib.ExitStack) -> "tuple[Server, Services]":
-    """A server that is ready to run, and what it answers by; loading takes seconds."""
+def _web_side(settings: Settings, stack: contextlib.ExitStack) -> "tuple[Callable[[socket.socket], None], Services]":
+    """A function that answers on a socket until it is told to end, and what it answers by; loading takes seconds."""
     from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
     from service.api.services import build_services  # noqa: PLC0415
     from service.connections import web_server  # noqa: PLC0415
@@ -112,7 +110,8 @@ def _web_side(settings: Settings, stack: contextlib.ExitStack) -> "tuple[Server,
     catalog = DataDir(settings.data_dir).catalog
     notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
     services = build_services(settings, _load(settings), notifier.wake, processes=settings.web_processes)
-    return web_server(create_app(services), settings), services
+    server = web_server(create_app(services), settings)
+    return lambda listening: server.run(sockets=[listening]), services
 
 
 @contextlib.contextmanager

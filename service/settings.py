@@ -107,8 +107,8 @@ class Settings(BaseSettings):
         1,
         ge=1,
         le=64,
-        description="Processes that answer requests on the port, of which more use more processors (operations.md)."
-        " Bounds on connections, uploads, waiting work and rates hold for each.",
+        description="Processes that answer requests on the port: more of them use more processors (operations.md)."
+        " Bounds on connections, uploads and waiting work hold for each, on rates too where there is no Redis.",
     )
     max_connections: int = Field(512, ge=1, description="Most connections at a time; 503 beyond it.")
     max_uploads: int = Field(16, ge=1, description="Most requests with files received at a time; 503 beyond it.")

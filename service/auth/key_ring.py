@@ -68,7 +68,7 @@ class KeyRing:
         return key
 
     def own_keys(self) -> list[ApiKey]:
-        """What `create_own` made, for a process that is a part of this one."""
+        """The keys that `create_own` made, for a process that is a part of this one."""
         return list(self._own.values())
 
     def accept_own(self, keys: Iterable[ApiKey]) -> None:

@@ -54,7 +54,7 @@ def one_thread_each() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeSizes:
-    """What a measurement of searches over HTTP takes."""
+    """Sizes of a measurement of searches over HTTP."""
 
     pictures: int
     clients: int
@@ -109,7 +109,7 @@ def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[
 
 
 def started_services(settings: Settings, sizes: ServeSizes, folder: Path) -> dict[str, AbstractContextManager[int]]:
-    """What is added to the names of forms -> the port of a service that is ready, in a block each."""
+    """Services that are ready, each in a block that gives its port, by what is added to the names of their forms."""
 
     @contextmanager
     def port_of(name: str, update: Mapping[str, Any]) -> Iterator[int]:

@@ -9,19 +9,10 @@ import pytest
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, until
 from tests.support.mixed_folder import least_count, write_mixed_folder
-from tests.support.processes import children_of
+from tests.support.processes import children_of, is_running
 from tests.support.project_files import ROOT
 
 pytestmark = pytest.mark.timeout(2000)
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is not merely waiting to be counted."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2][0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
 
 
 def workers_of(parent: int) -> list[int]:

@@ -115,3 +115,14 @@ def test_a_key_of_the_process_itself_needs_no_file_and_makes_none_needed(path: P
     path.write_bytes(b"nonsense")
     assert keys.identify(own).permission is Permission.WRITE
     keys.close()
+
+
+def test_a_process_beside_it_accepts_its_own_keys(path: Path, tmp_path: Path) -> None:
+    first, second = ring(path), ring(tmp_path / "other.json")
+    own = first.create_own("photos", Permission.WRITE)
+    with pytest.raises(InvalidKey):
+        second.identify(own)
+    second.accept_own(first.own_keys())
+    assert second.identify(own).name == "photos"
+    for keys in (first, second):
+        keys.close()
