@@ -7,9 +7,12 @@ The index is opened by memory map, so that the processes that search it share it
 removed lives on for who has opened it.
 """
 
+import fcntl
 import json
 import logging
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,30 @@ from index.shortlist import Floats, Part
 
 log = logging.getLogger(__name__)
 
+LOCK = "building"
 SHORTLIST_FORMAT = 2  # 1 held float32 vectors in its lists
 READ_AT_ONCE = 1 << 24  # bytes
+
+
+@contextmanager
+def one_builder(folder: Path) -> Iterator[bool]:
+    """Whether this process may build indexes for the folder inside the block, rather than wait for another's.
+
+    Where nothing can be written there, everybody builds.
+    """
+    try:
+        make_folder(folder)
+        lock = (folder / LOCK).open("wb")
+    except OSError:
+        yield True
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def save_part(folder: Path, name: str, part: Part, generation: str) -> None:

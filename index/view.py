@@ -21,7 +21,7 @@ from index.fault_points import FaultPoint, reach
 from index.files import make_folder, remove_strays
 from index.ragged import Half, RaggedSlab
 from index.shortlist import IVF_FROM, Floats, Part, Shortlist, inverted_part
-from index.shortlist_files import load_part, save_part
+from index.shortlist_files import load_part, one_builder, save_part
 from index.slab import Arrays, Corrupt, RowNumbers, Slab
 from index.view_manifest import Counts, Manifest, NoView, ViewMismatch
 
@@ -289,12 +289,15 @@ class View:
         """The newest state that is complete."""
         return self._snapshot
 
-    def refresh(self) -> bool:
+    def refresh(self, patience_s: float = -1) -> bool:
         """Take up what was published since; True when there was something. Cheap when there was not.
 
-        NoView when the view was removed; the last snapshot stays.
+        False also where another thread is at it for longer than `patience_s`, if that is not negative. NoView when the
+        view was removed; the last snapshot stays.
         """
-        with self._refreshing:
+        if not self._refreshing.acquire(timeout=patience_s):
+            return False
+        try:
             content = view_manifest.read(self._folder)
             if content == self._content:
                 return False
@@ -305,13 +308,19 @@ class View:
                 self._snapshot = self._load(manifest)
             self._content = content
             return True
+        finally:
+            self._refreshing.release()
 
     def build_index(self) -> bool:
         """Build the indexes that are due, of images and of captions; True when one was.
 
-        Rows are searched exactly until then, and all others while it lasts.
+        Rows are searched exactly until then, and all others while it lasts. False also while another process builds
+        one, which is taken up once that is done.
         """
-        built = [self._build(name) for name in NAMES]
+        if not any(self._snapshot.shortlist(name).index_is_due for name in NAMES):
+            return False
+        with one_builder(self._folder / SHORTLISTS) as may_build:
+            built = [self._build(name) for name in NAMES if may_build]
         return any(built)
 
     def _build(self, name: str) -> bool:

@@ -8,6 +8,9 @@ import asyncio
 import json
 import logging
 import resource
+import socket
+from collections.abc import Callable
+from types import FrameType
 from typing import Any, ClassVar
 
 import h11
@@ -154,8 +157,31 @@ def refusal(status: int, kind: str, detail: str) -> bytes:
     return "\r\n".join([*head, "", ""]).encode("ascii") + body
 
 
-def web_server(app: Any, settings: Settings) -> uvicorn.Server:
-    """A server of the application within the limits that settings name; it runs on a socket that listens already."""
+class ToldServer(uvicorn.Server):
+    """A server that tells when it listens, and when a signal has asked it to end."""
+
+    def __init__(self, config: uvicorn.Config, listens: Callable[[], None], ends: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listens, self._ends = listens, ends
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._listens()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end: requests in progress are still answered."""
+        self._ends()
+        super().handle_exit(sig, frame)
+
+
+def web_server(
+    app: Any, settings: Settings, listens: Callable[[], None] = lambda: None, ends: Callable[[], None] = lambda: None
+) -> uvicorn.Server:
+    """A server of the application within the limits that settings name; it runs on a socket that is bound already.
+
+    `listens` is called once it takes connections, `ends` when a signal asks it to end.
+    """
 
     class Protocol(LimitedProtocol):
         max_connections = connection_limit(settings.max_connections)
@@ -175,7 +201,7 @@ def web_server(app: Any, settings: Settings) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
     )
-    return uvicorn.Server(config)
+    return ToldServer(config, listens, ends)
 
 
 def connection_limit(wanted: int) -> int:

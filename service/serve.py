@@ -4,32 +4,44 @@ PyTorch, FAISS and the web framework are imported only once the port is taken, s
 """
 
 import contextlib
+import errno
 import logging
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
 from index.schema import is_writable
+from service import VERSION
 from service.auth.exposure import check_exposure
 from service.auth.permissions import Permission
-from service.errors import UserError, user_input
+from service.errors import Misconfigured, UserError, user_input
 from service.model_names import model_name
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
 from service.supervisor import supervised_worker
-from service.web_processes import BESIDE, begin_beside, joined_socket, processes_beside, shared_metrics
+from service.web_processes import (
+    BESIDE,
+    FirstProcess,
+    begin_beside,
+    joined_socket,
+    processes_beside,
+    shared_metrics,
+)
 
 if TYPE_CHECKING:
     from service.api.services import Services
     from service.model_loading import LoadedModels
+
+RESTART_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +55,19 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
 
 
 def run_web_process(settings: Settings) -> None:
-    """Answer requests beside the web process that started this one, on its port, until it is told to end."""
+    """Answer requests beside the web process that started this one, on its port, until it is told to end.
+
+    Misconfigured where other weights lie there now than that one has loaded.
+    """
     exit_on_signals()
-    own_keys = begin_beside()
+    first = begin_beside()
     with contextlib.ExitStack() as stack:
-        answer, services = _web_side(settings, stack)
-        services.keys.accept_own(own_keys)
+        side = _web_side(settings, stack)
+        if side.identity != first.identity:
+            raise Misconfigured("models, detector or program were changed since this service began: start it again")
+        side.services.keys.accept_own(first.own_keys, first.keys_required)
         listening = stack.enter_context(joined_socket(settings.host, settings.port))
-        log.info("%s %s", BESIDE, base_url(listening))
-        answer(listening)
+        side.answer(listening, listens=lambda: log.info("%s %s", BESIDE, base_url(listening)))
 
 
 def run_api(
@@ -71,22 +87,23 @@ def run_api(
         with_worker = False
     if with_worker:
         wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
-    with listening_socket(settings.host, settings.port) as listening, contextlib.ExitStack() as stack:
+    patience_s = RESTART_S if settings.web_processes > 1 else 0.0  # others of one that was killed may still be ending
+    with listening_socket(settings.host, settings.port, patience_s) as listening, contextlib.ExitStack() as stack:
         if with_worker:
             stack.enter_context(supervised_worker(settings))
         if settings.web_processes > 1:
             stack.enter_context(shared_metrics())
         url = base_url(listening)
         with _loading(listening, settings, url):
-            answer, services = _web_side(settings, stack)
+            side = _web_side(settings, stack)
         log.info("Regard listens on %s", url)
         if once_listening is not None:
-            key = services.keys.create_own("serve --photos", Permission.WRITE)
+            key = side.services.keys.create_own("serve --photos", Permission.WRITE)
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
-        stack.enter_context(processes_beside(settings, listening, services.keys.own_keys()))
+        stop_others = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
         tell_of_queued(catalog, "the worker goes on with them")
         try:
-            answer(listening)
+            side.answer(listening, ends=stop_others)
         finally:  # the server raises the signal that ended it again
             tell_of_queued(catalog, "they are stored, and the next start goes on with them")
 
@@ -100,18 +117,45 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
             log.info("%d pictures wait for their regions: %s", queued, next_step)
 
 
-def _web_side(settings: Settings, stack: contextlib.ExitStack) -> "tuple[Callable[[socket.socket], None], Services]":
-    """A function that answers on a socket until it is told to end, and what it answers by; loading takes seconds."""
+@dataclass(frozen=True)
+class _WebSide:
+    """A web process that has loaded, and may begin to answer."""
+
+    app: Any
+    services: "Services"
+    settings: Settings
+    identity: str
+
+    def answer(
+        self,
+        listening: socket.socket,
+        listens: Callable[[], None] = lambda: None,
+        ends: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Answer on a socket until it is told to end; see web_server."""
+        from service.connections import web_server  # noqa: PLC0415 - the web server comes with it
+
+        web_server(self.app, self.settings, listens, ends).run(sockets=[listening])
+
+    def as_first_process(self) -> FirstProcess:
+        """The message to the processes that it starts beside itself."""
+        keys = self.services.keys
+        return FirstProcess(self.identity, keys.own_keys(), keys.required)
+
+
+def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
+    """Load all that answering takes, which takes seconds."""
     from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
     from service.api.services import build_services  # noqa: PLC0415
-    from service.connections import web_server  # noqa: PLC0415
     from service.worker.wakeups import open_notifier  # noqa: PLC0415
 
     catalog = DataDir(settings.data_dir).catalog
     notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
-    services = build_services(settings, _load(settings), notifier.wake, processes=settings.web_processes)
-    server = web_server(create_app(services), settings)
-    return lambda listening: server.run(sockets=[listening]), services
+    loaded = _load(settings)
+    services = build_services(settings, loaded, notifier.wake, processes=settings.web_processes)
+    models = [f"{name}={model.header.digest}" for name, model in loaded.served.items()]
+    identity = " ".join([VERSION, loaded.extractor.digest, *models])
+    return _WebSide(create_app(services), services, settings, identity)
 
 
 @contextlib.contextmanager
@@ -146,17 +190,27 @@ def exit_on_signals() -> None:
 
 
 @contextlib.contextmanager
-def listening_socket(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket bound to the address. UserError names an address that cannot be had."""
+def listening_socket(host: str, port: int, patience_s: float = 0.0) -> Iterator[socket.socket]:
+    """A socket bound to the address, at the latest after so many seconds. UserError for one that cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only where it is: without, kept-alive answers wait 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _bind(listening, host, port, patience_s)
+        yield listening
+
+
+def _bind(listening: socket.socket, host: str, port: int, patience_s: float) -> None:
+    end = time.monotonic() + patience_s
+    while True:
         try:
             listening.bind((host, port))
         except OSError as fault:
-            raise UserError(f"cannot listen on {host}:{port}: {fault.strerror}") from fault
-        yield listening
+            if fault.errno != errno.EADDRINUSE or time.monotonic() >= end:
+                raise UserError(f"cannot listen on {host}:{port}: {fault.strerror}") from fault
+            time.sleep(0.1)
+        else:
+            return
 
 
 def base_url(listening: socket.socket) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -31,9 +31,9 @@ class Supervised:
         command: Sequence[str],
         environment: Mapping[str, str],
         first_delay_s: float = FIRST_DELAY_S,
-        told: bytes = b"",
+        told: Callable[[], bytes] = bytes,
     ) -> None:
-        """`name` is for the log; `told` is what the process finds on its stdin, and is short."""
+        """`name` is for the log; `told` gives what a process finds on its stdin at its start, and is short."""
         self._name, self._command, self._environment = name, list(command), dict(environment)
         self._first_delay_s, self._told = first_delay_s, told
         self._stop = threading.Event()
@@ -77,7 +77,7 @@ class Supervised:
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
             assert self._process.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # it has ended already
-                self._process.stdin.write(self._told)
+                self._process.stdin.write(self._told())
                 self._process.stdin.flush()
             return self._process
 

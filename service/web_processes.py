@@ -7,12 +7,14 @@ same wherever they arrive, since everything stored lies in the data directory; c
 """
 
 import contextlib
+import fcntl
 import logging
 import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
@@ -22,9 +24,21 @@ from service.supervisor import REGARD, Supervised, end_with_stdin, process_envir
 
 BESIDE = "another web process answers on"  # what each of the others logs with the URL
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the name that Prometheus' client reads when it is imported
-KEYS = TypeAdapter(list[ApiKey])
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FirstProcess:
+    """The message of the first process to each of the others at its start."""
+
+    identity: str
+    """Of what it answers by: its release, detector and models."""
+    own_keys: list[ApiKey]
+    keys_required: bool
+
+
+TOLD = TypeAdapter(FirstProcess)
 
 
 @contextlib.contextmanager
@@ -32,35 +46,49 @@ def shared_metrics() -> Iterator[None]:
     """A folder for the counters of this process and of those it starts. To be entered before they are imported."""
     with tempfile.TemporaryDirectory(prefix="regard-metrics-", ignore_cleanup_errors=True) as folder:
         os.environ[METRICS_FOLDER] = folder
-        yield
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # those who tidy up temporary files leave alone what is locked
+            yield
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager
-def processes_beside(settings: Settings, listening: socket.socket, own_keys: Sequence[ApiKey]) -> Iterator[None]:
-    """The other web processes of a service, on the port of the first one's socket, until the block ends."""
+def processes_beside(
+    settings: Settings, listening: socket.socket, first: Callable[[], FirstProcess]
+) -> Iterator[Callable[[], None]]:
+    """The other web processes of a service, on the port of the first one's socket, until the block ends.
+
+    Gives a function that asks all of them to end, and does not wait.
+    """
+    beside: list[Supervised] = []
+
+    def stop() -> None:
+        for one in beside:
+            one.stop()
+
     if settings.web_processes == 1:
-        yield
+        yield stop
         return
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     environment = process_environment(settings.model_copy(update={"port": listening.getsockname()[1]}))
-    command, told = [*REGARD, "serve", "--role", "api", "--beside"], KEYS.dump_json(list(own_keys)) + b"\n"
+    command = [*REGARD, "serve", "--role", "api", "--beside"]
     with contextlib.ExitStack() as stack:
-        beside = [
-            stack.enter_context(Supervised("web process", command, environment, told=told))
-            for _ in range(settings.web_processes - 1)
-        ]
+        for _ in range(settings.web_processes - 1):
+            one = Supervised("web process", command, environment, told=lambda: TOLD.dump_json(first()) + b"\n")
+            beside.append(stack.enter_context(one))
         try:
-            yield
+            yield stop
         finally:
-            for one in beside:  # all at once: each finishes the requests that it has
-                one.stop()
+            stop()
 
 
-def begin_beside() -> list[ApiKey]:
-    """Begin as one of these processes: the own keys of the first one, with which this process ends."""
-    own_keys = KEYS.validate_json(sys.stdin.buffer.readline())
+def begin_beside() -> FirstProcess:
+    """Begin as one of these processes, which ends with the first one: what that tells."""
+    told = TOLD.validate_json(sys.stdin.buffer.readline())
     end_with_stdin()
-    return own_keys
+    return told
 
 
 @contextlib.contextmanager

@@ -193,6 +193,7 @@ class RequestMiddleware:
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
         self._metrics = services.metrics
+        self._is_one_of_several = services.settings.web_processes > 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -212,6 +213,8 @@ class RequestMiddleware:
                     (b"x-request-id", request_id.encode()),
                     *protective_headers(message["headers"]),
                 ]
+                if status == NotReady.status and self._is_one_of_several:  # the next connection may reach another one
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:

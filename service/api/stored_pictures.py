@@ -98,6 +98,7 @@ class LocalPictures:
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
+        self._models.refresh()
         return [(model, model.state(self._catalog)) for model in self._models]
 
     def build_view(self, model: ModelView, now: float) -> ViewState:

@@ -71,9 +71,10 @@ class KeyRing:
         """The keys that `create_own` made, for a process that is a part of this one."""
         return list(self._own.values())
 
-    def accept_own(self, keys: Iterable[ApiKey]) -> None:
-        """Accept the own keys of the process that this one is a part of."""
+    def accept_own(self, keys: Iterable[ApiKey], required: bool) -> None:
+        """Accept the own keys of the process that this one is a part of, and require keys where that one does."""
         self._own |= {key.key_id: key for key in keys}
+        self._stored = self._stored or required
 
     def close(self) -> None:
         """Close the file."""

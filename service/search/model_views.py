@@ -18,6 +18,7 @@ from service.storage.region_stores import ANSWERING, MigrationProgress, RegionSt
 log = logging.getLogger(__name__)
 
 REFRESH_S = 0.1  # a picture is found this much later than its view holds it
+QUERY_WAITS_S = 0.25  # that a query has for rows that another thread takes up: it searches those of before then
 INDEX_S = 1.0  # between two looks whether an index is due
 RETRY_S = 5  # the first pictures of a migration can be searched after about so long
 
@@ -43,6 +44,7 @@ class ModelView:
         self._model = model
         self._folder = folder
         self._view: View | None = None
+        self._opening = threading.Lock()
         self._fault = ""
 
     @property
@@ -65,13 +67,16 @@ class ModelView:
         view = self._view
         return None if view is None else view.snapshot()
 
-    def refresh(self) -> None:
-        """Take up what the worker published since. Copies what is new, so it is no part of a request."""
+    def refresh(self, patience_s: float = -1) -> None:
+        """Take up what the worker published since: a look at a small file where that is nothing.
+
+        What another thread is at is waited for so long at most, without end where it is negative.
+        """
         try:
-            if self._view is None:
-                self._view = View(self._folder)
-            else:
-                self._view.refresh()
+            with self._opening:
+                opened, self._view = self._view, self._view or View(self._folder)
+            if opened is not None:
+                opened.refresh(patience_s)
         except NoView:
             pass  # not begun, or removed: what was shown is still shown
         except (Corrupt, LayoutMismatch, ViewMismatch, OSError) as fault:
@@ -161,12 +166,15 @@ class ModelViews:
         ViewNotBuilt where pictures are not in it, NotReady where their regions are yet to be found anew.
         """
         model = self.named(name)
+        # What another process has called searchable is found here too, whenever the last turn of refreshing was.
+        model.refresh(QUERY_WAITS_S)
         snapshot = model.snapshot()
         if (snapshot is None or not snapshot.counts.images) and model.maintained and self._is_current(model):
             progress = self._regions.progress()
             if progress is not None and progress.total:
                 raise migrating(progress)
         if (snapshot is None or not model.maintained) and self._catalog.num_slots():
+            self._maintain(self._catalog.requested_views())
             state = model.state(self._catalog)
             if snapshot is None or state.state == "not built":
                 raise not_built(model, state)
@@ -201,8 +209,8 @@ class ModelViews:
 
 
 class ViewRefresher:
-    """The threads that keep the snapshots of all views up: no request waits for rows to be taken up, and neither waits
-    for an index to be built."""
+    """The threads that keep the snapshots of all views up, so that a request finds little or nothing to take up, and
+    those that build indexes, for which none waits."""
 
     def __init__(self, views: ModelViews) -> None:
         self._views = views

@@ -11,7 +11,7 @@ import pytest
 
 from index import view as views
 from index.shortlist import Floats, Part, inverted_part
-from index.shortlist_files import load_part, save_part
+from index.shortlist_files import load_part, one_builder, save_part
 from index.view import View
 from tests.support.small_views import EMBED, build, check, images
 
@@ -225,6 +225,20 @@ def test_an_index_of_rows_that_were_cut_back_is_not_used(tmp_path: Path, trainin
     build(tmp_path, 90, 3)
     check_counts(opened(tmp_path), 90)
     assert trainings == [100, 90]
+
+
+def test_one_process_builds_and_the_others_take_it_up(tmp_path: Path, trainings: list[int]) -> None:
+    build(tmp_path, 100, 3)
+    first, second = View(tmp_path, IVF_FROM), View(tmp_path, IVF_FROM)
+    with one_builder(tmp_path / "shortlists") as may_build:
+        assert may_build
+        assert not first.build_index()
+        check_counts(first, 100)  # searched exactly meanwhile
+    assert trainings == []
+    assert first.build_index()
+    assert second.build_index()
+    assert trainings == [100]
+    assert searched(first) == searched(second)
 
 
 def test_an_index_is_built_anew_once_a_row_is_replaced(tmp_path: Path, trainings: list[int]) -> None:

@@ -1,7 +1,6 @@
 """A port that several processes share, and what the first one tells the others."""
 
 import io
-import json
 import socket
 import sys
 import time
@@ -11,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from service import web_processes
-from service.auth.api_keys import create_key
+from service.auth.api_keys import ApiKey, create_key
 from service.auth.permissions import Permission
 from service.errors import UserError
 from service.serve import listening_socket
 from service.settings import Settings
-from service.web_processes import begin_beside, joined_socket, processes_beside
+from service.web_processes import FirstProcess, begin_beside, joined_socket, processes_beside
 
 WRITES_WHAT_IT_IS_TOLD = """
 import os, sys
@@ -25,6 +24,10 @@ told = sys.stdin.readline()
 Path(os.environ["REGARD_DATA_DIR"], str(os.getpid())).write_text(os.environ["REGARD_PORT"] + " " + told)
 sys.stdin.read()
 """
+
+
+def told(*own_keys: ApiKey) -> FirstProcess:
+    return FirstProcess("release 1", list(own_keys), keys_required=True)
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -42,7 +45,7 @@ def test_a_port_is_shared_with_own_processes_alone(host: str) -> None:
         with pytest.raises(OSError, match="in use"), joined_socket(host, port):
             pass
         with socket.create_connection((host, port)) as client, first.accept()[0]:  # as of one who waited for the start
-            with processes_beside(Settings(web_processes=1), first, []), pytest.raises(OSError, match="in use"):
+            with processes_beside(Settings(), first, told), pytest.raises(OSError, match="in use"):
                 joined_socket(host, port).__enter__()
             first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             with joined_socket(host, port) as second:
@@ -56,18 +59,18 @@ def test_the_others_are_told_the_port_and_keys_and_end_with_the_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_processes, "REGARD", (sys.executable, "-c", WRITES_WHAT_IT_IS_TOLD))
-    _, stored = create_key("serve --photos", Permission.WRITE, 1.0)
+    first = told(create_key("serve --photos", Permission.WRITE, 1.0)[1])
     with listening_socket("127.0.0.1", 0) as listening:
         settings = Settings(data_dir=tmp_path, port=0, web_processes=3)
-        with processes_beside(settings, listening, [stored]):
+        with processes_beside(settings, listening, lambda: first) as stop:
             until(lambda: sum(path.stat().st_size > 0 for path in tmp_path.iterdir()) == 2)
+            stop()
         port = listening.getsockname()[1]
     processes = [int(path.name) for path in tmp_path.iterdir()]
     assert not [process for process in processes if Path(f"/proc/{process}").exists()]
     for path in tmp_path.iterdir():
-        said_port, _, said_keys = path.read_text().partition(" ")
+        said_port, _, said = path.read_text().partition(" ")
         assert int(said_port) == port
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said_keys.encode())))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
         monkeypatch.setattr(web_processes, "end_with_stdin", lambda: None)
-        assert begin_beside() == [stored]
-        assert [one["key_id"] for one in json.loads(said_keys)] == [stored.key_id]
+        assert begin_beside() == first

@@ -122,7 +122,11 @@ def test_a_process_beside_it_accepts_its_own_keys(path: Path, tmp_path: Path) ->
     own = first.create_own("photos", Permission.WRITE)
     with pytest.raises(InvalidKey):
         second.identify(own)
-    second.accept_own(first.own_keys())
+    second.accept_own(first.own_keys(), first.required)
     assert second.identify(own).name == "photos"
+    assert not second.required
+    created(path)
+    second.accept_own([], first.required)
+    assert second.required
     for keys in (first, second):
         keys.close()

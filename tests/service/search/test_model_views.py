@@ -53,6 +53,15 @@ def test_while_an_index_is_built_the_old_snapshot_answers(library: Library, monk
     assert len(library.text("red").results) == 2
 
 
+def test_what_another_process_has_called_searchable_is_found_at_once(library: Library) -> None:
+    library.add("red", two_coloured("red", "red"))
+    library.extend_view()
+    library.models.refresh()
+    library.add("blue", two_coloured("blue", "blue"), view=False)
+    library.extend_view()  # and no turn of refreshing since
+    assert len(library.text("red").results) == 2
+
+
 def test_new_pictures_are_found_while_an_index_is_built(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     library.add("red", two_coloured("red", "red"))
     building, go = threading.Event(), threading.Event()
