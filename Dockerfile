@@ -43,7 +43,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && uv pip install --python /opt/regard/bin/python --constraint requirements.lock "setuptools<81" wheel ninja \
     && PATH=/opt/regard/bin:/usr/local/cuda/bin:$PATH uv pip install --no-build-isolation --python /opt/regard/bin/python \
-      --constraint requirements.lock "detectron2 @ git+https://github.com/facebookresearch/detectron2@$DETECTRON2"
+      --constraint requirements.lock --constraint requirements-image.lock "detectron2 @ git+https://github.com/facebookresearch/detectron2@$DETECTRON2"
 
 FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS runtime
 RUN groupadd --system --gid 999 regard \

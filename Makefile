@@ -17,9 +17,8 @@ LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)
 COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11
 LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11 pyproject.toml
 
-# What an image adds to requirements.lock, and nothing of that.
-BESIDE_RUNNING = --constraints requirements-dev.lock \
-  $(foreach name,$(shell sed -n 's/==.*//p' requirements.lock),--no-emit-package $(name))
+# What an image adds to requirements.lock, and nothing of that: names are read when the command runs, after it was renewed.
+BESIDE_RUNNING = --constraints requirements-dev.lock $$(sed -n 's/^\([a-z0-9][^=]*\)==.*/--no-emit-package \1/p' requirements.lock)
 
 # requirements-dev.lock holds requirements.lock: where the former is installed, running needs nothing more,
 # and `make run` after `make test` takes nothing away.
@@ -117,11 +116,13 @@ lock: $(VENV)/.uv
 
 # Both tools run in environments of their own: what they report on is the lock, not what they bring along.
 audit: $(VENV)/.uv
-	$(UV) tool run pip-audit@2.10.1 --strict --disable-pip --progress-spinner off --requirement requirements.lock
+	$(UV) tool run pip-audit@2.10.1 --strict --disable-pip --progress-spinner off --requirement requirements.lock \
+	  --requirement requirements-image.lock
 
 sbom: $(VENV)/.uv
-	$(UV) tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements --pyproject pyproject.toml \
-	  --mc-type application --output-reproducible --output-format JSON --output-file regard.cdx.json requirements.lock
+	cat requirements.lock requirements-image.lock \
+	| $(UV) tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements --pyproject pyproject.toml \
+	  --mc-type application --output-reproducible --output-format JSON --output-file regard.cdx.json -
 
 clean:
 	rm -rf $(VENV)

@@ -11,18 +11,19 @@ FailureKey: TypeAlias = tuple[float, str]
 
 # Of both kinds a column is called as in `images`; those who look for one picture find it by its id.
 FAILURES = """
-  SELECT failed_at, image_id, filename, reason, attempts FROM images WHERE state = 'failed'
+  SELECT added_at, image_id, filename, reason, attempts FROM images WHERE state = 'failed'
   UNION ALL
-  SELECT blank_regions.at, image_id, filename, blank_regions.reason, max(attempts, starts)
+  SELECT added_at, image_id, filename, blank_regions.reason, max(attempts, starts)
   FROM region_stores JOIN blank_regions USING (extractor) JOIN images USING (slot)
   WHERE region_stores.state = 'current' AND blank_regions.reason IS NOT NULL AND deleted_at IS NULL
 """
-PLACE = "-failed_at, image_id"
+# When a picture failed is told by the clock of the machine that tried it; when it came, all copies agree on.
+PLACE = "-added_at, image_id"
 
 
 def failure_key(failure: Failure) -> FailureKey:
-    """The place of a failure in a list, the latest first."""
-    return -failure.failed_at, failure.image_id
+    """The place of a failure in a list, those of the latest pictures first."""
+    return -failure.added_at, failure.image_id
 
 
 class Failures:
@@ -38,7 +39,7 @@ class Failures:
         return next(iter(to_failures(rows)), None)
 
     def page(self, after: FailureKey | None = None, limit: int = -1) -> list[Failure]:
-        """Failures after a place in their list, the latest first; all where `limit` is negative."""
+        """Failures after a place in their list, the latest pictures first; all where `limit` is negative."""
         beyond, keys = "TRUE", list[Any]()
         if after is not None:
             beyond, keys = f"({PLACE}) > (?, ?)", list(after)

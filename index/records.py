@@ -160,13 +160,13 @@ class Caption:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A picture set aside, or without regions, and why; `failed_at` is when."""
+    """A picture set aside, or without regions, and why; `added_at` is when it was taken in."""
 
     image_id: str
     filename: str
     reason: str
     attempts: int
-    failed_at: float
+    added_at: float
 
 
 @dataclass(frozen=True, kw_only=True)

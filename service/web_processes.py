@@ -10,11 +10,14 @@ import contextlib
 import fcntl
 import logging
 import os
+import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -23,6 +26,8 @@ from service.settings import Settings
 from service.supervisor import REGARD, Supervised, end_with_stdin, process_environment
 
 BESIDE = "another web process answers on"  # what each of the others logs with the URL
+BEING_MADE_S = 60.0
+METRICS_PREFIX = "regard-metrics-"
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the name that Prometheus' client reads when it is imported
 
 log = logging.getLogger(__name__)
@@ -44,14 +49,34 @@ TOLD = TypeAdapter(FirstProcess)
 @contextlib.contextmanager
 def shared_metrics() -> Iterator[None]:
     """A folder for the counters of this process and of those it starts. To be entered before they are imported."""
-    with tempfile.TemporaryDirectory(prefix="regard-metrics-", ignore_cleanup_errors=True) as folder:
+    for left in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
+        with _locked(left) as is_nobodys:  # a process was killed, unless one is making the folder just now
+            if is_nobodys and time.time() - left.stat().st_mtime > BEING_MADE_S:
+                shutil.rmtree(left, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=METRICS_PREFIX, ignore_cleanup_errors=True) as folder,
+        _locked(Path(folder)),  # also those who tidy up temporary files leave alone what is locked
+    ):
         os.environ[METRICS_FOLDER] = folder
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether nobody else has locked the folder, which then is locked until the block ends."""
+    try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # those who tidy up temporary files leave alone what is locked
-            yield
-        finally:
-            os.close(handle)
+    except OSError:  # gone, or another user's
+        yield False
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -72,7 +97,8 @@ def processes_beside(
         yield stop
         return
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    environment = process_environment(settings.model_copy(update={"port": listening.getsockname()[1]}))
+    host, port = listening.getsockname()[:2]
+    environment = process_environment(settings.model_copy(update={"host": host, "port": port}))
     command = [*REGARD, "serve", "--role", "api", "--beside"]
     with contextlib.ExitStack() as stack:
         for _ in range(settings.web_processes - 1):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from index.records import Image
 from service.errors import NotFound, Overloaded, ReadOnlyCollection, UnreadablePicture
-from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.decode_pool import DecodeFailed, DecodePool, ErasedMeanwhile
 from service.media.formats import MEDIA_TYPES
 from service.storage.originals import Originals
 
@@ -49,6 +49,8 @@ class PictureFiles:
             raise Overloaded("Many pictures are being prepared to be shown; ask again shortly.", PREPARING_RETRY_S)
         try:
             return self._pool.strip(original, self._originals.stripped(image.image_id, image.extension))
+        except ErasedMeanwhile:
+            raise NotFound(f"There is no picture {image.image_id}.") from None
         except DecodeFailed as failed:
             raise UnreadablePicture(failed.reason) from failed
         finally:

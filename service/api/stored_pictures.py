@@ -26,7 +26,7 @@ class StoredPictures(Protocol):
         """Why a picture was set aside, or has no regions; None where it was not."""
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, the latest first, after a place in their list."""
+        """Pictures set aside, those that came last first, after a place in their list."""
 
     def retry(self, image_id: str, now: float) -> str | None:
         """Try a picture that was set aside again; the job's id, None where it was not."""
@@ -73,7 +73,7 @@ class LocalPictures:
         return self._catalog.failures.find(image_id)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, the latest first, after a place in their list."""
+        """Pictures set aside, those that came last first, after a place in their list."""
         return self._catalog.failures.page(after, limit)
 
     def retry(self, image_id: str, now: float) -> str | None:
@@ -98,7 +98,8 @@ class LocalPictures:
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
-        self._models.refresh()
+        for model in self._models:
+            model.refresh()
         return [(model, model.state(self._catalog)) for model in self._models]
 
     def build_view(self, model: ModelView, now: float) -> ViewState:

@@ -116,7 +116,7 @@ class ClusterPictures:
         return next((failure for _, failure in self._known("failure", image_id)), None)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, the latest first, after a place in their list."""
+        """Pictures set aside, those that came last first, after a place in their list."""
         parts = self._ask_all("failures", after, limit)
         failures = {failure.image_id: failure for part in parts for failure in part}
         return sorted(failures.values(), key=failure_key)[:limit]

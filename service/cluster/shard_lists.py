@@ -76,7 +76,7 @@ class ShardLists:
         return self._pictures.failure(image_id)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, the latest first, after a place in their list."""
+        """Pictures set aside, those that came last first, after a place in their list."""
         return self._pictures.failures(after, limit)
 
     def job(self, job_id: str) -> JobStatus | None:

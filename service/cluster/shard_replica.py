@@ -102,7 +102,9 @@ class ShardReplica:
         operation = read_operation(entry.content)
         if not isinstance(operation, TakeIn):
             return {}
-        paths = {one.image_id: self._originals.path(one.image_id, one.extension) for one in operation.pictures}
+        kinds = {one.image_id: one.extension for one in operation.pictures}
+        kinds |= self._catalog.identities.extensions(list(kinds))  # the same bytes keep the file that they had
+        paths = {image_id: self._originals.path(image_id, kind) for image_id, kind in kinds.items()}
         there = {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
         parcels = {image_id + REGIONS: self._regions_of(image_id) for image_id in there}
         return there | {name: parcel for name, parcel in parcels.items() if parcel is not None}

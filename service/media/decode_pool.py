@@ -51,6 +51,10 @@ class DecodeFailed(Exception):
         self.reason, self.final, self.timed_out = reason, final, timed_out
 
 
+class ErasedMeanwhile(DecodeFailed):
+    """The picture was deleted for good while it was being decoded."""
+
+
 class DecodePool:
     """A few decoding processes, started when first needed. Safe to use from many threads."""
 
@@ -247,12 +251,12 @@ def _is_size(size: Any, most: int) -> bool:
 
 
 def _write_derived(name: str, path: Path, content: memoryview, original: Path) -> None:
-    """Write a file that was made of an original, unless that is erased meanwhile: DecodeFailed then."""
+    """Write a file that was made of an original, unless that is erased meanwhile: ErasedMeanwhile then."""
     _write(name, path, content)
     # An erasure removes the original first: it finds what was written before, and is noticed here otherwise.
     if not original.exists():
         path.unlink(missing_ok=True)
-        raise DecodeFailed("The picture was deleted meanwhile.", final=False)
+        raise ErasedMeanwhile("The picture was deleted meanwhile.", final=False)
 
 
 def _write(name: str, path: Path, content: memoryview) -> None:

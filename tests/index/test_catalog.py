@@ -101,7 +101,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     assert status is not None
     assert status.state == "running"
     catalog.set_aside("a", "really no JPEG", now=2.0)
-    failure = Failure(image_id="a", filename="a.jpg", reason="really no JPEG", attempts=2, failed_at=2.0)
+    failure = Failure(image_id="a", filename="a.jpg", reason="really no JPEG", attempts=2, added_at=1.0)
     assert catalog.failures.page() == [failure]
     assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
     assert catalog.known_ids(["a", "b", "c"]) == {"b"}

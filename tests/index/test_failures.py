@@ -16,22 +16,23 @@ NAMES = ["d", "a", "f", "b", "e", "c"]
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    """Three pictures set aside, two of them at once, two that the current store holds none of, one that is well."""
+    """Three pictures set aside, two that came at once, two that the current store holds none of, one that is well."""
     with closing(Catalog(tmp_path / "catalog.sqlite")) as made:
-        made.accept([picture(name) for name in NAMES], now=1.0)
-        for name, at in (("d", 5.0), ("a", 5.0), ("f", 2.0)):
-            made.set_aside(name, f"{name} is no JPEG", now=at)
+        for name, came in zip(NAMES, (5.0, 5.0, 2.0, 4.0, 4.0, 3.0), strict=True):
+            made.accept([picture(name)], now=came)
+        for name in "daf":
+            made.set_aside(name, f"{name} is no JPEG", now=9.0 - ord(name))
         made.set_region_stores([RegionStoreEntry(extractor="new", folder="regions/new", state="current", records=0)])
         for name in "bec":
             make_ready(made, name)
-        made.add_region_records("new", range(3), {0: "b is gone", 1: "e is gone", 2: None}, now=4.0)
+        made.add_region_records("new", range(3), {0: "b is gone", 1: "e is gone", 2: None}, now=9.0)
         yield made
 
 
 def test_the_latest_come_first_and_pages_cut_nothing(catalog: Catalog) -> None:
     whole = catalog.failures.page()
     assert [one.image_id for one in whole] == ["a", "d", "b", "e", "f"]
-    assert [one.failed_at for one in whole] == [5.0, 5.0, 4.0, 4.0, 2.0]
+    assert [one.added_at for one in whole] == [5.0, 5.0, 4.0, 4.0, 2.0]
     for size in range(1, 7):
         found = catalog.failures.page(limit=size)
         while page := catalog.failures.page(failure_key(found[-1]), size):

@@ -1,8 +1,10 @@
 """A port that several processes share, and what the first one tells the others."""
 
 import io
+import os
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ from service.auth.permissions import Permission
 from service.errors import UserError
 from service.serve import listening_socket
 from service.settings import Settings
-from service.web_processes import FirstProcess, begin_beside, joined_socket, processes_beside
+from service.web_processes import FirstProcess, begin_beside, joined_socket, processes_beside, shared_metrics
 
 WRITES_WHAT_IT_IS_TOLD = """
 import os, sys
@@ -74,3 +76,20 @@ def test_the_others_are_told_the_port_and_keys_and_end_with_the_block(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
         monkeypatch.setattr(web_processes, "end_with_stdin", lambda: None)
         assert begin_beside() == first
+
+
+def test_folders_of_counters_that_a_kill_left_are_removed_and_those_in_use_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(web_processes.METRICS_FOLDER, "")  # given back at the end
+    left = tmp_path / "regard-metrics-left"
+    left.mkdir()
+    (left / "counter_1.db").write_bytes(b"counts")
+    os.utime(left, (0, 0))
+    with shared_metrics():
+        (first,) = tmp_path.iterdir()
+        assert os.environ[web_processes.METRICS_FOLDER] == str(first) != str(left)
+        with shared_metrics():
+            assert first in [*tmp_path.iterdir()]
+    assert list(tmp_path.iterdir()) == []

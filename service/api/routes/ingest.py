@@ -134,7 +134,7 @@ def list_failures(
     after: Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
 ) -> FailuresAnswer:
-    """Files that could not be decoded in three attempts, the latest first, each with its reason."""
+    """Files that could not be decoded in three attempts, those that came last first, each with its reason."""
     last = None if after is None else services.pictures.failure(after)
     if after is not None and last is None:
         raise InvalidRequest.field("after", "this picture is not set aside any more: begin with the first page")

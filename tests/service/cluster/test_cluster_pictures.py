@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -164,12 +165,13 @@ def test_tags_counts_and_jobs_are_those_of_one_catalog(shards: Shards, whole: Di
 
 
 def test_failures_of_all_shards_are_one_list(shards: Shards, whole: Directory, tmp_path: Path) -> None:
-    names = [f"picture {number}" for number in range(12)]
-    shards.store.take_in(received(tmp_path, names), NOW, 0.0)
-    LocalPictureStore(whole.catalog, whole.originals).take_in(received(tmp_path, names), NOW, 0.0)
+    for store in (shards.store, LocalPictureStore(whole.catalog, whole.originals)):
+        pictures = received(tmp_path, [f"picture {number}" for number in range(12)])
+        dated = [replace(one.picture, added_at=NOW + n // 2) for n, one in enumerate(pictures)]
+        store.take_in([ReceivedPicture(one.path, new) for one, new in zip(pictures, dated, strict=True)], NOW, 0.0)
     for n, one in enumerate(whole.catalog.list_images(None, 100)):
-        for directory in [whole, *shards.directories] if n < 9 else ():
-            directory.catalog.set_aside(one.image_id, "unreadable", NOW + n % 4)
+        for clock, directory in enumerate([whole, *shards.directories] if n < 9 else ()):  # no two of which agree
+            directory.catalog.set_aside(one.image_id, "unreadable", NOW + 100 * clock + n % 4)
     expected = whole.catalog.failures.page()
     assert len(expected) == 9
     found: list[Failure] = []

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.media import decode_pool
-from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
+from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 from tests.support.processes import children_of, wait_until
 
@@ -173,7 +173,7 @@ def test_nothing_is_left_that_was_made_of_a_picture_erased_meanwhile(
     file, made = tmp_path / "picture.png", tmp_path / "made"
     file.write_bytes(encoded(corners(), "PNG"))
     monkeypatch.setattr(decode_pool, "_is_decoded", lambda *_: file.unlink() is None)  # between reading and writing
-    with pytest.raises(DecodeFailed, match="deleted meanwhile"):
+    with pytest.raises(ErasedMeanwhile, match="deleted meanwhile"):
         MAKING[what](pool, file, made)
     assert list(made.iterdir()) == []
 
