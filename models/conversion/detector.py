@@ -10,10 +10,12 @@ from torch import Tensor
 
 from models.conversion.authors_options import ConversionError
 from models.conversion.yolox_onnx import read_yolox
+from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.concepts import CLASS_SENTENCE
 from models.extractors.config import CONFIG_FILE, read_config
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.detector_config import DetectorConfig
+from models.extractors.faster_rcnn import FasterRcnn, load_detector, read_detector_weights, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.safe_load.weight_files import weight_mismatches
 from models.text.bert_encoder import BertEncoder, load_bert_encoder
@@ -21,7 +23,6 @@ from models.text.bert_encoder import BertEncoder, load_bert_encoder
 # With concepts, instead of a plain detector's.
 CONCEPT_SETTINGS: Mapping[str, Any] = {"num_proposals": 400, "any_overlap": 0.45, "feature": "map-mean"}
 CLASSIFIER_KEY_PREFIX = "classifier."
-ADDED_PARTS = ("one_stage.", "concepts.", "sentence_map.")
 MAP_LAYERS = ("of_picture", "of_region")
 TUNED_MAP = "project"  # the name of the one map in what a tuning against sentence vectors leaves
 
@@ -41,64 +42,103 @@ def convert_detector(
     config: DetectorConfig,
     out: Path,
     *,
-    one_stage: Path,
-    classifier: Path,
-    sentence_encoder: Path,
+    one_stage: Path | None = None,
+    classifier: Path | None = None,
+    sentence_encoder: Path | None = None,
     sentence_map: Path | None = None,
+    picture_network: Path | None = None,
+    in_bytes: bool = False,
 ) -> str:
     """Write to `out` the detector whose weights are `file`, with that configuration and with concepts; its digest.
 
     `one_stage` is YOLOX-nano (ONNX or safetensors), `classifier` an ImageNet classifier over the means of the
     detector's last map (the head.safetensors that `regard train backbone --sentence-encoder` writes, or the published
-    weights of the backbone), `sentence_encoder` MiniLM's folder, and `sentence_map` a file as `read_sentence_map` reads
-    it, by which features are then in MiniLM's space. ConversionError or ValueError names what does not fit.
+    weights of the backbone), `sentence_encoder` MiniLM's folder, `sentence_map` a file as `read_sentence_map` reads it,
+    by which features are then in MiniLM's space, and `picture_network` the folder of another such tuning, whose
+    backbone describes whole pictures. What is not named stays as the detector has it. With `in_bytes` a weight of the
+    larger layers takes a byte. ConversionError or ValueError names what does not fit.
     """
     if (out / CONFIG_FILE).exists():
         raise FileExistsError(f"{out} holds a detector already")
     detector = assemble_detector(
-        load_file(file),
+        _weights_of(file),
         config,
-        one_stage=read_yolox(one_stage).state_dict(),
-        classifier=read_classifier(classifier, config.backbone),
-        encoder=load_bert_encoder(sentence_encoder),
+        one_stage=None if one_stage is None else read_yolox(one_stage).state_dict(),
+        classifier=None if classifier is None else read_classifier(classifier, config.backbone),
+        encoder=None if sentence_encoder is None else load_bert_encoder(sentence_encoder),
         sentence_map=None if sentence_map is None else read_sentence_map(sentence_map),
+        picture_network=None if picture_network is None else read_picture_network(picture_network),
     )
-    save_detector(detector, out)
+    save_detector(detector, out, in_bytes)
     return load_detector(out).digest
 
 
+def _weights_of(file: Path) -> dict[str, Tensor]:
+    shapes = FasterRcnn(DetectorConfig.from_json(read_config(file.parent))).state_dict()
+    return read_detector_weights(file, shapes)
+
+
 def assemble_detector(
-    faster_rcnn: Mapping[str, Tensor],
+    detector: Mapping[str, Tensor],
     config: DetectorConfig,
     *,
-    one_stage: Mapping[str, Tensor],
-    classifier: tuple[Tensor, Tensor],
-    encoder: BertEncoder,
+    one_stage: Mapping[str, Tensor] | None = None,
+    classifier: tuple[Tensor, Tensor] | None = None,
+    encoder: BertEncoder | None = None,
     sentence_map: Mapping[str, Tensor] | None = None,
+    picture_network: Mapping[str, Tensor] | None = None,
 ) -> FasterRcnn:
-    """The detector of these parts, ready to be saved, with that configuration but for the width of concepts.
+    """The detector of these parts, ready to be saved, with that configuration but for what the parts decide.
 
-    `faster_rcnn` are the weights of a plain detector (backbone, neck, proposer, heads), `one_stage` YOLOX-nano's,
-    `classifier` the ImageNet classifier's weights and biases, `sentence_map` those of a `SentenceMap`.
-    ConversionError names weights that do not fit.
+    `detector` are the weights that it starts from: of a plain detector (backbone, neck, proposer, heads), or one with
+    further parts. `one_stage` are YOLOX-nano's, `classifier` the ImageNet classifier's weights and biases,
+    `sentence_map` those of a `SentenceMap`, `picture_network` those of a `PictureNetwork`. ConversionError names
+    weights that do not fit.
     """
-    config = replace(config, concept_dim=encoder.config.width, sentence_map=sentence_map is not None)
-    detector = FasterRcnn(config)
-    weight, bias = classifier
-    names = [CLASS_SENTENCE.format(name) for name in (*config.labels, *IMAGENET_CLASSES)]
-    state = {
-        **{name: tensor for name, tensor in faster_rcnn.items() if not name.startswith(ADDED_PARTS)},
-        **{f"one_stage.{name}": tensor for name, tensor in one_stage.items()},
-        "concepts.classifier.weight": weight,
-        "concepts.classifier.bias": bias,
-        "concepts.class_vectors": encoder.embed(names),
-        **{f"sentence_map.{name}": tensor for name, tensor in (sentence_map or {}).items()},
-    }
-    shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, detector.state_dict())]
+    state = dict(detector)
+    if one_stage is not None:
+        state |= {f"one_stage.{name}": tensor for name, tensor in one_stage.items()}
+    if classifier is not None:
+        state |= {"concepts.classifier.weight": classifier[0], "concepts.classifier.bias": classifier[1]}
+    if encoder is not None:
+        names = [CLASS_SENTENCE.format(name) for name in (*config.labels, *IMAGENET_CLASSES)]
+        state["concepts.class_vectors"] = encoder.embed(names)
+    if sentence_map is not None:
+        state |= {f"sentence_map.{name}": tensor for name, tensor in sentence_map.items()}
+    if picture_network is not None:
+        state |= {f"picture_network.{name}": tensor for name, tensor in picture_network.items()}
+    vectors = state.get("concepts.class_vectors")
+    config = replace(
+        config,
+        concept_dim=0 if vectors is None else vectors.shape[1],
+        sentence_map=any(name.startswith("sentence_map.") for name in state),
+    )
+    assembled = FasterRcnn(config)
+    shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, assembled.state_dict())]
     if wrong := weight_mismatches(*shapes):
         raise ConversionError(f"the weights are not those of one detector: {'; '.join(wrong)}")
-    detector.load_state_dict({name: tensor.float() for name, tensor in state.items()})
-    return detector.eval().requires_grad_(False)
+    assembled.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+    return assembled.eval().requires_grad_(False)
+
+
+def read_picture_network(folder: Path) -> dict[str, Tensor]:
+    """The weights of a `PictureNetwork` in the folder of a tuning; ConversionError where one of its files is missing.
+
+    Of head.safetensors the one map, or that of whole pictures, is read.
+    """
+    for name in (BACKBONE_FILE, HEAD_FILE):
+        if not (folder / name).is_file():
+            raise ConversionError(f"{folder} holds no {name}: it is not the folder of a finished tuning")
+    of_picture = f"{MAP_LAYERS[0]}."
+    maps = {
+        name.removeprefix(of_picture): tensor
+        for name, tensor in read_sentence_map(folder / HEAD_FILE).items()
+        if name.startswith(of_picture)
+    }
+    return {
+        **{f"backbone.features.{name}": tensor for name, tensor in load_file(folder / BACKBONE_FILE).items()},
+        **{f"project.{name}": tensor for name, tensor in maps.items()},
+    }
 
 
 def read_classifier(file: Path, backbone: str) -> tuple[Tensor, Tensor]:

@@ -17,10 +17,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from models.digests import digest_of
+from models.quantised_rows import quantise_rows
 from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
 from models.text.lexicon import LETTERS
 from models.text.pretrained_reader import CONFIG_FILE, DIGEST_FILE, FILES, WORDS_FILE, PretrainedReader
-from models.text.quantised_rows import quantise_rows
 
 PIECE_BITS, LAYER_BITS = 4, 7
 NUM_POSITIONS = 128

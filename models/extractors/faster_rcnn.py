@@ -6,7 +6,8 @@ With `concept_dim` the boxes of a one-stage detector come in addition, and a fea
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,95 +19,25 @@ from torch import Tensor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import FeaturePyramidNetwork
 
-from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, STRIDE, Backbone, Maps
+from models.extractors.backbones.base import STRIDE, Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import PICTURE, REGION, Detections, Extractor
 from models.extractors.concepts import ConceptHead
 from models.extractors.config import CONFIG_FILE, read_config
+from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn_heads import build_proposer, build_region_heads
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.extractors.joint_selection import JointRegions, select_joint_regions
-from models.extractors.region_features import FeatureKind, mean_inside_boxes, region_features
+from models.extractors.picture_network import PictureNetwork, shared_vector
+from models.extractors.region_features import mean_inside_boxes, region_features
 from models.extractors.region_selection import SelectedRegions, select_regions
 from models.extractors.resize import fit_size, stack_resized
 from models.extractors.sentence_map import SentenceMap
-from models.extractors.yolox import YOLOX_SIDE, YoloxNano, canvas_size, letterbox
+from models.extractors.yolox import YoloxNano, canvas_size, letterbox
+from models.quantised_rows import dequantise_all, quantise_rows
+from models.single_threads import single_threads
 
 WEIGHTS_FILE = "model.safetensors"
-CONCEPT_FIELDS = (
-    "concept_dim",
-    "sentence_map",
-    "one_stage_side",
-    "one_stage_score",
-    "one_stage_overlap",
-    "min_side",
-    "coco_weight",
-    "min_label",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetectorConfig:
-    """The configuration of a detector: all that it is besides its weights."""
-
-    labels: tuple[str, ...]
-    """Classes, without background and without the whole picture."""
-    backbone: str = "mobilenet-v2"
-    """One of `models.extractors.backbones.registry`."""
-    num_regions: int = 36
-    whole_picture: bool = True
-    feature: FeatureKind = "map"
-    cells: int = 4
-    """Cells a side to which a region is sampled for its feature."""
-    surroundings: float = 1.0
-    """Over 1: a region's feature is the mean of its box's and that of the box grown by this factor."""
-    side: float = 448.0
-    """Root of the number of pixels of the resized pictures in which boxes are found."""
-    neck_width: int = 128
-    head_width: int = 256
-    num_proposals: int = 200
-    class_overlap: float = 0.3
-    """Within a class a box is suppressed by a more probable one that it overlaps by more."""
-    any_overlap: float = 0.7
-    """A refined box of any class is suppressed by a more probable one that it overlaps by more."""
-    batch: int = 8
-    """Pictures in one forward pass."""
-    concept_dim: int = 0
-    """Over 0: a feature ends with a concept vector of so many numbers, and YOLOX-nano's boxes join the proposals."""
-    sentence_map: bool = False
-    """With concepts: a feature begins with the region's vector in the space of concepts instead of the backbone's."""
-    one_stage_side: int = YOLOX_SIDE
-    """Pixels of the longer side of the resized pictures that YOLOX-nano sees."""
-    one_stage_score: float = 0.05
-    """The lowest score of its boxes that are candidates."""
-    one_stage_overlap: float = 0.5
-    """Of its boxes, one is suppressed by a better one that it overlaps by more."""
-    min_side: float = 1 / 32
-    """With concepts: the shortest side of a box, as a share of the side of a square as large as the picture."""
-    coco_weight: float = 4.0
-    """Weight of the detectors' classes in a concept vector; 1 is that of ImageNet's."""
-    min_label: float = 0.3
-    """With concepts: the lowest probability of a class that a region is labelled with."""
-
-    def __post_init__(self) -> None:
-        """ValueError where features are to be in the space of concepts, and there are none."""
-        if self.sentence_map and not self.concept_dim:
-            raise ValueError("a sentence map leads to the space of concepts: it needs concept_dim")
-
-    @property
-    def feature_dim(self) -> int:
-        """Numbers of a region's feature."""
-        return (self.concept_dim if self.sentence_map else BACKBONE_FEATURE_DIM) + self.concept_dim
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields for config.json; those that concern concepts only where there are any."""
-        left_out = () if self.concept_dim else CONCEPT_FIELDS
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
-        """The configuration in config.json; TypeError names an unknown field."""
-        return cls(**{**values, "labels": tuple(values["labels"])})
 
 
 class RefinedProposals(NamedTuple):
@@ -138,6 +69,8 @@ class FasterRcnn(Extractor):
             self.concepts = ConceptHead(len(config.labels), config.concept_dim)
         if config.sentence_map:
             self.sentence_map = SentenceMap(config.concept_dim)
+        if config.picture_backbone:
+            self.picture_network = PictureNetwork(config.picture_backbone, config.concept_dim, config.picture_mirrored)
 
     def losses(
         self, pixels: UInt8[Tensor, "K 3 H W"], targets: list[dict[str, Tensor]]
@@ -152,9 +85,21 @@ class FasterRcnn(Extractor):
         _, head_losses = self.heads(pyramid, proposals, images.image_sizes, targets)
         return {**proposal_losses, **head_losses}
 
-    @torch.no_grad()
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of upright RGB pictures; those resized to one size share a pass, so none is ever padded."""
+        """Regions of upright RGB pictures.
+
+        On a GPU those resized to one size share a pass, so that none is ever padded. On a CPU each has a pass of its
+        own, side by side in as many threads as operators have otherwise: the maps of eight pictures are too large for
+        its caches, and threads that share a picture wait for each other at every layer.
+        """
+        if next(self.parameters()).is_cuda:
+            return self._extract_in_batches(pictures)
+        threads = torch.get_num_threads()
+        if threads == 1 or len(pictures) == 1:
+            return Detections.cat([self._extract_same_size([picture]) for picture in pictures])
+        return Detections.cat(single_threads(threads).map(lambda picture: self._extract_same_size([picture]), pictures))
+
+    def _extract_in_batches(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         same_size: dict[tuple[int, ...], list[int]] = {}
         for number, picture in enumerate(pictures):
             same_size.setdefault(self._sizes(picture), []).append(number)
@@ -173,12 +118,14 @@ class FasterRcnn(Extractor):
         sizes = (*fit_size(*picture.size, side, STRIDE), *fit_size(*picture.size, side / 2, STRIDE))
         return (*sizes, *canvas_size(*picture.size, self.config.one_stage_side)) if self.config.concept_dim else sizes
 
+    @torch.no_grad()
     def _extract_same_size(self, pictures: list[PIL.Image.Image]) -> Detections:
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
         scales = (self._maps(pixels), self._maps(half))
         if self.config.concept_dim:
-            found = self._describe_with_concepts(scales, self._find_joint_regions(pictures, scales[0], pixels))
+            joint = self._find_joint_regions(pictures, scales[0], pixels)
+            found = self._describe_with_concepts(scales, joint, self._describe_whole(pictures))
         else:
             regions = self._find_regions(scales[0], pixels)
             found = Detections(features=self._features(scales, regions), **regions.tensors())
@@ -195,9 +142,12 @@ class FasterRcnn(Extractor):
         if self.training or not pixels.is_cuda:
             maps: Maps = self.backbone(inputs)
             return maps
-        with torch.autocast("cuda", torch.float16):
+        with self._half_precision_on_gpu(pixels):
             maps = self.backbone(inputs.contiguous(memory_format=torch.channels_last))
         return Maps(*(one.to(inputs.dtype) for one in maps))
+
+    def _half_precision_on_gpu(self, pixels: Tensor) -> AbstractContextManager[object]:
+        return torch.autocast("cuda", torch.float16) if pixels.is_cuda else nullcontext()
 
     def _features(
         self, scales: tuple[Maps, Maps], regions: SelectedRegions | JointRegions, wide: Tensor | None = None
@@ -247,7 +197,19 @@ class FasterRcnn(Extractor):
             ]
         )
 
-    def _describe_with_concepts(self, scales: tuple[Maps, Maps], regions: JointRegions) -> Detections:
+    def _describe_whole(self, pictures: list[PIL.Image.Image]) -> Float[Tensor, "K D"] | None:
+        """What the second network says of whole pictures, where there is one."""
+        if not self.config.picture_backbone:
+            return None
+        side = self.config.picture_side
+        pixels = self._pixels(pictures, (side, side))
+        with self._half_precision_on_gpu(pixels):
+            vectors: Tensor = self.picture_network(pixels)
+        return vectors.float()
+
+    def _describe_with_concepts(
+        self, scales: tuple[Maps, Maps], regions: JointRegions, whole: Float[Tensor, "K D"] | None
+    ) -> Detections:
         """Features, labels and confidence of the regions, the surest first after the whole picture."""
         config, mask = self.config, regions.mask
         wide = self.backbone.widen(scales[0].stride32)
@@ -262,6 +224,8 @@ class FasterRcnn(Extractor):
         features = self._features(scales, regions, wide)
         if config.sentence_map:
             features = self.sentence_map(features, config.whole_picture) * mask.unsqueeze(2)
+        if whole is not None:
+            features[:, 0] = shared_vector(features[:, 0], whole, config.picture_share)
         features = torch.cat([features, vectors], 2)
         order = confidence.argsort(dim=1, descending=True, stable=True)
         unordered = Detections(features, regions.boxes, labels, confidence, mask).tensors()
@@ -284,12 +248,34 @@ def detector_to_device(detector: FasterRcnn, device: str) -> FasterRcnn:
     return detector.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
-def save_detector(detector: FasterRcnn, folder: Path) -> None:
-    """Write configuration and weights, as fp16, to `folder`."""
+def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) -> None:
+    """Write configuration and weights to `folder`, as fp16 or with a byte for each weight of the larger layers."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.half().contiguous().cpu() for name, tensor in detector.state_dict().items()}
-    save_file(state, folder / WEIGHTS_FILE)
+    state = {name: tensor.cpu() for name, tensor in detector.state_dict().items()}
+    stored = _in_bytes(state) if in_bytes else {name: tensor.half() for name, tensor in state.items()}
+    save_file({name: tensor.contiguous() for name, tensor in stored.items()}, folder / WEIGHTS_FILE)
     (folder / CONFIG_FILE).write_text(json.dumps(detector.config.to_json(), indent=2) + "\n", encoding="utf-8")
+
+
+def _in_bytes(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Layers with rows of whole eights as planes of 8 bits and a scale a row, the others as fp16."""
+    stored: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        rows = tensor.flatten(1) if tensor.dim() > 1 else tensor
+        if rows.dim() == 2 and rows.shape[1] % 8 == 0:
+            stored |= {name + ending: part for ending, part in quantise_rows(rows.float(), bits=8).items()}
+        else:
+            stored[name] = tensor.half()
+    return stored
+
+
+def read_detector_weights(file: Path, shapes: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that `save_detector` wrote, in float32; rows of bytes get the shapes of the layers that they are."""
+    weights = dequantise_all(load_file(file))
+    return {
+        name: tensor.view(shapes[name].shape) if name in shapes and tensor.numel() == shapes[name].numel() else tensor
+        for name, tensor in weights.items()
+    }
 
 
 def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
@@ -298,7 +284,7 @@ def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterR
     config = replace(config, **settings)
     detector = FasterRcnn(config)
     weights = folder / WEIGHTS_FILE
-    detector.load_state_dict({name: tensor.float() for name, tensor in load_file(weights).items()})
+    detector.load_state_dict(read_detector_weights(weights, detector.state_dict()))
     identity = json.dumps(config.to_json(), sort_keys=True).encode() + weights.read_bytes()
     detector.digest = hashlib.sha256(identity).hexdigest()[:32]
     detector.eval().requires_grad_(False)

@@ -27,8 +27,7 @@ from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 from models.batches import tiles
 from models.kernels.transformer import ByteLayer, ByteLinear, KernelLayers, LayerNormWeights, TransformerKernels
 from models.kernels.word_states import KernelWordStates, PieceEmbedding, Run, WordKernels
-from models.text.packed_linear import pack_linear_layers
-from models.text.quantised_rows import (
+from models.quantised_rows import (
     PLANES,
     SCALE,
     QuantisedEmbedding,
@@ -36,6 +35,7 @@ from models.text.quantised_rows import (
     stored_shape,
     whole_rows,
 )
+from models.text.packed_linear import pack_linear_layers
 
 log = logging.getLogger(__name__)
 

@@ -40,15 +40,18 @@ ROOMS: dict[str, set[str]] = {
     "models.batches": set(),
     "models.digests": set(),
     "models.single_threads": set(),
+    "models.quantised_rows": set(),
     "models.safe_load": set(),
-    "models.text": {"batches", "digests", "kernels"},
+    "models.text": {"batches", "digests", "kernels", "quantised_rows"},
     "models.kernels": {"batches"},
     "models.rerankers": {"batches", "kernels"},
     "models.matching": {"batches", "digests", "kernels", "rerankers", "text"},
-    "models.extractors": {"batches", "safe_load"},
+    "models.extractors": {"batches", "quantised_rows", "safe_load", "single_threads"},
     "models.datasets": {"batches", "extractors"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
-    "models.conversion": {"datasets", "digests", "extractors", "matching", "rerankers", "safe_load", "text"},
+    "models.conversion": {
+        *("datasets", "digests", "extractors", "matching", "quantised_rows", "rerankers", "safe_load", "text")
+    },
     "models.training": {
         "batches",
         "datasets",

@@ -15,6 +15,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 STRIDE = 32  # heights and widths of pictures must be multiples of it
 MIDDLE_STRIDE = 16
 BACKBONE_FEATURE_DIM = 1280
+BACKBONE_FILE = "backbone.safetensors"  # in the folder of a tuning
+HEAD_FILE = "head.safetensors"  # what was learnt above a backbone, in the folder of its tuning
 
 
 class Maps(NamedTuple):

@@ -25,14 +25,14 @@ from torch import Tensor, nn
 
 from models.batches import tiles
 from models.datasets.captions import CaptionLine
-from models.extractors.backbones.base import Backbone, fold_batch_norm, read_layers
+from models.extractors.backbones.base import HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import build_backbone, find_architecture
 from models.extractors.region_features import mean_inside_boxes
 from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
+from models.training.backbone.half_precision import half_precision
 from models.training.backbone.recipe import iter_photograph_batches, steps_per_epoch
 from models.training.backbone.sentence_head import (
-    HEAD_FILE,
     SentenceHead,
     class_divergence,
     linear_layer,
@@ -195,7 +195,7 @@ class HeadFitting:
     def _maps(self, backbone: Backbone, pixels: Tensor) -> Float[Tensor, "K 1280 h w"]:
         normalised = backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)
         # Half the digits in less than half the time: what is lost is far less than what the crops change.
-        with torch.autocast(self.device.type, torch.bfloat16):
+        with half_precision(self.device):
             maps: Tensor = backbone.features(normalised)
         return maps.float()
 

@@ -31,8 +31,6 @@ from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_t
 from models.training.backbone.trainer import TILE_CELLS, tile_boxes
 from models.training.caption_targets import CaptionTargets, TargetRecipe
 
-HEAD_FILE = "head.safetensors"
-
 
 @runtime_checkable
 class SentenceRecipe(TargetRecipe, Protocol):

@@ -2,8 +2,9 @@
 
 The losses are those of `models/training/backbone/sentence_head.py`: photographs against captions both ways, and what
 ImageNet taught the backbone about parts of a picture. The head is fitted first, on the features of the backbone as
-published: tuned towards a head that knows nothing, a backbone forgets (Kumar et al., ICLR 2022). In a share of the
-steps (`mixing`) parts of pictures are pasted into each other. What is saved is the moving average of the weights.
+published: tuned towards a head that knows nothing, a backbone forgets (Kumar et al., ICLR 2022). The head's map of
+sentences then stays as it is: what of a sentence can be seen depends on the sentences, not on the backbone. In a share
+of the steps (`mixing`) parts of pictures are pasted into each other. The moving average of the weights is saved.
 """
 
 import copy
@@ -22,15 +23,15 @@ from torch.optim.swa_utils import AveragedModel
 
 from models.batches import tiles
 from models.datasets.captions import CaptionLine
-from models.extractors.backbones.base import Backbone, fold_batch_norm, read_layers
+from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.cutmix import cut_mix
+from models.training.backbone.half_precision import half_precision
 from models.training.backbone.lead import fit_maps
 from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch
 from models.training.backbone.sentence_head import (
-    HEAD_FILE,
     SentenceHead,
     class_divergence,
     linear_layer,
@@ -38,7 +39,7 @@ from models.training.backbone.sentence_head import (
     tile_means,
     whole_picture_recalls,
 )
-from models.training.backbone.trainer import BACKBONE_FILE, NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
+from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
@@ -74,6 +75,7 @@ class SentenceTuningRecipe:
     neighbours: float = 0.1
     """Temperature of the targets that other captions get."""
     distillation: float = 1.5
+    """Weight of the third loss; 0: the backbone may forget what ImageNet taught it of parts of a picture."""
     dropout: float = 0.2
     """Of the mean of the last map."""
     frozen_layers: int = 5
@@ -177,6 +179,7 @@ class SentenceTuning:
         done = self.checkpoint.resume() or 0
         if done == 0 and self.initial is None and self.recipe.lead_passes:
             self._fit_head(log)
+        self.head.of_sentence.requires_grad_(False)
         epoch = steps_per_epoch(self.recipe, self.train)
         for step, batch in enumerate(iter_photograph_batches(self.recipe, self.folder, self.train, done), done + 1):
             log({"step": step, "steps": self.total_steps, **self._train_step(batch)})
@@ -213,7 +216,7 @@ class SentenceTuning:
         """Fit the head on features of augmented views, which the backbone as published gives."""
         numbers, features = [], []
         views = replace(self.recipe, epochs=self.recipe.lead_views)
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16):
+        with torch.no_grad(), half_precision(self.device):
             for batch in iter_photograph_batches(views, self.folder, self.train, 0):
                 numbers.append(torch.from_numpy(batch.numbers).to(self.device))
                 features.append(self.published(self._normalised(batch.pixels)).float().mean((2, 3)))
@@ -227,14 +230,15 @@ class SentenceTuning:
         pixels, shown = self._mixed_pictures(batch.pixels)
         with torch.no_grad():
             early = self.layers[:frozen](self._normalised(pixels))
-            with torch.autocast(self.device.type, torch.bfloat16):
-                published = self.published[frozen:](early).float()
         maps = self.layers[frozen:](early)
         numbers = torch.from_numpy(batch.numbers).to(self.device)
         losses = matching_losses(self.head, self.targets, self.head.embed(maps), numbers, shown.to(self.device))
-        losses["knowledge"] = self.recipe.distillation * _divergence_of_tiles(
-            self.head, maps, self.published_classifier, published
-        )
+        if self.recipe.distillation:
+            with torch.no_grad(), half_precision(self.device):
+                published = self.published[frozen:](early).float()
+            losses["knowledge"] = self.recipe.distillation * _divergence_of_tiles(
+                self.head, maps, self.published_classifier, published
+            )
         self.optimizer.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
@@ -251,7 +255,7 @@ class SentenceTuning:
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
         backbone = [p for p in [*self.layers.parameters(), *self.head.classifier.parameters()] if p.requires_grad]
-        matching = [self.head.project.weight, self.head.of_sentence.weight]
+        matching = [self.head.project.weight]
         plain = [self.head.project.bias, self.head.log_text_temperature, self.head.log_image_temperature]
         rate, head_rate = self.recipe.rate, self.recipe.head_rate
         return [

@@ -19,7 +19,7 @@ from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionLine
 from models.evaluation.evaluate import evaluate
-from models.extractors.backbones.base import Backbone, fold_batch_norm, read_layers
+from models.extractors.backbones.base import BACKBONE_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import digest_of_extractor
 from models.extractors.resize import stack_resized
@@ -34,7 +34,6 @@ from models.training.trainer import untrained_matcher
 TILE_CELLS = 4  # a side to which a tile is sampled, as the detector samples its regions
 TILINGS = (1, 2, 3)  # tiles a side
 TILE_OVERLAP = 0.3
-BACKBONE_FILE = "backbone.safetensors"
 NUM_VALIDATED = 500  # photographs
 PHOTOGRAPHS_AT_ONCE = 32  # in one pass without gradients
 

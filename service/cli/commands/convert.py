@@ -11,6 +11,7 @@ from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
+NEEDED_FOR_CONCEPTS = ("one_stage", "classifier", "sentence_encoder")
 KINDS = (*CHECKPOINTS, "tsv", "sentence-encoder", "yolox", "detector")
 
 
@@ -53,6 +54,17 @@ def convert(
             exists=True, dir_okay=False, help="For a detector: features in MiniLM's space by this map; as --classifier."
         ),
     ] = None,
+    picture_network: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="For a detector: the OUT of a `regard train backbone` whose backbone describes whole pictures.",
+        ),
+    ] = None,
+    in_bytes: Annotated[
+        bool, typer.Option("--in-bytes", help="For a detector: a byte instead of two for most weights.")
+    ] = False,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
     ] = None,
@@ -72,18 +84,18 @@ def convert(
                 raise typer.BadParameter("YOLOX is one file")
             _convert_yolox(files[0], out)
         case "detector":
-            if len(files) != 1 or not (one_stage and classifier and sentence_encoder):
-                raise typer.BadParameter(
-                    "a detector is converted with --one-stage, --classifier and --sentence-encoder"
-                )
+            if len(files) != 1:
+                raise typer.BadParameter("a detector is one file")
             _convert_detector(
                 files[0],
                 change or [],
                 out,
+                in_bytes,
                 one_stage=one_stage,
                 classifier=classifier,
                 sentence_encoder=sentence_encoder,
                 sentence_map=sentence_map,
+                picture_network=picture_network,
             )
         case _:
             if vocab is None or len(files) != 1:
@@ -125,12 +137,16 @@ def _convert_yolox(file: Path, out: Path) -> None:
     print_note(f"{written}: YOLOX-nano's weights")
 
 
-def _convert_detector(file: Path, changes: list[str], out: Path, **parts: Path | None) -> None:
+def _convert_detector(file: Path, changes: list[str], out: Path, in_bytes: bool, **parts: Path | None) -> None:
     with show_progress() as progress, progress.activity("converting"), user_input():
         from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
 
-        config = change_recipe(concept_config(file), changes)
-        digest = convert_detector(file, config, out, **parts)  # type: ignore[arg-type]
+        config = concept_config(file)
+        needed = [name for name in NEEDED_FOR_CONCEPTS if parts[name] is None]
+        if not config.concept_dim and needed:
+            options = ", ".join("--" + name.replace("_", "-") for name in needed)
+            raise UserError(f"{file} has no concepts yet: it is converted with {options} as well")
+        digest = convert_detector(file, change_recipe(config, changes), out, in_bytes=in_bytes, **parts)
     print_note(f"{out}: digest {digest}")
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -18,11 +19,15 @@ from models.conversion.detector import (
     concept_config,
     convert_detector,
     read_classifier,
+    read_picture_network,
     read_sentence_map,
 )
+from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE
+from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.concepts import CLASS_SENTENCE
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.detector_config import DetectorConfig
+from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.extractors.yolox import YoloxNano
 from models.text.bert_encoder import BertConfig, BertEncoder
@@ -153,6 +158,86 @@ def test_features_are_in_the_space_of_concepts_where_a_map_is_given(parts: Path,
     assert not after.features[~after.mask].any()
 
 
+def tuned_network(folder: Path, backbone: str = "mobilenet-v2") -> Path:
+    """A folder as a tuning leaves it, with random weights."""
+    folder.mkdir()
+    generator = torch.Generator().manual_seed(1)
+    weights = {"weight": (WIDTH, 1280), "bias": (WIDTH,)}
+    head = {f"project.{kind}": torch.randn(size, generator=generator) for kind, size in weights.items()}
+    build_backbone(backbone).save(folder / BACKBONE_FILE)
+    save_file(head, folder / HEAD_FILE)
+    return folder
+
+
+def with_picture_network(parts: Path, folder: Path, **fields: Any) -> tuple[FasterRcnn, FasterRcnn]:
+    """A detector with a sentence map, and the same with a second network for whole pictures."""
+    generator = torch.Generator().manual_seed(0)
+    weights = {"weight": (WIDTH, 1280), "bias": (WIDTH,)}
+    maps = {
+        f"{layer}.{kind}": torch.randn(size, generator=generator) / 30
+        for layer in ("of_picture", "of_region")
+        for kind, size in weights.items()
+    }
+    save_file(maps, folder / "map.safetensors")
+    convert(parts, folder / "mapped", sentence_map=folder / "map.safetensors")
+    file = folder / "mapped" / "model.safetensors"
+    config = replace(concept_config(file), picture_backbone="mobilenet-v2", picture_side=64, **fields)
+    convert_detector(file, config, folder / "both", picture_network=tuned_network(folder / "tuned"))
+    one, both = (load_detector(folder / name) for name in ("mapped", "both"))
+    return one, both
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_whole_picture_is_described_by_two_networks(mirrored: bool, parts: Path, tmp_path: Path) -> None:
+    plain, detector = with_picture_network(parts, tmp_path, picture_share=0.3, picture_mirrored=mirrored)
+    assert detector.digest != plain.digest
+    pixels = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    picture = PIL.Image.fromarray(pixels)
+    before, after = (each.extract([picture]) for each in (plain, detector))
+    assert torch.equal(after.boxes, before.boxes)
+    assert torch.equal(after.features[:, 1:], before.features[:, 1:])
+    assert torch.equal(after.features[..., WIDTH:], before.features[..., WIDTH:])
+
+    small = torch.from_numpy(np.array(picture.resize((64, 64), PIL.Image.Resampling.BILINEAR, reducing_gap=3.0)))
+    network, told = detector.picture_network, torch.zeros(WIDTH)
+    for seen in [small, small.flip(1)] if mirrored else [small]:
+        features = network.backbone.features(network.backbone.normalise(seen.permute(2, 0, 1)[None]))
+        vector = network.project.weight @ features[0].mean((1, 2)) + network.project.bias
+        told += vector / vector.norm()
+    own = before.features[0, 0, :WIDTH]
+    mixed = 0.7 * own / own.norm() + 0.3 * told / told.norm()
+    torch.testing.assert_close(after.features[0, 0, :WIDTH], mixed / mixed.norm(), rtol=1e-4, atol=1e-5)
+
+
+def test_parts_that_are_not_named_stay(parts: Path, tmp_path: Path) -> None:
+    plain, detector = with_picture_network(parts, tmp_path)
+    kept = detector.state_dict()
+    assert all(torch.equal(kept[name], tensor) for name, tensor in plain.state_dict().items())
+    assert {name.partition(".")[0] for name in kept.keys() - plain.state_dict().keys()} == {"picture_network"}
+
+
+def test_a_tuning_that_has_not_ended_is_refused(tmp_path: Path) -> None:
+    (tuned_network(tmp_path / "tuned") / HEAD_FILE).unlink()
+    with pytest.raises(ConversionError, match=r"holds no head\.safetensors"):
+        read_picture_network(tmp_path / "tuned")
+
+
+def test_weights_of_a_byte_are_near_those_of_two(parts: Path, tmp_path: Path) -> None:
+    convert(parts, tmp_path / "two")
+    file = tmp_path / "two" / "model.safetensors"
+    convert_detector(file, concept_config(file), tmp_path / "one", in_bytes=True)
+    assert (tmp_path / "one" / "model.safetensors").stat().st_size < 0.6 * file.stat().st_size
+    two, one = (load_detector(tmp_path / name).state_dict() for name in ("two", "one"))
+    assert two.keys() == one.keys()
+    for name, exact in two.items():
+        if exact.dim() == 1:
+            assert torch.equal(one[name], exact)
+        else:
+            largest = exact.flatten(1).abs().amax(1)
+            error = (one[name] - exact).flatten(1).square().mean(1).sqrt()
+            assert (error <= largest / 127 / 2 + 1e-4).all(), name
+
+
 def test_the_map_of_a_tuning_stands_for_both(parts: Path, tmp_path: Path) -> None:
     save_file(
         {"project.weight": torch.ones(WIDTH, 1280), "project.bias": torch.ones(WIDTH)}, tmp_path / "head.safetensors"
@@ -166,3 +251,10 @@ def test_the_map_of_a_tuning_stands_for_both(parts: Path, tmp_path: Path) -> Non
 def test_a_sentence_map_without_concepts_is_refused() -> None:
     with pytest.raises(ValueError, match="concept_dim"):
         DetectorConfig(labels=COCO_CLASSES, sentence_map=True)
+
+
+def test_a_network_for_whole_pictures_needs_their_vectors() -> None:
+    with pytest.raises(ValueError, match="sentence_map"):
+        DetectorConfig(labels=COCO_CLASSES, concept_dim=8, picture_backbone="mobilenet-v2")
+    with pytest.raises(ValueError, match="picture_share"):
+        DetectorConfig(labels=COCO_CLASSES, picture_share=1.5)

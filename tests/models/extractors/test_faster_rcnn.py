@@ -14,7 +14,8 @@ from torchvision.ops import box_iou
 import models
 from models.datasets.captions import read_captions
 from models.extractors.base import PICTURE, REGION, Detections
-from models.extractors.faster_rcnn import CONCEPT_FIELDS, DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.detector_config import CONCEPT_FIELDS, DetectorConfig
+from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 
 LABELS = ("cat", "dog", "bird")
@@ -89,6 +90,19 @@ def test_no_two_regions_but_the_picture_are_one_place(detector: FasterRcnn) -> N
 def test_a_picture_gets_the_same_whatever_its_batch(detector: FasterRcnn) -> None:
     pictures = [noise(*size, seed) for seed, size in enumerate([(64, 48), (500, 500), (64, 48), (90, 30), (65, 48)])]
     together = detections_of(detector, *pictures)
+    for place, picture in enumerate(pictures):
+        assert_same(together[[place]], detections_of(detector, picture))
+
+
+def test_pictures_side_by_side_in_threads_are_found_as_alone(detector: FasterRcnn) -> None:
+    pictures = [noise(90, 60, seed) for seed in range(5)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        together = detector.extract(pictures)
+    finally:
+        torch.set_num_threads(before)
+    assert not together.features.requires_grad
     for place, picture in enumerate(pictures):
         assert_same(together[[place]], detections_of(detector, picture))
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from models.extractors.bottom_up.extractor import BottomUpExtractor
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, save_detector
+from models.extractors.detector_config import DetectorConfig
+from models.extractors.faster_rcnn import FasterRcnn, save_detector
 from models.extractors.grid import GridExtractor
 from models.extractors.registry import LOADERS, UnknownExtractor, load_extractor
 from tests.models.extractors.bottom_up.test_extractor import folder

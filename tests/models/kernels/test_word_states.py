@@ -13,8 +13,8 @@ from tokenizers.models import WordPiece
 from models.kernels.library import KernelLibrary
 from models.kernels.transformer import KernelLayers, LayerNormWeights
 from models.kernels.word_states import CEmbedding, CWordPieces, KernelWordStates, PieceEmbedding, Run, WordPieces
+from models.quantised_rows import PLANES, SCALE, QuantisedEmbedding, quantise_rows
 from models.text.bert_encoder import LAYER_NORM_EPSILON, BertConfig, BertEncoder, FrozenLayers
-from models.text.quantised_rows import PLANES, SCALE, QuantisedEmbedding, quantise_rows
 from tests.models.kernels.test_transformer import HEADS, HIDDEN, LAYERS, WIDTH, drawn_layers
 from tests.support.kernels import load_kernels
 

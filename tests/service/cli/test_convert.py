@@ -71,8 +71,7 @@ def test_yolox_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ["scan", "f"],
         ["scan", "f", "f", "--vocab", "v"],
         ["yolox", "f", "f"],
-        ["detector", "f"],
-        ["detector", "f", "--one-stage", "f", "--classifier", "f"],
+        ["detector", "f", "f"],
     ],
 )
 def test_wrong_arguments_are_told_from_wrong_files(

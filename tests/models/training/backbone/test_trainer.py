@@ -11,10 +11,10 @@ from torch import Tensor
 from torchvision.models import mobilenet_v2
 
 from models.datasets.captions import CaptionLine
-from models.extractors.backbones.base import Backbone, read_layers
+from models.extractors.backbones.base import BACKBONE_FILE, Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.training.backbone.recipe import BackboneRecipe, iter_photograph_batches
-from models.training.backbone.trainer import BACKBONE_FILE, BackboneTraining, tile_boxes, tile_regions
+from models.training.backbone.trainer import BackboneTraining, tile_boxes, tile_regions
 
 RECIPE = BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
 COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")

@@ -12,7 +12,8 @@ from torch import Tensor
 from torchvision.models import mobilenet_v2
 
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.faster_rcnn import DetectorConfig, FasterRcnn, load_detector, save_detector
+from models.extractors.detector_config import DetectorConfig
+from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
 from models.training.detector.pseudo_labels import label_photographs
 from models.training.detector.recipe import DetectorRecipe, learning_rate_at, training_batch
 from models.training.detector.trainer import PSEUDO_LABELS_FILE, open_labeler, train_detector, untrained_detector

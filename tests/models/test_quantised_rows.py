@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.text.quantised_rows import (
+from models.quantised_rows import (
     PLANES,
     SCALE,
     QuantisedEmbedding,
