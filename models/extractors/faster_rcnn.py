@@ -142,12 +142,9 @@ class FasterRcnn(Extractor):
         if self.training or not pixels.is_cuda:
             maps: Maps = self.backbone(inputs)
             return maps
-        with self._half_precision_on_gpu(pixels):
+        with _half_precision_on_gpu(pixels):
             maps = self.backbone(inputs.contiguous(memory_format=torch.channels_last))
         return Maps(*(one.to(inputs.dtype) for one in maps))
-
-    def _half_precision_on_gpu(self, pixels: Tensor) -> AbstractContextManager[object]:
-        return torch.autocast("cuda", torch.float16) if pixels.is_cuda else nullcontext()
 
     def _features(
         self, scales: tuple[Maps, Maps], regions: SelectedRegions | JointRegions, wide: Tensor | None = None
@@ -203,7 +200,7 @@ class FasterRcnn(Extractor):
             return None
         side = self.config.picture_side
         pixels = self._pixels(pictures, (side, side))
-        with self._half_precision_on_gpu(pixels):
+        with _half_precision_on_gpu(pixels):
             vectors: Tensor = self.picture_network(pixels)
         return vectors.float()
 
@@ -235,6 +232,10 @@ class FasterRcnn(Extractor):
                 for name, tensor in unordered.items()
             }
         )
+
+
+def _half_precision_on_gpu(pixels: Tensor) -> AbstractContextManager[object]:
+    return torch.autocast("cuda", torch.float16) if pixels.is_cuda else nullcontext()
 
 
 def _images(pixels: UInt8[Tensor, "K 3 H W"]) -> ImageList:

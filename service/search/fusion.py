@@ -24,6 +24,8 @@ def fused(ranking: Sequence[int], text_ranks: Mapping[int, int]) -> list[int]:
     Where both lists say the same, what the text found comes first: all words of the question are in it. Without text
     ranks this is the ranking.
     """
+    if not text_ranks:
+        return list(ranking)
     sums: dict[int, float] = defaultdict(float)
     for rank, slot in enumerate(ranking, start=1):
         sums[slot] += 1 / (RANK_CONSTANT + rank)

@@ -31,8 +31,14 @@ def noise(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
 SMALL = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, batch=3)
 WITH_CONCEPTS = replace(SMALL, concept_dim=6, any_overlap=0.45, feature="map-mean", one_stage_side=96)
 
+WITH_NETWORK = replace(
+    WITH_CONCEPTS, sentence_map=True, picture_backbone="mobilenet-v2", picture_side=64, picture_mirrored=True
+)
 
-@pytest.fixture(scope="module", params=[SMALL, WITH_CONCEPTS], ids=["plain", "concepts"])
+
+@pytest.fixture(
+    scope="module", params=[SMALL, WITH_CONCEPTS, WITH_NETWORK], ids=["plain", "concepts", "picture network"]
+)
 def detector(request: pytest.FixtureRequest) -> FasterRcnn:
     return random_detector(request.param)
 

@@ -9,6 +9,8 @@ import pytest
 from safetensors.torch import save_file
 
 from models.datasets.feature_store import open_features
+from models.extractors.detector_config import DetectorConfig
+from models.extractors.faster_rcnn import FasterRcnn, save_detector
 from models.extractors.yolox import YoloxNano
 from service.cli.main import main
 from tests.models.datasets.test_bottom_up_tsv import six
@@ -62,6 +64,19 @@ def test_yolox_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert regard(monkeypatch, *arguments) == 0
     assert (tmp_path / "out" / "yolox.safetensors").is_file()
     assert regard(monkeypatch, *arguments) == 1
+
+
+def test_a_detector_without_concepts_says_which_parts_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_detector(FasterRcnn(DetectorConfig(labels=("thing",), neck_width=16, head_width=16)), tmp_path / "plain")
+    save_file(YoloxNano(80).state_dict(), tmp_path / "yolox.safetensors")
+    file = tmp_path / "plain" / "model.safetensors"
+    arguments = ["convert", "detector", file, "--one-stage", tmp_path / "yolox.safetensors", "--out", tmp_path / "out"]
+    assert regard(monkeypatch, *arguments) == 1
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert "--classifier, --sentence-encoder" in complaint
+    assert "--one-stage" not in complaint
 
 
 @pytest.mark.parametrize(
