@@ -74,7 +74,8 @@ def detections_of(detector: FasterRcnn, *pictures: PIL.Image.Image) -> Detection
 def test_any_picture_gets_its_regions_within_it(detector: FasterRcnn, picture: PIL.Image.Image) -> None:
     regions = detections_of(detector, picture)
     assert regions.features.shape == (1, 12, detector.feature_dim)
-    assert detector.feature_dim == 1280 + detector.config.concept_dim
+    own = detector.config.concept_dim if detector.config.sentence_map else 1280
+    assert detector.feature_dim == own + detector.config.concept_dim
     assert regions.mask.all()
     boxes, edges = regions.boxes[0], torch.tensor([picture.width, picture.height] * 2)
     assert (boxes >= 0).all()
@@ -132,7 +133,9 @@ def test_where_fewer_regions_exist_the_rest_is_masked_zeros() -> None:
             assert not rest[one, real:].any()
 
 
-def test_the_whole_picture_can_be_left_out(detector: FasterRcnn, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [SMALL, WITH_CONCEPTS], ids=["plain", "concepts"])
+def test_the_whole_picture_can_be_left_out(config: DetectorConfig, tmp_path: Path) -> None:
+    detector = random_detector(config)
     save_detector(detector, tmp_path)
     without = load_detector(tmp_path, whole_picture=False)
     regions = detections_of(without, noise(200, 100))
