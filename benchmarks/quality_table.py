@@ -16,7 +16,7 @@ python -m benchmarks.quality_table line REPORT.json ...
 
 import argparse
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,19 +103,35 @@ def readme_figures(quality: Report) -> str:
 def models_table(quality: Report) -> str:
     """Every model as it is served, the best sum first, and the first stage of the default one.
 
-    With what was measured beside stage one and in halves, where any report has that.
+    With what was measured beside stage one and in halves, where any report has that. A model that was measured on the
+    second half alone has that figure, and comes last.
     """
     reports = quality["models"]["reports"]
     columns = [column for column in OPTIONAL_COLUMNS if any(column.measured(each) for each in reports.values())]
-    names = sorted(reports, key=lambda name: -reports[name]["two_stage"][SERVED]["rsum"])
+    names = sorted(reports, key=lambda name: (of_half(quality, name), -reports[name]["two_stage"][SERVED]["rsum"]))
     rows = [
-        search_row(f"`{name}`", reports[name]["two_stage"][SERVED]) + [column.cell(reports[name]) for column in columns]
+        half_row(name, reports[name], columns)
+        if of_half(quality, name)
+        else search_row(f"`{name}`", reports[name]["two_stage"][SERVED])
+        + [column.cell(reports[name]) for column in columns]
         for name in names
     ]
     alone = search_row(f"`{DEFAULT}`, stage one alone", reports[DEFAULT]["stage_one"]) + [""] * len(columns)
     percent = quality["about"]["intervals"]["percent"]
     heads = [column.head.format(percent=percent) for column in columns]
     return table("model", *recall_heads(quality), *heads, rows=[*rows, alone])
+
+
+def of_half(quality: Report, name: str) -> bool:
+    """Whether a model was measured on the second half of the pictures alone."""
+    found: bool = quality["models"]["reports"][name]["images"] != quality["about"]["images"]
+    return found
+
+
+def half_row(name: str, report: Report, columns: Sequence["OptionalColumn"]) -> list[str]:
+    """The row of a model that was measured on the second half alone."""
+    cells = [rsum(report["two_stage"][SERVED]) if column.needs == "halves" else "-" for column in columns]
+    return [f"`{name}`", "-", "-", "-", *cells]
 
 
 @dataclass(frozen=True)
@@ -170,16 +186,17 @@ def lengths(report: Report) -> list[str]:
 
 
 def seeds_table(quality: Report) -> str:
-    """The default model and the same training from other seeds, by every pair; how far apart they lie."""
+    """The default model, and trainings of it from several seeds, by every pair; how far apart these lie."""
     shipped = {**quality["models"]["reports"][DEFAULT], "short_questions": quality["boxes"]["short_questions"]}
-    trainings = {"0, shipped": shipped, **quality["seeds"]["reports"]}
+    seeds = quality["seeds"]["reports"]
+    trainings = {"0, shipped": shipped, **seeds}
     rows = [
         [seed, *(recalls(report["exhaustive"], way) for way in DIRECTIONS), rsum(report["exhaustive"]), *words(report)]
         for seed, report in trainings.items()
     ]
-    sums = [report["exhaustive"]["rsum"] for report in trainings.values()]
+    sums = [report["exhaustive"]["rsum"] for report in seeds.values()]
     heads = ["seed", *recall_heads(quality), '"a X": hits of the possible', "first right", "classes without a hit"]
-    about = f"rsum: mean {mean(sums):.1f}, standard deviation {stdev(sums):.1f}."
+    about = f"rsum of all rows but the first: mean {mean(sums):.1f}, standard deviation {stdev(sums):.1f}."
     return f"{table(*heads, rows=rows)}\n\n{about}"
 
 
@@ -335,7 +352,7 @@ def collect(quality: Report, report: Report) -> None:
             models[name]["matched"] = rounded_to(report["matched"], 2)
     elif "image_to_text" not in report["exhaustive"]:
         quality.setdefault("large_gallery", {})["report"] = rounded(report)
-    elif report["images"] == quality["about"]["images"]:
+    elif report["images"] in (quality["about"]["images"], quality["about"]["images"] // 2):
         kept = {key: value for key, value in models.get(name, {}).items() if key in CALIBRATION}
         models[name] = {**rounded(report), **kept}
     else:

@@ -5,9 +5,10 @@ With `concept_dim` the boxes of a one-stage detector come in addition, and a fea
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from models.extractors.region_features import mean_inside_boxes, region_features
 from models.extractors.region_selection import SelectedRegions, select_regions
 from models.extractors.resize import fit_size, stack_resized
 from models.extractors.sentence_map import SentenceMap
-from models.extractors.yolox import YoloxNano, canvas_size, letterbox
+from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.quantised_rows import dequantise_all, quantise_rows
 from models.single_threads import single_threads
 
@@ -90,12 +91,15 @@ class FasterRcnn(Extractor):
 
         On a GPU those resized to one size share a pass, so that none is ever padded. On a CPU each has a pass of its
         own, side by side in as many threads as operators have otherwise: the maps of eight pictures are too large for
-        its caches, and threads that share a picture wait for each other at every layer.
+        its caches, and threads that share a layer wait for each other at its end. Of one picture alone, the networks
+        run side by side.
         """
         if next(self.parameters()).is_cuda:
             return self._extract_in_batches(pictures)
         threads = torch.get_num_threads()
-        if threads == 1 or len(pictures) == 1:
+        if len(pictures) == 1:
+            return self._extract_same_size(list(pictures), threads)
+        if threads == 1:
             return Detections.cat([self._extract_same_size([picture]) for picture in pictures])
         return Detections.cat(single_threads(threads).map(lambda picture: self._extract_same_size([picture]), pictures))
 
@@ -119,15 +123,25 @@ class FasterRcnn(Extractor):
         return (*sizes, *canvas_size(*picture.size, self.config.one_stage_side)) if self.config.concept_dim else sizes
 
     @torch.no_grad()
-    def _extract_same_size(self, pictures: list[PIL.Image.Image]) -> Detections:
+    def _extract_same_size(self, pictures: list[PIL.Image.Image], threads: int = 1) -> Detections:
+        """The regions of pictures that are resized to one size, by networks side by side in so many threads."""
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
-        scales = (self._maps(pixels), self._maps(half))
+        full_maps, half_maps, one_stage, whole = _done(
+            [
+                partial(self._maps, pixels),
+                partial(self._maps, half),
+                partial(self._find_in_one_stage, pictures),
+                partial(self._describe_whole, pictures),
+            ],
+            threads,
+        )
+        scales = (full_maps, half_maps)
         if self.config.concept_dim:
-            joint = self._find_joint_regions(pictures, scales[0], pixels)
-            found = self._describe_with_concepts(scales, joint, self._describe_whole(pictures))
+            joint = self._find_joint_regions(one_stage, full_maps, pixels)
+            found = self._describe_with_concepts(scales, joint, whole)
         else:
-            regions = self._find_regions(scales[0], pixels)
+            regions = self._find_regions(full_maps, pixels)
             found = Detections(features=self._features(scales, regions), **regions.tensors())
         zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
         return replace(found, boxes=found.boxes * found.boxes.new_tensor(zoom)[:, None])
@@ -175,13 +189,18 @@ class FasterRcnn(Extractor):
         counts = [len(boxes) for boxes in proposals]
         return list(map(RefinedProposals, refined.split(counts), logits.softmax(1).split(counts)))
 
+    def _find_in_one_stage(self, pictures: list[PIL.Image.Image]) -> list[OneStageBoxes]:
+        """What the one-stage detector finds, where there is one; boxes in shares of the pictures' sides."""
+        if not self.config.concept_dim:
+            return []
+        boxed = [letterbox(picture, self.config.one_stage_side) for picture in pictures]
+        return self.one_stage.detect(boxed, self.config.one_stage_score)
+
     def _find_joint_regions(
-        self, pictures: list[PIL.Image.Image], maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]
+        self, found: list[OneStageBoxes], maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]
     ) -> JointRegions:
         """The regions of both detectors in resized pictures, boxes in pixels of these."""
         config, (height, width) = self.config, pixels.shape[2:]
-        boxed = [letterbox(picture, config.one_stage_side) for picture in pictures]
-        found = self.one_stage.detect(boxed, config.one_stage_score)
         zoom = maps.stride32.new_tensor([width, height, width, height])
         return JointRegions.cat(
             [
@@ -232,6 +251,18 @@ class FasterRcnn(Extractor):
                 for name, tensor in unordered.items()
             }
         )
+
+
+def _done(work: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
+    """The result of each piece of work, without gradients; in so many threads, where there are more than one."""
+    if threads == 1:
+        return [each() for each in work]
+
+    def run(each: Callable[[], Any]) -> Any:
+        with torch.no_grad():  # which holds in the thread that says so alone
+            return each()
+
+    return single_threads(threads).map(run, work)
 
 
 def _half_precision_on_gpu(pixels: Tensor) -> AbstractContextManager[object]:

@@ -101,15 +101,17 @@ def test_a_picture_gets_the_same_whatever_its_batch(detector: FasterRcnn) -> Non
         assert_same(together[[place]], detections_of(detector, picture))
 
 
-def test_pictures_side_by_side_in_threads_are_found_as_alone(detector: FasterRcnn) -> None:
+def test_threads_find_what_one_thread_finds(detector: FasterRcnn) -> None:
     pictures = [noise(90, 60, seed) for seed in range(5)]
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        together = detector.extract(pictures)
+        together, first = detector.extract(pictures), detector.extract(pictures[:1])
     finally:
         torch.set_num_threads(before)
     assert not together.features.requires_grad
+    assert not first.features.requires_grad
+    assert_same(first, detections_of(detector, pictures[0]))
     for place, picture in enumerate(pictures):
         assert_same(together[[place]], detections_of(detector, picture))
 

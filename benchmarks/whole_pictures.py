@@ -1,0 +1,61 @@
+"""What each network of a detector, and both together, say of whole pictures.
+
+    python -m benchmarks.whole_pictures --captions flickr8k/captions.jsonl [--detector DIR] [--share 0 0.55 1]
+
+One vector a picture, compared with the sentence encoder's vectors of captions by the cosine; no model above it, no
+correction for hubs. A share of 0 is the detector's own map alone, 1 its second network alone. rsum of the first half
+of the split's pictures, of the second, and of all as one gallery.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import PIL.Image
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from models.batches import tiles
+from models.datasets.captions import CaptionLine, half_slices, read_captions
+from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.text.bert_encoder import load_bert_encoder
+from models.text.pretrained_reader import SENTENCE_ENCODER
+from models.training.backbone.sentence_head import whole_picture_recalls
+from service.model_names import DETECTOR
+
+AT_ONCE = 32
+
+
+def whole_vectors(detector: FasterRcnn, folder: Path, lines: Sequence[CaptionLine]) -> Float[Tensor, "K D"]:
+    """Unit vectors of whole pictures: the first region's, without its concepts."""
+    parts = []
+    for tile in tiles(len(lines), AT_ONCE):
+        pictures = [PIL.Image.open(folder / line.image).convert("RGB") for line in lines[tile]]
+        parts.append(detector.extract(pictures).features[:, 0, : detector.config.concept_dim])
+    return normalize(torch.cat(parts), dim=1)
+
+
+def main() -> None:
+    """Print a row for each share."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--captions", type=Path, required=True, help="JSON lines beside the pictures they name")
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--detector", type=Path, default=DETECTOR)
+    parser.add_argument("--share", type=float, nargs="+", default=[0.0, 0.55, 1.0])
+    given = parser.parse_args()
+    lines = read_captions(given.captions, given.split)
+    sentences = load_bert_encoder(SENTENCE_ENCODER).embed([text for line in lines for text in line.captions])
+    image_of = torch.tensor([number for number, line in enumerate(lines) for _ in line.captions])
+    for share in given.share:
+        vectors = whole_vectors(load_detector(given.detector, picture_share=share), given.captions.parent, lines)
+        sums = []
+        for part in (*half_slices(len(lines)).values(), slice(0, len(lines))):
+            inside = (image_of >= part.start) & (image_of < part.stop)
+            sums.append(whole_picture_recalls(vectors[part], sentences[inside], lines[part])["rsum"])
+        print(f"share {share:g}: rsum {' '.join(f'{each:.1f}' for each in sums)}")
+
+
+if __name__ == "__main__":
+    main()
