@@ -190,7 +190,7 @@ class FasterRcnn(Extractor):
         return list(map(RefinedProposals, refined.split(counts), logits.softmax(1).split(counts)))
 
     def _find_in_one_stage(self, pictures: list[PIL.Image.Image]) -> list[OneStageBoxes]:
-        """What the one-stage detector finds, where there is one; boxes in shares of the pictures' sides."""
+        """The boxes of the one-stage detector, where there is one, as fractions of the pictures' sides."""
         if not self.config.concept_dim:
             return []
         boxed = [letterbox(picture, self.config.one_stage_side) for picture in pictures]
@@ -214,7 +214,7 @@ class FasterRcnn(Extractor):
         )
 
     def _describe_whole(self, pictures: list[PIL.Image.Image]) -> Float[Tensor, "K D"] | None:
-        """What the second network says of whole pictures, where there is one."""
+        """The vectors of whole pictures by the second network, where there is one."""
         if not self.config.picture_backbone:
             return None
         side = self.config.picture_side

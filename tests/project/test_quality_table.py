@@ -109,8 +109,21 @@ def test_what_no_report_has_is_no_column_and_what_one_has_is_one(quality: Any) -
     assert head.endswith("| stage one | difference (95 %) | second half |")
     (own,) = (row for row in rows if row.startswith(f"| `{DEFAULT}` |"))
     assert own.endswith("| 4.8 (-1.2 to 10.7) | 380.0 (370.0 to 390.0) |")
-    assert sum(row.endswith("| - | - | - |") for row in rows) == len(rows) - 2
+    halves = sum(quality_table.of_half(quality, name) for name in quality["models"]["reports"])
+    assert sum(row.endswith("| - | - | - |") for row in rows) == len(rows) - 2 - halves
     assert {row.count("|") for row in rows} == {head.count("|")}
+
+
+def test_a_model_that_was_measured_on_half_of_the_pictures_says_so_in_its_row(quality: Any) -> None:
+    reports = quality["models"]["reports"]
+    half = {**reports["sman"], "images": quality["about"]["images"] // 2}
+    half["two_stage"] = {SERVED: {**half["two_stage"][SERVED], "rsum": 999.0}}
+    collect(quality, half)
+    assert quality_table.of_half(quality, "sman")
+    *rows, _ = quality_table.models_table(quality).splitlines()
+    (own,) = (number for number, row in enumerate(rows) if row.startswith("| `sman` |"))
+    assert rows[own].startswith("| `sman` | - | - | - | - | - | 999.0 (")
+    assert own > max(n for n, row in enumerate(rows) if row.startswith(f"| `{DEFAULT}` |"))
 
 
 def test_the_first_answer_is_judged_once_it_was_measured(quality: Any) -> None:
