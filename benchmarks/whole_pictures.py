@@ -1,4 +1,4 @@
-"""What each network of a detector, and both together, say of whole pictures.
+"""Recall by the vectors of whole pictures: of each network of a detector, and of both together.
 
     python -m benchmarks.whole_pictures --captions flickr8k/captions.jsonl [--detector DIR] [--share 0 0.55 1]
 

@@ -46,7 +46,7 @@ class DetectorConfig:
     any_overlap: float = 0.7
     """A refined box of any class is suppressed by a more probable one that it overlaps by more."""
     batch: int = 8
-    """Pictures in one forward pass."""
+    """Pictures in one forward pass on a GPU; on a CPU each has one of its own."""
     concept_dim: int = 0
     """Over 0: a feature ends with a concept vector of so many numbers, and YOLOX-nano's boxes join the proposals."""
     sentence_map: bool = False

@@ -145,7 +145,7 @@ def _convert_detector(file: Path, changes: list[str], out: Path, in_bytes: bool,
         needed = [name for name in NEEDED_FOR_CONCEPTS if parts[name] is None]
         if not config.concept_dim and needed:
             options = ", ".join("--" + name.replace("_", "-") for name in needed)
-            raise UserError(f"{file} has no concepts yet: it is converted with {options} as well")
+            raise typer.BadParameter(f"{file} has no concepts yet: it is converted with {options} as well")
         digest = convert_detector(file, change_recipe(config, changes), out, in_bytes=in_bytes, **parts)
     print_note(f"{out}: digest {digest}")
 

@@ -73,8 +73,9 @@ def test_a_detector_without_concepts_says_which_parts_it_needs(
     save_file(YoloxNano(80).state_dict(), tmp_path / "yolox.safetensors")
     file = tmp_path / "plain" / "model.safetensors"
     arguments = ["convert", "detector", file, "--one-stage", tmp_path / "yolox.safetensors", "--out", tmp_path / "out"]
-    assert regard(monkeypatch, *arguments) == 1
-    (complaint,) = capsys.readouterr().err.splitlines()
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert regard(monkeypatch, *arguments) == 2
+    complaint = capsys.readouterr().err
     assert "--classifier, --sentence-encoder" in complaint
     assert "--one-stage" not in complaint
 

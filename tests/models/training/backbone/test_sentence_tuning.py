@@ -126,7 +126,7 @@ def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
         backbone="mobilenet-v2",
         side=64,
         batch=6,
-        epochs=40,
+        epochs=80,
         frozen_layers=3,
         head_rate=1e-2,
         least_crop=1.0,
@@ -137,7 +137,7 @@ def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
     )
     losses: list[float] = []
     tuning(folder, tmp_path, recipe).run(lambda entry: losses.extend([entry["to_text"]] if "to_text" in entry else []))
-    assert losses[-1] < 0.7 * losses[0]
+    assert losses[-1] < 0.6 * losses[0]
 
 
 @pytest.mark.slow
