@@ -20,6 +20,7 @@ from torch.nn.functional import normalize
 from models.batches import tiles
 from models.datasets.captions import CaptionLine, half_slices, read_captions
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.matching.checkpoint import WEIGHTS
 from models.text.bert_encoder import load_bert_encoder
 from models.text.pretrained_reader import SENTENCE_ENCODER
 from models.training.backbone.sentence_head import whole_picture_recalls
@@ -42,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--captions", type=Path, required=True, help="JSON lines beside the pictures they name")
     parser.add_argument("--split", default="dev")
-    parser.add_argument("--detector", type=Path, default=DETECTOR)
+    parser.add_argument("--detector", type=Path, default=WEIGHTS / DETECTOR)
     parser.add_argument("--share", type=float, nargs="+", default=[0.0, 0.55, 1.0])
     given = parser.parse_args()
     lines = read_captions(given.captions, given.split)
