@@ -17,6 +17,7 @@ import pytest
 from index.lock import Locked
 from models.extractors.base import Detections
 from service.storage import data_dir_lock
+from service.worker.detection import ENDED_WORKER
 from service.worker.process import open_worker
 from service.worker.wakeups import RedisNotifier
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -135,6 +136,11 @@ def test_a_worker_killed_at_any_moment_loses_and_repeats_nothing(store: Store) -
         worker = start()
         # The queue may be empty already: only a sign of this worker's own tells that it listens to signals by now.
         wait_until(lambda: (store.catalog.last_heartbeat("worker") or 0.0) >= began)
+        wait_until(lambda: store.catalog.counts()["queued"] == 0)
+        # Where five of the kills found the same picture with the detector, it waits to be asked for again.
+        for failure in store.catalog.failures.page():
+            assert failure.reason == ENDED_WORKER
+            assert store.catalog.retry(failure.image_id, time.time()) is not None
         wait_until(lambda: store.catalog.counts()["queued"] == 0 and view_is_whole(store))
         os.kill(worker, signal.SIGTERM)
         assert int(program.stdout.readline()) == 0
