@@ -16,6 +16,8 @@ from torch import Tensor
 
 AnyRows = TypeVar("AnyRows", bound="Rows")
 
+MARKS = 2  # <start> and <end>, which every sentence has beside its words
+
 
 def tiles(length: int, size: int) -> Sequence[slice]:
     """Consecutive slices of at most `size` that cover `length` rows."""
@@ -82,10 +84,15 @@ class Tokens(Rows):
 
 @dataclass(frozen=True)
 class Words(Rows):
-    """Vectors of the words of sentences."""
+    """Vectors of the words of sentences, <start> and <end> among them."""
 
     vectors: Float[Tensor, "Q W D"]
     mask: Bool[Tensor, "Q W"]
+
+    @property
+    def num_words(self) -> Int64[Tensor, " Q"]:
+        """The count of each sentence's words, punctuation marks included and <start> and <end> not."""
+        return self.mask.sum(1) - MARKS
 
 
 ReadSentences: TypeAlias = Tokens | Words

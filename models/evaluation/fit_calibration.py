@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from models.batches import MARKS
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import Progress, ranks_by_direction, recalls_of_ranks, score_all_pairs
 from models.evaluation.fit_hubness import (
@@ -43,11 +44,13 @@ SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictur
 class CalibrationPlan:
     """Choices of a calibration: the hubness correction, and the share of pictures kept for assessment.
 
-    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks best.
+    With `fuse_stage_one` stage one's cosine becomes a part of the score of sentences that have more words than
+    `fuse_longer_than`, with the weight that ranks best.
     """
 
     hubness: HubnessPlan = field(default_factory=HubnessPlan)
     fuse_stage_one: bool = False
+    fuse_longer_than: int = 0
     held_out: float = 0.5
     seed: int = 0
 
@@ -163,7 +166,7 @@ def calibrate(
     """
     own, others = plan.split(len(data))
     banks = make_banks(matcher, sentences, pictures, plan) if plan.hubness.needs_bank else None
-    image_of = data.sentences()[1]
+    captions, image_of = data.sentences()
     scores, stage_one = (
         ScoredPairs(each.cpu(), image_of) for each in score_all_pairs(matcher, data, progress=progress)
     )
@@ -171,8 +174,11 @@ def calibrate(
     if banks is not None:
         fitted = fit_hubness(matcher, data, scores, stage_one, own, plan.hubness, banks)
     alone, corrected_stage_one = (fitted.scores, fitted.stage_one) if fitted else (scores, stage_one)
-    cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
-    corrected = fuse(alone, corrected_stage_one, cosine_weight)
+    cosine_weight, corrected = 0.0, alone
+    if plan.fuse_stage_one:
+        within = stage_one_of_long(corrected_stage_one, matcher, captions, plan.fuse_longer_than)
+        cosine_weight = best_cosine_weight(alone, within, own)
+        corrected = fuse(alone, within, cosine_weight)
     directions: tuple[Direction, Direction] = ("text", "image")
     tests = {direction: fit_match(corrected, own, direction, plan.seed) for direction in directions}
     calibration = Calibration(
@@ -181,6 +187,7 @@ def calibrate(
         hubness=fitted.config if fitted else None,
         fitted_on={"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed},
         cosine_weight=cosine_weight,
+        cosine_longer_than=plan.fuse_longer_than if cosine_weight else 0,
         text_match=tests["text"],
         image_match=tests["image"],
     )
@@ -191,6 +198,7 @@ def calibrate(
         "pictures": {half: len(chosen) for half, chosen in halves.items()},
         "hubs": stored["hubs"] and {**stored["hubs"], **bank_sizes(banks)},
         "cosine_weight": cosine_weight,
+        "cosine_longer_than": calibration.cosine_longer_than,
         "rsum": rsums(scores, corrected, halves),
         "rsum_without_stage_one": {half: rsum_of(alone.among(chosen)) for half, chosen in halves.items()},
         "rsum_of_stage_one": rsums(stage_one, corrected_stage_one, halves),
@@ -206,6 +214,14 @@ def calibrate(
         },
     }
     return calibration, banks, report
+
+
+def stage_one_of_long(
+    stage_one: ScoredPairs, matcher: SingleMatcher, captions: Sequence[str], longer_than: int
+) -> ScoredPairs:
+    """Stage one's scores as they become a part of the score: 0 for captions of no more words than `longer_than`."""
+    long = torch.tensor([len(matcher.words(caption)) - MARKS > longer_than for caption in captions])
+    return ScoredPairs(stage_one.scores * long[:, None], stage_one.image_of)
 
 
 def fuse(scores: ScoredPairs, stage_one: ScoredPairs, cosine_weight: float) -> ScoredPairs:

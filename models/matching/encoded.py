@@ -9,13 +9,13 @@ from torch import Tensor
 from models.batches import Rows, Words
 
 HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
-STAGE_ONE = "stage_one"  # the one that holds its embedding, where stage one's cosine is a part of the score
+STAGE_ONE = "stage_one"  # the one that holds its embedding and -offset, where stage one is a part of the score
 
 
 @dataclass(frozen=True)
 class EncodedImages(Rows):
     """Encoded pictures: the reranker's own rows; with a hubness correction, what is taken off each one's scores; and
-    where stage one's cosine is a part of them, each one's unit embedding.
+    where stage one's cosine is a part of them, each one's unit embedding with minus its offset in stage one behind it.
 
     `tensors` are the fields of the pictures' stored records.
     """

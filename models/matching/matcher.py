@@ -246,14 +246,20 @@ class SingleMatcher(Matcher):
     def encode_projected(self, projected: Regions) -> EncodedImages:
         """Encoded pictures from what `reranker.project` made of their region features."""
         rows = self.reranker.precompute(projected)
-        embedding = self.pooled.embed_images(projected) if self.cosine_weight else None
-        stored = None if embedding is None else embedding.half().to(embedding.dtype)
-        if self.hubness is None:
-            return EncodedImages(rows, None, stored)
-        offset = self.hubness.image_offsets(self.reranker, self.pooled, projected, rows)
-        if embedding is not None:
-            offset = offset + self.cosine_weight * self.hubness.stage_one_image_offsets(self.pooled, embedding)
-        return EncodedImages(rows, offset, stored)
+        embedding = self._stage_one_fields(projected) if self.cosine_weight else None
+        offset = None
+        if self.hubness is not None:
+            offset = self.hubness.image_offsets(self.reranker, self.pooled, projected, rows)
+        return EncodedImages(rows, offset, embedding)
+
+    def _stage_one_fields(self, projected: Regions) -> Float[Tensor, "K E1"]:
+        """[e, -offset] of each picture's unit embedding e, rounded as records keep it."""
+        embedding = self.pooled.embed_images(projected)
+        rounded = embedding.half().to(embedding.dtype)
+        offset = embedding.new_zeros(len(embedding))
+        if self.hubness is not None:
+            offset = self.hubness.stage_one_image_offsets(self.pooled, rounded)
+        return torch.cat([rounded, -offset[:, None].half().to(embedding.dtype)], dim=1)
 
     def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
         tensors = {name: torch.from_numpy(array).to(self.device) for name, array in records.items()}
@@ -295,7 +301,7 @@ class SingleMatcher(Matcher):
             return EncodedTexts(words.vectors, words.mask, words.vectors.new_zeros(len(words)))
         offset = self.hubness.text_offsets(self.reranker, words, nearness)
         if self.cosine_weight:
-            offset = offset + self.cosine_weight * self.hubness.stage_one_text_offsets(nearness)
+            offset = offset + self._cosine_weights(words) * self.hubness.stage_one_text_offsets(nearness)
         return EncodedTexts(words.vectors, words.mask, offset)
 
     @torch.no_grad()
@@ -337,18 +343,28 @@ class SingleMatcher(Matcher):
             return -offsets(images, texts)
         return self._weighted_cosines(images.embedding, texts) - offsets(images, texts)
 
-    def _weighted_cosines(self, embedding: Float[Tensor, "K E"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        """Stage one's weighted cosines, a part of the score, before their correction for hubs."""
-        return self.cosine_weight * self.pooled.embed_texts(texts.words) @ embedding.T
+    def _cosine_weights(self, words: Words) -> Float[Tensor, " Q"]:
+        """The weight of stage one's cosine in the score of each sentence; 0 where it is too short for that."""
+        longer_than = self.calibration.cosine_longer_than if self.calibration else 0
+        return self.cosine_weight * (words.num_words > longer_than).to(words.vectors.dtype)
+
+    def _weighted_cosines(self, embedding: Float[Tensor, "K E1"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
+        """Stage one's weighted cosines, a part of the score, less the pictures' offsets in stage one."""
+        of_texts = self.pooled.embed_texts(texts.words)
+        extended = torch.cat([of_texts, torch.ones_like(of_texts[:, :1])], dim=1)
+        return self._cosine_weights(texts.words)[:, None] * (extended @ embedding.T)
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
         """The reranker's explanation with that of stage one's cosine; what is taken off is spread evenly over a
         sentence's words and over regions."""
         explanation = self.reranker.explain(images.rows, texts.words)
-        if images.embedding is not None and explanation.contributions is not None:
-            explanation = explanation.plus(*self._cosine_terms(images, texts.words))
-        return explanation.rescaled(1.0, -offsets(images, texts), texts.mask, images.region_mask)
+        taken_off = offsets(images, texts)
+        if images.embedding is not None:
+            taken_off = taken_off - self._cosine_weights(texts.words)[:, None] * images.embedding[:, -1]
+            if explanation.contributions is not None:
+                explanation = explanation.plus(*self._cosine_terms(images, texts.words))
+        return explanation.rescaled(1.0, -taken_off, texts.mask, images.region_mask)
 
     def _cosine_terms(
         self, images: EncodedImages, words: Words
@@ -359,8 +375,8 @@ class SingleMatcher(Matcher):
         no projected regions.
         """
         assert images.embedding is not None
-        of_words = self.cosine_weight * self.pooled.parts_of_texts(words)
-        contributions = (of_words @ images.embedding.T).mT
+        of_words = self._cosine_weights(words)[:, None, None] * self.pooled.parts_of_texts(words)
+        contributions = (of_words @ images.embedding[:, :-1].T).mT
         vectors, mask = images.rows.tensors().get("vectors"), images.region_mask
         if vectors is None:
             return contributions, None

@@ -47,6 +47,9 @@ def calibrate(
     fuse_stage_one: Annotated[
         bool, typer.Option("--fuse-stage-one", help="Add stage one's cosine to the score, as much as ranks best.")
     ] = False,
+    longer_than: Annotated[
+        int, typer.Option(min=0, help="Only to that of sentences of more words than this; marks count as words.")
+    ] = 6,
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
     device: Device = "auto",
@@ -70,7 +73,9 @@ def calibrate(
         bank_size=bank,
         stage_one=stage_one,
     )
-    plan = CalibrationPlan(hubness=hubness, fuse_stage_one=fuse_stage_one, held_out=held_out, seed=seed)
+    plan = CalibrationPlan(
+        hubness=hubness, fuse_stage_one=fuse_stage_one, fuse_longer_than=longer_than, held_out=held_out, seed=seed
+    )
     report = _calibrate(folder, source, split, Bank(bank_split, typical_pictures), plan, device_of(device))
     if as_json:
         print_json(report)
@@ -156,7 +161,8 @@ def print_calibration(report: dict[str, Any]) -> None:
     if report["cosine_weight"]:
         alone = ", ".join(f"{half} {value:.1f}" for half, value in report["rsum_without_stage_one"].items())
         print(
-            f"stage one's cosine is added to the score {report['cosine_weight']:.3g} times; without it rsum is {alone}"
+            f"stage one's cosine is added {report['cosine_weight']:.3g} times to the score of sentences of more than"
+            f" {report['cosine_longer_than']} words; without it rsum is {alone}"
         )
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in report["held_out"][direction].items():

@@ -12,7 +12,14 @@ from safetensors.torch import load_file
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.evaluation.evaluate import recalls_with_intervals, score_all_pairs
-from models.evaluation.fit_calibration import CalibrationPlan, best_cosine_weight, calibrate, fuse, rsum_of
+from models.evaluation.fit_calibration import (
+    CalibrationPlan,
+    best_cosine_weight,
+    calibrate,
+    fuse,
+    rsum_of,
+    stage_one_of_long,
+)
 from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
 from models.evaluation.scored_pairs import (
     Direction,
@@ -197,7 +204,8 @@ def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Pa
             )
 
 
-def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path) -> None:
+@pytest.mark.parametrize("longer_than", [0, 3, 4])  # all captions have four words
+def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, longer_than: int) -> None:
     made = small_matcher("scan-t2i-avg")
     with torch.no_grad():
         made.reranker.sentence_encoder.embed.weight.mul_(40)
@@ -207,15 +215,24 @@ def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path) -> None:
     sentences = [text for captions in data.captions for text in captions]
     own, others = PLAN.split(len(data))
     for hubness in (HubnessPlan(share=0.0), replace(HUBNESS, stage_one=True)):
-        plan = CalibrationPlan(hubness=hubness, fuse_stage_one=True)
+        plan = CalibrationPlan(hubness=hubness, fuse_stage_one=True, fuse_longer_than=longer_than)
         calibration, banks, report = calibrate(plain, data, sentences, plan)
         assert calibration.cosine_weight == report["cosine_weight"]
+        assert longer_than < 4 or not calibration.cosine_weight
         assert report["rsum"]["fitted"]["as_served"] >= report["rsum_without_stage_one"]["fitted"]
         served = score_all_pairs(plain.with_calibration(calibration, banks), data)[0]
         pairs = ScoredPairs(served, data.sentences()[1])
         for half, chosen in (("fitted", own), ("held_out", others)):
             expected = recalls_with_intervals(*pairs.among(chosen))["rsum"]
             assert report["rsum"][half]["as_served"] == pytest.approx(expected, abs=1.0)  # embeddings are rounded
+
+
+def test_stage_one_is_no_part_of_the_score_of_short_captions() -> None:
+    matcher, image_of = small_matcher("scan-t2i-avg"), torch.tensor([0, 0, 1])
+    scores = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    kept = stage_one_of_long(ScoredPairs(scores, image_of), matcher, ["red", "a red thing", "two red"], 1)
+    torch.testing.assert_close(kept.scores, torch.tensor([[0.0, 0.0], [3.0, 4.0], [5.0, 6.0]]))
+    assert torch.equal(kept.image_of, image_of)
 
 
 def test_the_weight_of_stage_one_is_the_best_of_those_tried() -> None:

@@ -116,7 +116,7 @@ def test_records_hold_the_embedding_and_give_the_same_scores() -> None:
     matcher = fused("scan-t2i-avg", 0.8, hubness)
     layout = matcher.image_layout(4, 16)
     assert list(layout) == ["vectors", "gram", "mask", "hubness", "stage_one"]
-    assert layout["stage_one"] == (4,)
+    assert layout["stage_one"] == (5,)  # the embedding and its offset
     images, texts = encode(matcher)
     arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
     arrays["stage_one"] = arrays["stage_one"].astype("<f2")
@@ -140,11 +140,35 @@ def test_members_of_an_ensemble_keep_their_own_weights() -> None:
     torch.testing.assert_close(contributions.sum(2), mean)
 
 
+@settings(max_examples=10)
+@given(longer_than=st.integers(0, 4), by_sides=st.tuples(*[st.sampled_from([0.0, 0.3])] * 4))
+def test_short_sentences_are_scored_and_explained_by_the_reranker_alone(
+    longer_than: int, by_sides: tuple[float, float, float, float]
+) -> None:
+    names = ("image_weight", "text_weight", "stage_one_weight", "stage_one_text_weight")
+    hubness = HubnessConfig(neighbours=2, **dict(zip(names, by_sides, strict=True)))
+    alone, all_fused = fused("scan-t2i-avg", 0.0, hubness), fused("scan-t2i-avg", 0.8, hubness)
+    assert all_fused.calibration is not None
+    banks = all_fused.hubness.banks if all_fused.hubness else None
+    some = all_fused.with_calibration(replace(all_fused.calibration, cosine_longer_than=longer_than), banks)
+    images, texts = encode(some)
+    of_all, of_none = all_fused.score(*encode(all_fused)), alone.score(*encode(alone))
+    for row, sentence in enumerate(SENTENCES):
+        expected = of_all if len(sentence.split()) > longer_than else of_none
+        torch.testing.assert_close(some.score(images, texts)[row], expected[row])
+    contributions = some.explain(images, texts).contributions
+    assert contributions is not None
+    torch.testing.assert_close(contributions.sum(2), some.score(images, texts))
+
+
 def test_the_weight_is_kept_in_the_folder(tmp_path: Path) -> None:
     save_matcher(fused("scan-t2i-avg", 0.75), tmp_path)
     assert load_matcher(tmp_path).cosine_weight == 0.75
+    longer = replace(PLAIN, cosine_weight=0.75, cosine_longer_than=6)
+    save_matcher(small_matcher("scan-t2i-avg").with_calibration(longer), tmp_path)
+    assert load_matcher(tmp_path).calibration == longer
     save_matcher(fused("scan-t2i-avg", 0.0), tmp_path)
-    assert "cosine_weight" not in (tmp_path / "calibration.json").read_text()
+    assert "cosine_" not in (tmp_path / "calibration.json").read_text()
     assert load_matcher(tmp_path).cosine_weight == 0.0
     for bad in (-0.1, math.inf):
         with pytest.raises(ValueError, match="0 or more"):
