@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from index.schema import is_writable
+from models.freed_memory import keep_freed_memory
 from service import VERSION
 from service.auth.exposure import check_exposure
 from service.auth.permissions import Permission
@@ -50,6 +51,7 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     """Run a worker until it is told to end."""
     from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
+    keep_freed_memory()
     loaded = _load(settings)
     serve_worker(settings, loaded.extractor, loaded.in_views(), loaded.on_request(), end_with_stdin)
 

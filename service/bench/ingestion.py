@@ -20,6 +20,7 @@ import PIL.Image
 from index.view import ViewWriter
 from models.batches import Regions, tiles
 from models.extractors.base import Detections, Extractor
+from models.freed_memory import keep_freed_memory
 from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
 from regard_client import Client
@@ -43,6 +44,8 @@ EXTRACTION = """
 import json, statistics, sys, time
 import PIL.Image, torch
 from models.extractors.registry import load_extractor
+from models.freed_memory import keep_freed_memory
+keep_freed_memory()
 folder, device, threads, pictures = json.loads(sys.argv[1])
 torch.set_num_threads(threads)
 extractor = load_extractor(__import__("pathlib").Path(folder), device)
@@ -158,6 +161,7 @@ def ingest_rows(
 
     `files` are shared out over the rounds, after a first batch that warms up. Logs and records go to `folder`.
     """
+    keep_freed_memory()  # as the worker does, so that both sides are as fast
     loaded = LoadedModels.from_settings(settings)
     batch = settings.detect_batch
     warming, rest = files[:batch], files[batch:]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from models.freed_memory import keep_freed_memory
 from service.cli.output import Progress
 from service.errors import UserError, user_input
 
@@ -15,6 +16,7 @@ def load_detector(folder: Path | None, device: str) -> "Extractor":
     """The detector in a folder, the shipped one for None, on a device or on what `auto` means. UserError."""
     from service.model_loading import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
 
+    keep_freed_memory()
     with user_input(folder):
         return detector_of(folder, device_of(device))
 

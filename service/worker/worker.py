@@ -20,6 +20,7 @@ from index.fault_points import FaultPoint, reach
 from index.records import DetectedPicture, QueuedPicture
 from index.slab import DamagedRow, Slab
 from models.extractors.base import Extractor
+from models.freed_memory import give_back_freed_memory
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.media.perceptual_hash import perceptual_hash
 from service.storage.found_regions import FoundRegions
@@ -90,9 +91,13 @@ class Worker:
         self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
-        """Work until `stop` is set and the batch in hand is done."""
+        """Work until `stop` is set and the batch in hand is done. A worker at rest keeps no freed memory."""
+        worked = False
         while not stop.is_set():
-            if not self.run_within_space(stop):
+            before, worked = worked, self.run_within_space(stop)
+            if not worked:
+                if before:
+                    give_back_freed_memory()
                 wakeups.acknowledge()
                 wakeups.wait(stop)
 

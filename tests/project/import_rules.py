@@ -25,6 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "models.digests": set(),
     "models.single_threads": set(),
     "models.quantised_rows": set(),
+    "models.freed_memory": set(),
     "models.safe_load": set(),
     "models.text": {"batches", "digests", "kernels", "quantised_rows"},
     "models.kernels": {"batches"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from models.datasets.captions import read_captions
+from models.freed_memory import keep_freed_memory
 from models.training.recipes import RECIPES, Recipe
 from service.cli.captioned_source import CaptionedSource, Selection, require_source
 from service.cli.options import CaptionsFile, Device, FeaturesFolder, NumRegions, OutFolder, PrecompFolder
@@ -77,6 +78,7 @@ def train(
 ) -> None:
     """Train the detector, its backbone or head, or a model. A run that was stopped goes on where it was."""
     changes = change or []
+    keep_freed_memory()
     if recipe not in ("backbone", "head", "detector"):
         selections = Selection(split, regions=regions), Selection(dev, regions=regions)
         source = require_source(precomp, captions, features)
