@@ -39,6 +39,8 @@ from models.quantised_rows import dequantise_all, quantise_rows
 from models.single_threads import single_threads
 
 WEIGHTS_FILE = "model.safetensors"
+# Beginnings of the names of weights that find and refine boxes: a byte each moves these, and is little to save.
+BOX_PARTS = ("neck.", "proposer.", "heads.", "one_stage.")
 
 
 class RefinedProposals(NamedTuple):
@@ -281,7 +283,8 @@ def detector_to_device(detector: FasterRcnn, device: str) -> FasterRcnn:
 
 
 def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) -> None:
-    """Write configuration and weights to `folder`, as fp16 or with a byte for each weight of the larger layers."""
+    """Write configuration and weights to `folder`, as fp16 or with a byte for each weight of the larger layers that
+    find no boxes."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu() for name, tensor in detector.state_dict().items()}
     stored = _in_bytes(state) if in_bytes else {name: tensor.half() for name, tensor in state.items()}
@@ -290,11 +293,12 @@ def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) ->
 
 
 def _in_bytes(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Layers with rows of whole eights as planes of 8 bits and a scale a row, the others as fp16."""
+    """Layers with rows of whole eights as planes of 8 bits and a scale a row; the others, and those that find boxes,
+    as fp16."""
     stored: dict[str, Tensor] = {}
     for name, tensor in state.items():
         rows = tensor.flatten(1) if tensor.dim() > 1 else tensor
-        if rows.dim() == 2 and rows.shape[1] % 8 == 0:
+        if rows.dim() == 2 and rows.shape[1] % 8 == 0 and not name.startswith(BOX_PARTS):
             stored |= {name + ending: part for ending, part in quantise_rows(rows.float(), bits=8).items()}
         else:
             stored[name] = tensor.half()

@@ -27,7 +27,7 @@ from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.concepts import CLASS_SENTENCE
 from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
+from models.extractors.faster_rcnn import BOX_PARTS, FasterRcnn, load_detector, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.extractors.yolox import YoloxNano
 from models.text.bert_encoder import BertConfig, BertEncoder
@@ -226,11 +226,11 @@ def test_weights_of_a_byte_are_near_those_of_two(parts: Path, tmp_path: Path) ->
     convert(parts, tmp_path / "two")
     file = tmp_path / "two" / "model.safetensors"
     convert_detector(file, concept_config(file), tmp_path / "one", in_bytes=True)
-    assert (tmp_path / "one" / "model.safetensors").stat().st_size < 0.6 * file.stat().st_size
+    assert (tmp_path / "one" / "model.safetensors").stat().st_size < 0.8 * file.stat().st_size
     two, one = (load_detector(tmp_path / name).state_dict() for name in ("two", "one"))
     assert two.keys() == one.keys()
     for name, exact in two.items():
-        if exact.dim() == 1:
+        if exact.dim() == 1 or name.startswith(BOX_PARTS):
             assert torch.equal(one[name], exact)
         else:
             largest = exact.flatten(1).abs().amax(1)
