@@ -1,10 +1,11 @@
 """Assembly of a detector with concepts from its parts: Faster R-CNN, YOLOX-nano, an ImageNet classifier, MiniLM."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -46,7 +47,7 @@ def convert_detector(
     classifier: Path | None = None,
     sentence_encoder: Path | None = None,
     sentence_map: Path | None = None,
-    picture_network: Path | None = None,
+    picture_networks: Sequence[Path] = (),
     in_bytes: bool = False,
 ) -> str:
     """Write to `out` the detector whose weights are `file`, with that configuration and with concepts; its digest.
@@ -54,9 +55,9 @@ def convert_detector(
     `one_stage` is YOLOX-nano (ONNX or safetensors), `classifier` an ImageNet classifier over the means of the
     detector's last map (the head.safetensors that `regard train backbone --sentence-encoder` writes, or the published
     weights of the backbone), `sentence_encoder` MiniLM's folder, `sentence_map` a file as `read_sentence_map` reads it,
-    by which features are then in MiniLM's space, and `picture_network` the folder of another such tuning, whose
-    backbone describes whole pictures. What is not named stays as the detector has it. With `in_bytes` a weight of the
-    larger layers takes a byte. ConversionError or ValueError names what does not fit.
+    by which features are then in MiniLM's space, and `picture_networks` the folders of further such tunings, the mean
+    of whose backbones describes whole pictures. What is not named stays as the detector has it. With `in_bytes` a
+    weight of the larger layers takes a byte. ConversionError or ValueError names what does not fit.
     """
     if (out / CONFIG_FILE).exists():
         raise FileExistsError(f"{out} holds a detector already")
@@ -67,7 +68,7 @@ def convert_detector(
         classifier=None if classifier is None else read_classifier(classifier, config.backbone),
         encoder=None if sentence_encoder is None else load_bert_encoder(sentence_encoder),
         sentence_map=None if sentence_map is None else read_sentence_map(sentence_map),
-        picture_network=None if picture_network is None else read_picture_network(picture_network),
+        picture_network=mean_picture_network(picture_networks) if picture_networks else None,
     )
     save_detector(detector, out, in_bytes)
     return load_detector(out).digest
@@ -119,6 +120,20 @@ def assemble_detector(
         raise ConversionError(f"the weights are not those of one detector: {'; '.join(wrong)}")
     assembled.load_state_dict({name: tensor.float() for name, tensor in state.items()})
     return assembled.eval().requires_grad_(False)
+
+
+def mean_picture_network(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights of tunings that began with the same published network, which may differ in their seeds.
+
+    It ranks better than each of them, at the cost of one (Wortsman et al., "Model soups", ICML 2022).
+    ConversionError where they are not of one network.
+    """
+    first, *others = (read_picture_network(folder) for folder in folders)
+    shapes = {name: tuple(tensor.shape) for name, tensor in first.items()}
+    for folder, other in zip(folders[1:], others, strict=True):
+        if wrong := weight_mismatches({name: tuple(tensor.shape) for name, tensor in other.items()}, shapes):
+            raise ConversionError(f"{folder} and {folders[0]} are not of one network: {'; '.join(wrong)}")
+    return {name: torch.stack([tensor, *(one[name] for one in others)]).mean(0) for name, tensor in first.items()}
 
 
 def read_picture_network(folder: Path) -> dict[str, Tensor]:

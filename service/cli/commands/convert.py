@@ -1,5 +1,6 @@
 """`regard convert`: other people's checkpoints and features in the layouts that Regard reads."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -55,11 +56,12 @@ def convert(
         ),
     ] = None,
     picture_network: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             exists=True,
             file_okay=False,
-            help="For a detector: the OUT of a `regard train backbone` whose backbone describes whole pictures.",
+            help="For a detector: the OUT of a `regard train backbone` whose backbone describes whole pictures; of"
+            " several the mean.",
         ),
     ] = None,
     in_bytes: Annotated[
@@ -95,7 +97,7 @@ def convert(
                 classifier=classifier,
                 sentence_encoder=sentence_encoder,
                 sentence_map=sentence_map,
-                picture_network=picture_network,
+                picture_networks=picture_network or [],
             )
         case _:
             if vocab is None or len(files) != 1:
@@ -137,7 +139,14 @@ def _convert_yolox(file: Path, out: Path) -> None:
     print_note(f"{written}: YOLOX-nano's weights")
 
 
-def _convert_detector(file: Path, changes: list[str], out: Path, in_bytes: bool, **parts: Path | None) -> None:
+def _convert_detector(
+    file: Path,
+    changes: list[str],
+    out: Path,
+    in_bytes: bool,
+    picture_networks: Sequence[Path],
+    **parts: Path | None,
+) -> None:
     with show_progress() as progress, progress.activity("converting"), user_input():
         from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
 
@@ -146,7 +155,14 @@ def _convert_detector(file: Path, changes: list[str], out: Path, in_bytes: bool,
         if not config.concept_dim and needed:
             options = ", ".join("--" + name.replace("_", "-") for name in needed)
             raise typer.BadParameter(f"{file} has no concepts yet: it is converted with {options} as well")
-        digest = convert_detector(file, change_recipe(config, changes), out, in_bytes=in_bytes, **parts)
+        digest = convert_detector(
+            file,
+            change_recipe(config, changes),
+            out,
+            in_bytes=in_bytes,
+            picture_networks=picture_networks,
+            **parts,
+        )
     print_note(f"{out}: digest {digest}")
 
 

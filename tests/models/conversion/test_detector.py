@@ -18,6 +18,7 @@ from models.conversion.detector import (
     assemble_detector,
     concept_config,
     convert_detector,
+    mean_picture_network,
     read_classifier,
     read_picture_network,
     read_sentence_map,
@@ -158,10 +159,10 @@ def test_features_are_in_the_space_of_concepts_where_a_map_is_given(parts: Path,
     assert not after.features[~after.mask].any()
 
 
-def tuned_network(folder: Path, backbone: str = "mobilenet-v2") -> Path:
+def tuned_network(folder: Path, backbone: str = "mobilenet-v2", seed: int = 1) -> Path:
     """A folder as a tuning leaves it, with random weights."""
     folder.mkdir()
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(seed)
     weights = {"weight": (WIDTH, 1280), "bias": (WIDTH,)}
     head = {f"project.{kind}": torch.randn(size, generator=generator) for kind, size in weights.items()}
     build_backbone(backbone).save(folder / BACKBONE_FILE)
@@ -182,7 +183,7 @@ def with_picture_network(parts: Path, folder: Path, **fields: Any) -> tuple[Fast
     convert(parts, folder / "mapped", sentence_map=folder / "map.safetensors")
     file = folder / "mapped" / "model.safetensors"
     config = replace(concept_config(file), picture_backbone="mobilenet-v2", picture_side=64, **fields)
-    convert_detector(file, config, folder / "both", picture_network=tuned_network(folder / "tuned"))
+    convert_detector(file, config, folder / "both", picture_networks=[tuned_network(folder / "tuned")])
     one, both = (load_detector(folder / name) for name in ("mapped", "both"))
     return one, both
 
@@ -214,6 +215,17 @@ def test_parts_that_are_not_named_stay(parts: Path, tmp_path: Path) -> None:
     kept = detector.state_dict()
     assert all(torch.equal(kept[name], tensor) for name, tensor in plain.state_dict().items())
     assert {name.partition(".")[0] for name in kept.keys() - plain.state_dict().keys()} == {"picture_network"}
+
+
+def test_of_several_tunings_the_mean_is_taken(tmp_path: Path) -> None:
+    folders = [tuned_network(tmp_path / str(seed), seed=seed) for seed in range(3)]
+    each, mean = [read_picture_network(folder) for folder in folders], mean_picture_network(folders)
+    assert mean.keys() == each[0].keys()
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, sum(one[name] for one in each) / 3)
+    other = tuned_network(tmp_path / "other", "efficientnet-lite2")
+    with pytest.raises(ConversionError, match="are not of one network"):
+        mean_picture_network([folders[0], other])
 
 
 def test_a_tuning_that_has_not_ended_is_refused(tmp_path: Path) -> None:
