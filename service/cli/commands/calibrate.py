@@ -49,7 +49,7 @@ def calibrate(
     ] = False,
     longer_than: Annotated[
         int, typer.Option(min=0, help="Only to that of sentences of more words than this; marks count as words.")
-    ] = 6,
+    ] = 0,
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
     device: Device = "auto",
