@@ -1,8 +1,8 @@
 """Memory that freed tensors leave behind: kept in the process for the next ones, or given back to the system.
 
 By default glibc's malloc gives a large block back as soon as it is free, and the kernel clears every page of the next
-one. A network's maps are such blocks, layer after layer: of a picture's time that takes a tenth. With other C libraries
-nothing is changed here.
+one. A network's maps are such blocks, layer after layer. That takes some of every picture's time, more where other
+processes want the processor too. With other C libraries nothing is changed here.
 """
 
 import ctypes
