@@ -44,8 +44,8 @@ def report_of(ranks: np.ndarray, new: np.ndarray) -> dict[str, Any]:
 def main() -> None:
     """Print the report as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("model", "features", "captions", "trained-on"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
+    for option in ("--model", "--features", "--captions", "--trained-on"):
+        parser.add_argument(option, type=Path, required=True)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--trained-on-split", default="train")
     given = parser.parse_args()
