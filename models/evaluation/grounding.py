@@ -28,7 +28,7 @@ from models.rerankers.attention import l2_normalise
 from models.rerankers.base import Explanation
 
 OVERLAP = 0.3  # intersection over union from which a region counts as covering an object
-GROUNDING_TEMPLATES = ("a X", "a photo of a X")
+GROUNDING_TEMPLATES = ("a X", "X")
 CAPTIONS = "captions"  # beside the templates: captions that name the class
 PICTURES_AT_ONCE = 64
 CRITERIA = ("overlap", "centre")

@@ -14,6 +14,7 @@ from models.evaluation.class_names import TEMPLATES, from_template
 from models.evaluation.confidence import interval_of_ratio, interval_settings
 from models.evaluation.evaluate import HELD_PICTURES, Progress, check_feature_width, encode_pictures
 from models.matching.matcher import Matcher
+from models.text.request_words import subject_of
 
 FIRST = 5  # answers that are looked at
 LEAST_PICTURES = 3  # that must show a class for it to be asked for
@@ -30,8 +31,8 @@ def measure_short_questions(
     """The report, for JSON: for every template of `TEMPLATES`, searched among all pictures of `data`, by the reranker
     (`exhaustive`) and by `stage_one`.
 
-    Asked is for every class that `least` pictures or more show; ValueError where there is none. `objects` are those of
-    the pictures, in their order.
+    Asked is for every class that `least` pictures or more show, as a search asks: without the words of a template that
+    only ask (`subject_of`). ValueError where there is none. `objects` are those of the pictures, in their order.
     """
     check_feature_width(matcher, data)
     classes = [name for name in objects.classes if len(objects.showing(name)) >= least]
@@ -40,7 +41,7 @@ def measure_short_questions(
     right = np.zeros((len(classes), len(data)), bool)
     for row, name in enumerate(classes):
         right[row, objects.showing(name)] = True
-    sentences = [from_template(template, name) for template in TEMPLATES for name in classes]
+    sentences = [subject_of(from_template(template, name)) for template in TEMPLATES for name in classes]
     scores = dict(zip(("exhaustive", "stage_one"), question_scores(matcher, data, sentences, progress), strict=True))
     rows = {template: slice(n * len(classes), (n + 1) * len(classes)) for n, template in enumerate(TEMPLATES)}
     return {

@@ -139,7 +139,7 @@ class SearchEngine:
         if not query.needs_model:
             return TEXT_COST
         if isinstance(request, TextSearchRequest):
-            num_words = len(words_of(query.matcher, request.query))
+            num_words = len(words_of(query.matcher, request.subject))
         pairs = self._pairs(request, num_words)
         return int(pairs * self._pair_costs.weight(query.matcher)) + detect * DETECTION_COST
 
@@ -162,9 +162,9 @@ class SearchEngine:
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
         texts, read = None, dict[str, Any]()
         if query.needs_model:
-            texts, embedding = self._encoded(query.matcher, request.query, accelerate, watch)
-            read["unknown_words"] = query.matcher.unknown_words(request.query)
-            read["read_as"] = query.matcher.near_words(request.query)
+            texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
+            read["unknown_words"] = query.matcher.unknown_words(request.subject)
+            read["read_as"] = query.matcher.near_words(request.subject)
             read["note"] = note_on(request.query)
         candidates = None
         if texts is not None:
@@ -194,7 +194,7 @@ class SearchEngine:
             candidates = candidates.rescored(scores, None)
         matches = text_matches(query, watch)  # last: shards look for words where they score
         hits, left_out = picture_hits(query, candidates, matches)
-        matched = verdict(candidates, query.matcher, request.query, bool(matches))
+        matched = verdict(candidates, query.matcher, request.subject, bool(matches))
         return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)
 
     def image(
@@ -319,7 +319,7 @@ class SearchEngine:
         explained = {}
         if texts is not None:
             explained = {hit.slot: hit for hit in self._explained(scored, texts, query, accelerate, watch)}
-        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.query) for hit in hits])
+        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.subject) for hit in hits])
 
     def _explained(
         self,
@@ -330,7 +330,7 @@ class SearchEngine:
         watch: Stopwatch,
     ) -> list[RankedPicture]:
         slots = [hit.slot for hit in hits if hit.slot is not None]
-        tokens = query.matcher.words(query.request.query)
+        tokens = query.matcher.words(query.request.subject)
         explain = watch.timed("rerank", query.gallery.explanation_of(slots, texts, tokens))
         explained = accelerated(query, accelerate)(explain)
         return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]

@@ -1,7 +1,9 @@
-"""Notes beside an answer, on a question that models cannot read as it was meant."""
+"""Notes beside an answer, on a question that models cannot read as it was meant, or of which they read a part."""
 
 import re
 import unicodedata
+
+from models.text.request_words import subject_of
 
 NEGATIONS = ("without", "not", "no", "none", "nobody", "nothing", "never", "neither", "nor", "except", "excluding")
 FUNCTION_WORDS = {
@@ -21,13 +23,16 @@ LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English senten
 
 
 def note_on(query: str) -> str | None:
-    """The parts of a question not understood, in a sentence or two for people; None where nothing stands out."""
-    language = language_of(query)
-    if language is not None:
-        return f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
-    if (word := negation_in(query)) is not None:
-        return f"“{word}” is hardly understood: what it rules out may be among the pictures."
-    return None
+    """The part of a question that models read, and parts that they do not understand, in sentences for people; None
+    where nothing stands out."""
+    notes = []
+    if (subject := subject_of(query)) != query:
+        notes.append(f"Searched for “{subject}”.")
+    if (language := language_of(query)) is not None:
+        notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
+    elif (word := negation_in(query)) is not None:
+        notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
+    return " ".join(notes) or None
 
 
 def negation_in(query: str) -> str | None:

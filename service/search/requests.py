@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from index.filters import Filter
+from models.text.request_words import subject_of
 from service.dates import date_span
 from service.errors import InvalidRequest
 
@@ -226,6 +227,11 @@ class TextSearchRequest(SearchRequest):
         " tags and dates that hold every word of the query; or `both`, in one list.",
     )
     sort: Order = Field("relevance", description="`date`: the best k, then newest first; undated pictures last.")
+
+    @property
+    def subject(self) -> str:
+        """The part of the query that is looked for: "a dog" of "show me a photo of a dog"."""
+        return subject_of(self.query)
 
 
 class ImageSearchRequest(SearchRequest):

@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "models.matching": {"batches", "digests", "kernels", "rerankers", "text"},
     "models.extractors": {"batches", "quantised_rows", "safe_load", "single_threads"},
     "models.datasets": {"batches", "extractors"},
-    "models.evaluation": {"batches", "datasets", "matching", "rerankers"},
+    "models.evaluation": {"batches", "datasets", "matching", "rerankers", "text"},
     "models.conversion": {
         "datasets",
         "digests",

@@ -75,11 +75,11 @@ async def explain_image(
 async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearchRequest]) -> bytes:
     """The picture as a PNG; nothing of it is made on the event loop."""
     run, asked = partial(asyncio.get_running_loop().run_in_executor, services.search_threads), found.request
-    await run(words_of, found.matcher, asked.query)
+    await run(words_of, found.matcher, asked.subject)
     image = require_picture(await run(find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     cost = await run(services.search.cost, found)
-    pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.query, features))
+    pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.subject, features))
     try:
         decoded = await asyncio.wrap_future(services.pool.submit(services.originals.path(image_id, image.extension)))
     except DecodeFailed as fault:

@@ -175,7 +175,8 @@ class TextAnswer(SearchAnswer):
     note: str | None = Field(
         None,
         exclude_if=_is_none,
-        description="What else of the query is hardly understood: a word that rules something out, another language.",
+        description="For people: what was searched for, where words of the query only ask for pictures, and what of it"
+        " is hardly understood: a word that rules something out, another language.",
     )
     results: list[PictureHit]
     timings_ms: TextTimings

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.text.request_words import subject_of
 from service.cli.find_regions import decode_picture, find_regions
 from service.cli.hits import explanation_lines
 from service.cli.options import AsJson, DetectorFolder, Device, Model, PictureFile
@@ -37,6 +38,7 @@ def explain(
         raise UserError("the sentence has no words; say what the picture might show")
     check_models(settings.models)
     check_detector(settings.detector)
+    subject = subject_of(sentence)
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
         from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
@@ -47,8 +49,8 @@ def explain(
         from service.search.one_pair import explain_one  # noqa: PLC0415
 
         with user_input():
-            pair = explain_one(matcher, sentence, find_regions(loaded.extractor, decoded))
-        answer = explanation_answer(name, matcher, sentence, pair)
+            pair = explain_one(matcher, subject, find_regions(loaded.extractor, decoded))
+        answer = explanation_answer(name, matcher, subject, pair)
         if out is not None:
             draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")
     if as_json:

@@ -8,6 +8,7 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.coco_boxes import BoxedPictures, PictureObjects
 from models.evaluation.class_names import TEMPLATES, from_template
 from models.evaluation.short_questions import assess_class_search, measure_short_questions
+from models.text.request_words import subject_of
 from tests.support.small_matchers import small_matcher
 
 WORDS = ("dog", "dogs", "cup", "cups", "photo", "there")
@@ -54,7 +55,9 @@ def test_every_template_asks_for_every_class_that_enough_pictures_show() -> None
     images, image_embeddings = matcher.encode_regions(data.regions(slice(None)))
     right = np.array([[name in picture.shown for picture in objects.pictures] for name in ("cup", "dog")])
     for template in TEMPLATES:
-        texts, embeddings = matcher.encode_sentences([from_template(template, name) for name in ("cup", "dog")])
+        texts, embeddings = matcher.encode_sentences(
+            [subject_of(from_template(template, name)) for name in ("cup", "dog")]
+        )
         alone = assess_class_search(matcher.score(images, texts).double().numpy(), right, ["cup", "dog"])
         stage_one = assess_class_search((embeddings @ image_embeddings.T).double().numpy(), right, ["cup", "dog"])
         assert found["templates"][template] == {"exhaustive": alone, "stage_one": stage_one}

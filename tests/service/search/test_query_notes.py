@@ -15,7 +15,6 @@ ORDINARY = (
     "people at a de facto border",
     "a la carte menu on a table",
     "le mans race cars",
-    "Is there a zebra?",
     "notebook and nothingness",
     "IMG_0412",
     "",
@@ -65,6 +64,13 @@ def test_another_language_is_named(query: str, language: str) -> None:
 
 def test_a_language_is_told_before_what_is_ruled_out() -> None:
     assert "German" in (note_on("eine Küche ohne den Hund not") or "")
+
+
+def test_what_is_left_of_words_that_only_ask_is_said() -> None:
+    assert note_on("Is there a zebra?") == "Searched for “a zebra”."
+    note = note_on("show me photos of a kitchen without people")
+    assert note is not None
+    assert note.startswith("Searched for “a kitchen without people”. “without” is hardly understood")
 
 
 @pytest.mark.realdata

@@ -1,0 +1,71 @@
+"""Words that only ask are left out of a question; whatever says what a picture shows stays."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.evaluation.class_names import TEMPLATES, from_template
+from models.text.request_words import subject_of
+
+
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [
+        ("a photo of a pizza", "a pizza"),
+        ("A Photo of a Pizza", "a Pizza"),
+        ("photos of two dogs on a beach", "two dogs on a beach"),
+        ("all my pictures of Anna", "Anna"),
+        ("an image showing a red bus", "a red bus"),
+        ("show me a picture of a cat", "a cat"),
+        ("please find me some dogs", "some dogs"),
+        ("find a man in a red shirt", "a man in a red shirt"),
+        ("search for bicycles", "bicycles"),
+        ("I want to see snow", "snow"),
+        ("I’m looking for a boat", "a boat"),
+        ("is there a zebra?", "a zebra"),
+        ("Are there photos of a lake ?", "a lake"),
+        ("do you have pictures of cats?", "cats"),
+        ("a photo of a man taking a photo of a dog", "a man taking a photo of a dog"),
+    ],
+)
+def test_words_that_ask_are_left_out(question: str, subject: str) -> None:
+    assert subject_of(question) == subject
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "a dog runs on the beach",
+        "There are two dogs",
+        "a blurry picture of a dog",  # says something of the picture
+        "a photo",
+        "pictures of",
+        "show me",
+        "show jumping",
+        "is there?",
+        "findings on a table",
+        "a picture frame",
+        "a man looking for his keys",
+        "what is on the table?",
+        "a photo of ...",
+        "",
+        "☃",
+    ],
+)
+def test_other_questions_stay_as_they_are(question: str) -> None:
+    assert subject_of(question) == question
+
+
+@given(st.text(max_size=60))
+def test_a_subject_is_a_part_of_the_question_and_has_a_word_if_it_has(question: str) -> None:
+    subject = subject_of(question)
+    assert subject in question
+    assert re.search(r"\w", subject) or subject == question
+
+
+@pytest.mark.parametrize("name", ["dog", "orange", "wine glass"])
+def test_an_object_is_asked_for_alike_in_all_wordings_with_an_article(name: str) -> None:
+    subjects = {subject_of(from_template(template, name)) for template in TEMPLATES}
+    assert subjects == {from_template(template, name) for template in ("X", "a X", "Xs")}
