@@ -36,7 +36,7 @@ def main() -> None:
     has_unknown = torch.tensor([bool(matcher.unknown_words(sentence)) for sentence in sentences])
     report: dict[str, Any] = {"captions": len(sentences), "with an unknown word": int(has_unknown.sum())}
     for way in ("read as near words", "read as <unk>"):
-        ranks = text_to_image_ranks(score_all_pairs(matcher, data)[0], image_of)
+        ranks = text_to_image_ranks(score_all_pairs(matcher, data)[0].scores, image_of)
         report[way] = {
             "with an unknown word": Recalls.of(ranks[has_unknown.numpy()]).as_dict(),
             "all": Recalls.of(ranks).as_dict(),

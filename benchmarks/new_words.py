@@ -54,7 +54,7 @@ def main() -> None:
     trained_on = read_captions(given.trained_on, given.trained_on_split)
     known = words_of(matcher.reader, (text for line in trained_on for text in line.captions))
     sentences, image_of = data.sentences()
-    ranks = text_to_image_ranks(score_all_pairs(matcher, data)[0], image_of)
+    ranks = text_to_image_ranks(score_all_pairs(matcher, data)[0].scores, image_of)
     print(json.dumps(report_of(ranks, with_new_word(matcher.reader, sentences, known))))
 
 

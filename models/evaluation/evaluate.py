@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
 from models.batches import tiles
@@ -22,6 +22,7 @@ from models.evaluation.metrics import (
     text_to_image_ranks,
 )
 from models.evaluation.score_matrix import encode_in_batches
+from models.evaluation.scored_pairs import Direction, ScoredPairs
 from models.matching.encoded import EncodedImages
 from models.matching.matcher import Matcher
 
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 SHORTLISTS = (10, 50, 100, 200, 500)
 HELD_PICTURES = 2048  # encoded at once: 36 regions of SCAN at width 512 take 160 MB
+ASKING: Mapping[str, Direction] = {"text_to_image": "text", "image_to_text": "image"}
 RANK_FUNCTIONS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
 BOTH_DIRECTIONS = tuple(RANK_FUNCTIONS)
 TEXT_TO_IMAGE = ("text_to_image",)
@@ -44,24 +46,32 @@ def score_all_pairs(
     batch: int = 256,
     held: int = HELD_PICTURES,
     progress: Progress | None = None,
-) -> tuple[Float[Tensor, "Q K"], Float[Tensor, "Q K"]]:
-    """Scores of every caption with every picture, by the matcher and by stage one.
+) -> tuple[ScoredPairs, ScoredPairs]:
+    """Scores of every caption with every picture, by the matcher and by stage one, on the matcher's device.
 
     Encoded are `held` pictures and a batch of captions at a time, however many there are of both.
     """
     matcher.eval()
-    sentences, _ = data.sentences()
+    sentences, image_of = data.sentences()
     scores, stage_one = torch.empty(2, len(sentences), len(data), device=matcher.device)
+    for_pictures = torch.empty_like(scores) if matcher.short_question else None
     done = 0
     for tile in tiles(len(data), held):
         images, image_embeddings = encode_pictures(matcher, data, tile, batch)
         for chosen, texts, embeddings in encode_in_batches(matcher, sentences, batch):
             scores[chosen, tile] = matcher.score_in_blocks(images, texts)
+            if for_pictures is not None:
+                for_pictures[chosen, tile] = scores[chosen, tile]
+                short = texts.words.num_words <= matcher.short_question
+                if short.any():
+                    answers = matcher.texts_from(texts.words[short], asked=False)
+                    for_pictures[chosen[short.cpu()], tile] = matcher.score_in_blocks(images, answers)
             stage_one[chosen, tile] = embeddings @ image_embeddings.T
             done += len(chosen) * len(images)
             if progress is not None:
                 progress("scoring pairs", done, scores.numel())
-    return scores, stage_one
+    image_of = image_of.to(matcher.device)
+    return ScoredPairs(scores, image_of, for_pictures), ScoredPairs(stage_one, image_of)
 
 
 def encode_pictures(
@@ -82,13 +92,13 @@ def check_feature_width(matcher: Matcher, data: CaptionedFeatures) -> None:
 
 
 def ranks_by_direction(
-    scores: Float[Tensor, "Q K"],
-    image_of: Int64[Tensor, " Q"],
-    shortlists: Shortlists | None = None,
-    directions: Sequence[str] = BOTH_DIRECTIONS,
+    pairs: ScoredPairs, shortlists: Shortlists | None = None, directions: Sequence[str] = BOTH_DIRECTIONS
 ) -> dict[str, np.ndarray]:
     """Direction -> rank of the right answer to every question."""
-    return {direction: RANK_FUNCTIONS[direction](scores, image_of, shortlists) for direction in directions}
+    return {
+        direction: RANK_FUNCTIONS[direction](pairs.of(ASKING[direction]), pairs.image_of, shortlists)
+        for direction in directions
+    }
 
 
 def recalls_of_ranks(ranks: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -99,33 +109,27 @@ def recalls_of_ranks(ranks: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def recalls_with_intervals(
-    scores: Float[Tensor, "Q K"],
-    image_of: Int64[Tensor, " Q"],
-    shortlists: Shortlists | None = None,
-    directions: Sequence[str] = BOTH_DIRECTIONS,
+    pairs: ScoredPairs, shortlists: Shortlists | None = None, directions: Sequence[str] = BOTH_DIRECTIONS
 ) -> dict[str, Any]:
     """Direction -> recalls, with their confidence intervals as `interval`; for JSON."""
-    ranks = ranks_by_direction(scores, image_of, shortlists, directions)
-    return {**recalls_of_ranks(ranks), "interval": bootstrap_intervals(ranks, pictures_of_questions(scores, image_of))}
+    ranks = ranks_by_direction(pairs, shortlists, directions)
+    return {**recalls_of_ranks(ranks), "interval": bootstrap_intervals(ranks, pictures_of_questions(pairs))}
 
 
-def pictures_of_questions(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]) -> dict[str, np.ndarray]:
+def pictures_of_questions(pairs: ScoredPairs) -> dict[str, np.ndarray]:
     """Direction -> the picture that each question is about."""
-    return {"text_to_image": image_of.cpu().numpy(), "image_to_text": np.arange(scores.shape[1])}
+    return {"text_to_image": pairs.image_of.cpu().numpy(), "image_to_text": np.arange(pairs.scores.shape[1])}
 
 
 def reranker_and_stage_one(
-    scores: Float[Tensor, "Q K"],
-    stage_one: Float[Tensor, "Q K"],
-    image_of: Int64[Tensor, " Q"],
-    directions: Sequence[str] = BOTH_DIRECTIONS,
+    pairs: ScoredPairs, stage_one: ScoredPairs, directions: Sequence[str] = BOTH_DIRECTIONS
 ) -> dict[str, Any]:
     """Recalls of the reranker (`exhaustive`) and of its own `stage_one`, both over the whole gallery, and the
     `difference`, which is above 0 where the reranker is better; each with intervals; for JSON."""
-    picture_of = pictures_of_questions(scores, image_of)
+    picture_of = pictures_of_questions(pairs)
     ranks = {
-        "exhaustive": ranks_by_direction(scores, image_of, None, directions),
-        "stage_one": ranks_by_direction(stage_one, image_of, None, directions),
+        "exhaustive": ranks_by_direction(pairs, None, directions),
+        "stage_one": ranks_by_direction(stage_one, None, directions),
     }
     recalls = {search: recalls_of_ranks(own) for search, own in ranks.items()}
     intervals = {search: bootstrap_intervals(own, picture_of) for search, own in ranks.items()}
@@ -142,34 +146,30 @@ def subtract_numbers(report: dict[str, Any], other: dict[str, Any]) -> dict[str,
     }
 
 
-def recalls_of_halves(
-    scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"]
-) -> dict[str, Any]:
+def recalls_of_halves(pairs: ScoredPairs, stage_one: ScoredPairs) -> dict[str, Any]:
     """`reranker_and_stage_one` of the first and of the second half of the pictures, each a gallery of its own.
 
     Where something was chosen on the first half, the second one has not seen it.
     """
     report = {}
-    for name, pictures in half_slices(scores.shape[1]).items():
-        captions = (image_of >= pictures.start) & (image_of < pictures.stop)
-        own = image_of[captions] - pictures.start
-        searches = reranker_and_stage_one(scores[captions, pictures], stage_one[captions, pictures], own)
-        report[name] = {"images": pictures.stop - pictures.start, "captions": len(own), **searches}
+    for name, pictures in half_slices(pairs.scores.shape[1]).items():
+        gallery = torch.arange(pictures.start, pictures.stop, device=pairs.image_of.device)
+        own, own_stage_one = pairs.among(gallery), stage_one.among(gallery)
+        searches = reranker_and_stage_one(own, own_stage_one)
+        report[name] = {"images": len(gallery), "captions": len(own.image_of), **searches}
     return report
 
 
 def shortlist_recalls(
-    scores: Float[Tensor, "Q K"],
-    stage_one: Float[Tensor, "Q K"],
-    image_of: Int64[Tensor, " Q"],
-    lengths: Sequence[int],
-    directions: Sequence[str] = BOTH_DIRECTIONS,
+    pairs: ScoredPairs, stage_one: ScoredPairs, lengths: Sequence[int], directions: Sequence[str] = BOTH_DIRECTIONS
 ) -> dict[str, dict[str, dict[str, float]]]:
     """The percentage that shortlists keep of the right answers (`shortlist_recall`: of how many questions at least one)
     and of each question's ten best answers by score (`top10_kept`)."""
-    right = ranks_by_direction(stage_one, image_of, None, directions)
+    right = ranks_by_direction(stage_one, None, directions)
     by_question = {
-        direction: (scores, stage_one) if direction == "text_to_image" else (scores.T, stage_one.T)
+        direction: (pairs.scores, stage_one.scores)
+        if direction == "text_to_image"
+        else (pairs.of("image").T, stage_one.scores.T)
         for direction in directions
     }
     best = {direction: stage_one_ranks_of_best(*both) for direction, both in by_question.items()}
@@ -179,20 +179,17 @@ def shortlist_recalls(
     }
 
 
-def recalls_of_folds(scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], folds: int = 5) -> dict[str, Any]:
+def recalls_of_folds(pairs: ScoredPairs, folds: int = 5) -> dict[str, Any]:
     """Recalls within each of `folds` equal runs of pictures and their own captions, averaged number by number.
 
     COCO's "1K" results are those of five folds of its 5000 test pictures. ValueError where folds cannot be equal.
     """
-    size, rest = divmod(scores.shape[1], folds)
+    num_pictures = pairs.scores.shape[1]
+    size, rest = divmod(num_pictures, folds)
     if rest or not size:
-        raise ValueError(f"{scores.shape[1]} pictures do not make {folds} equal folds")
-    reports = []
-    for fold in range(folds):
-        captions = image_of // size == fold
-        own = scores[captions, fold * size : (fold + 1) * size]
-        reports.append(recalls_of_ranks(ranks_by_direction(own, image_of[captions] - fold * size)))
-    return mean_report(reports)
+        raise ValueError(f"{num_pictures} pictures do not make {folds} equal folds")
+    galleries = torch.arange(num_pictures, device=pairs.image_of.device).reshape(folds, size)
+    return mean_report([recalls_of_ranks(ranks_by_direction(pairs.among(gallery))) for gallery in galleries])
 
 
 def mean_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -218,11 +215,10 @@ def evaluate(
     if not all(data.captions):
         raise ValueError("every picture to evaluate on needs a caption at least")
     check_feature_width(matcher, data)
-    scores, stage_one = score_all_pairs(matcher, data, progress=progress)
-    image_of = data.sentences()[1].to(matcher.device)
-    report = report_on_scores(matcher, scores, stage_one, image_of, shortlists, BOTH_DIRECTIONS, progress)
-    report |= {"fold5": recalls_of_folds(scores, image_of)} if fold5 else {}
-    return report | ({"halves": recalls_of_halves(scores, stage_one, image_of)} if halves else {})
+    pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
+    report = report_on_scores(matcher, pairs, stage_one, shortlists, BOTH_DIRECTIONS, progress)
+    report |= {"fold5": recalls_of_folds(pairs)} if fold5 else {}
+    return report | ({"halves": recalls_of_halves(pairs, stage_one)} if halves else {})
 
 
 def evaluate_gallery(
@@ -233,22 +229,21 @@ def evaluate_gallery(
 ) -> dict[str, Any]:
     """The report of searching all pictures of `data` for its sentences, where some pictures have no caption."""
     check_feature_width(matcher, data)
-    scores, stage_one = score_all_pairs(matcher, data, progress=progress)
-    image_of = data.sentences()[1].to(matcher.device)
-    return report_on_scores(matcher, scores, stage_one, image_of, shortlists, TEXT_TO_IMAGE, progress)
+    pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
+    return report_on_scores(matcher, pairs, stage_one, shortlists, TEXT_TO_IMAGE, progress)
 
 
 def report_on_scores(
     matcher: Matcher,
-    scores: Float[Tensor, "Q K"],
-    stage_one: Float[Tensor, "Q K"],
-    image_of: Int64[Tensor, " Q"],
+    pairs: ScoredPairs,
+    stage_one: ScoredPairs,
     shortlists: Sequence[int],
     directions: Sequence[str],
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report on a matcher's scores of all pairs."""
-    lengths = [k for k in shortlists if k <= scores.shape[1]]
+    num_pictures = pairs.scores.shape[1]
+    lengths = [k for k in shortlists if k <= num_pictures]
     steps = count(1)
 
     def counted(part: T) -> T:
@@ -259,13 +254,12 @@ def report_on_scores(
     return {
         "model": matcher.name,
         "digest": matcher.digest,
-        "images": scores.shape[1],
-        "captions": len(image_of),
+        "images": num_pictures,
+        "captions": len(pairs.image_of),
         "intervals": interval_settings(),
-        **counted(reranker_and_stage_one(scores, stage_one, image_of, directions)),
+        **counted(reranker_and_stage_one(pairs, stage_one, directions)),
         "two_stage": {
-            str(k): counted(recalls_with_intervals(scores, image_of, Shortlists(stage_one, k), directions))
-            for k in lengths
+            str(k): counted(recalls_with_intervals(pairs, Shortlists(stage_one.scores, k), directions)) for k in lengths
         },
-        **counted(shortlist_recalls(scores, stage_one, image_of, lengths, directions)),
+        **counted(shortlist_recalls(pairs, stage_one, lengths, directions)),
     }

@@ -44,8 +44,8 @@ SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictur
 class CalibrationPlan:
     """Choices of a calibration: the hubness correction, and the share of pictures kept for assessment.
 
-    With `fuse_stage_one` stage one's cosine becomes a part of the score of sentences that have more words than
-    `fuse_longer_than`, with the weight that ranks best.
+    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks best; not of
+    questions of up to `fuse_longer_than` words.
     """
 
     hubness: HubnessPlan = field(default_factory=HubnessPlan)
@@ -166,17 +166,14 @@ def calibrate(
     """
     own, others = plan.split(len(data))
     banks = make_banks(matcher, sentences, pictures, plan) if plan.hubness.needs_bank else None
-    captions, image_of = data.sentences()
-    scores, stage_one = (
-        ScoredPairs(each.cpu(), image_of) for each in score_all_pairs(matcher, data, progress=progress)
-    )
+    scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
     fitted = None
     if banks is not None:
         fitted = fit_hubness(matcher, data, scores, stage_one, own, plan.hubness, banks)
     alone, corrected_stage_one = (fitted.scores, fitted.stage_one) if fitted else (scores, stage_one)
     cosine_weight, corrected = 0.0, alone
     if plan.fuse_stage_one:
-        within = stage_one_of_long(corrected_stage_one, matcher, captions, plan.fuse_longer_than)
+        within = without_short_questions(corrected_stage_one, matcher, data.sentences()[0], plan.fuse_longer_than)
         cosine_weight = best_cosine_weight(alone, within, own)
         corrected = fuse(alone, within, cosine_weight)
     directions: tuple[Direction, Direction] = ("text", "image")
@@ -216,27 +213,27 @@ def calibrate(
     return calibration, banks, report
 
 
-def stage_one_of_long(
+def without_short_questions(
     stage_one: ScoredPairs, matcher: SingleMatcher, captions: Sequence[str], longer_than: int
 ) -> ScoredPairs:
-    """Stage one's scores as they become a part of the score: 0 for captions of no more words than `longer_than`."""
+    """Stage one's scores as they become a part of the score: 0 where a caption of no more words than `longer_than` is
+    the question."""
     long = torch.tensor([len(matcher.words(caption)) - MARKS > longer_than for caption in captions])
-    return ScoredPairs(stage_one.scores * long[:, None], stage_one.image_of)
+    return ScoredPairs(stage_one.scores * long[:, None], stage_one.image_of, stage_one.scores)
 
 
 def fuse(scores: ScoredPairs, stage_one: ScoredPairs, cosine_weight: float) -> ScoredPairs:
     """The reranker's scores plus stage one's times the weight."""
     if not cosine_weight:
         return scores
-    return ScoredPairs(scores.scores + cosine_weight * stage_one.scores, scores.image_of)
+    asked, answering = (scores.of(side) + cosine_weight * stage_one.of(side) for side in ("text", "image"))
+    return ScoredPairs(asked, scores.image_of, answering)
 
 
 def best_cosine_weight(scores: ScoredPairs, stage_one: ScoredPairs, own: Int64[Tensor, " F"]) -> float:
     """The weight of stage one's scores in the sum that has the highest rsum on the pictures `own`; of equal ones the
-    smallest. 0 where they are a part of no score."""
-    if not stage_one.scores.any():
-        return 0.0
-    ratio = ratio_of_spreads(scores.scores, stage_one.scores)
+    smallest."""
+    ratio = ratio_of_spreads(scores.of("image"), stage_one.of("image"))
     chosen, cosines = scores.among(own), stage_one.among(own)
     return max((ratio * share for share in FUSED_SHARES), key=lambda weight: rsum_of(fuse(chosen, cosines, weight)))
 
@@ -264,4 +261,4 @@ def rsums(
 
 def rsum_of(pairs: ScoredPairs) -> float:
     """rsum over all pairs."""
-    return float(recalls_of_ranks(ranks_by_direction(*pairs))["rsum"])
+    return float(recalls_of_ranks(ranks_by_direction(pairs))["rsum"])

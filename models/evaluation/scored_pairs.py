@@ -1,5 +1,6 @@
 """Scores of all sentences with all pictures, and the best answers to every question in galleries of any size."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,16 +16,39 @@ Direction = Literal["text", "image"]  # pictures for a sentence, or sentences fo
 
 
 class ScoredPairs(NamedTuple):
-    """Scores of all sentences with all pictures, and the picture that each sentence belongs to."""
+    """Scores of all sentences with all pictures, and the picture that each sentence belongs to.
+
+    `for_pictures` are the scores where pictures ask for sentences, if these are others than where sentences ask.
+    """
 
     scores: Float[Tensor, "Q K"]
     image_of: Int64[Tensor, " Q"]
+    for_pictures: Float[Tensor, "Q K"] | None = None
+
+    def of(self, direction: Direction) -> Float[Tensor, "Q K"]:
+        """The scores of one direction."""
+        return self.scores if direction == "text" or self.for_pictures is None else self.for_pictures
 
     def among(self, gallery: Int64[Tensor, " G"]) -> "ScoredPairs":
         """The pairs of some pictures and their own sentences, the pictures numbered anew."""
         own = self.image_of[:, None] == gallery
         sentences = own.any(1)
-        return ScoredPairs(self.scores[sentences][:, gallery], own[sentences].int().argmax(1))
+        return self._each(lambda scores: scores[sentences][:, gallery], own[sentences].int().argmax(1))
+
+    def cpu(self) -> "ScoredPairs":
+        """The pairs in main memory."""
+        return self._each(Tensor.cpu, self.image_of.cpu())
+
+    def without_own(self) -> "ScoredPairs":
+        """The pairs with a score of minus infinity where a sentence belongs to a picture: nothing is a right answer."""
+        own = self.image_of[:, None] == torch.arange(self.scores.shape[1], device=self.image_of.device)
+        return self._each(lambda scores: scores.masked_fill(own, -torch.inf), self.image_of)
+
+    def _each(
+        self, change: Callable[[Float[Tensor, "Q K"]], Float[Tensor, "P J"]], image_of: Int64[Tensor, " P"]
+    ) -> "ScoredPairs":
+        for_pictures = None if self.for_pictures is None else change(self.for_pictures)
+        return ScoredPairs(change(self.scores), image_of, for_pictures)
 
     def num_questions(self, direction: Direction) -> int:
         """The number of questions: of all sentences, or of all pictures."""
@@ -36,9 +60,9 @@ def best_answers(pairs: ScoredPairs, direction: Direction) -> ScoredAnswers:
     pictures = torch.arange(pairs.scores.shape[1])
     num_right = 1.0 if direction == "text" else len(pairs.image_of) / len(pictures)
     if direction == "text":
-        scores, picture_of_question, picture_of_candidate = pairs.scores, pairs.image_of, pictures
+        scores, picture_of_question, picture_of_candidate = pairs.of(direction), pairs.image_of, pictures
     else:
-        scores, picture_of_question, picture_of_candidate = pairs.scores.T, pictures, pairs.image_of
+        scores, picture_of_question, picture_of_candidate = pairs.of(direction).T, pictures, pairs.image_of
     best = scores.topk(min(ANSWERS_SHOWN, scores.shape[1]), dim=1)
     values = best.values.double().numpy()
     correct = (picture_of_candidate[best.indices] == picture_of_question[:, None]).flatten().numpy()
@@ -73,10 +97,9 @@ def answers_with_and_without(pairs: ScoredPairs, direction: Direction) -> Scored
 
     The second half are answers of a gallery in which nothing answers the question.
     """
-    own = pairs.image_of[:, None] == torch.arange(pairs.scores.shape[1])
-    without = ScoredPairs(pairs.scores.masked_fill(own, -torch.inf), pairs.image_of)
     num_questions = pairs.num_questions(direction)
-    present, absent = (first_answers(best_answers(each, direction), num_questions) for each in (pairs, without))
+    each = pairs, pairs.without_own()
+    present, absent = (first_answers(best_answers(one, direction), num_questions) for one in each)
     holds = np.repeat([True, False], num_questions)
     return ScoredAnswers.concatenate([present, absent])._replace(correct=holds)
 

@@ -37,7 +37,7 @@ class Calibration:
     """The meaning of a model's scores: of pictures for a sentence (`text`) and of sentences for a picture (`image`).
 
     `hubness` is the correction that the scores are made with, and `cosine_weight` times stage one's cosine, corrected
-    likewise, is a part of those of sentences that have more words than `cosine_longer_than`. `text_match` and
+    likewise, is a part of them, but not of those of questions of up to `cosine_longer_than` words. `text_match` and
     `image_match` tell whether there is an answer at all, where they were fitted. `fitted_on` says for people what it
     was fitted on. ValueError for a weight that is below 0 or infinite.
     """

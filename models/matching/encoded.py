@@ -43,11 +43,13 @@ class EncodedImages(Rows):
 
 @dataclass(frozen=True)
 class EncodedTexts(Rows):
-    """Encoded sentences: the vectors of their words, and what is taken off each sentence's scores for hubness."""
+    """Encoded sentences: the vectors of their words, what is taken off each sentence's scores for hubness, and whether
+    it is a question for pictures that is `asked`, or a caption that may answer a picture."""
 
     vectors: Float[Tensor, "Q W D"]
     mask: Bool[Tensor, "Q W"]
     offset: Float[Tensor, " Q"]
+    asked: Bool[Tensor, " Q"]
 
     @property
     def words(self) -> Words:

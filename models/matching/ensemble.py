@@ -87,6 +87,10 @@ class Ensemble(Matcher):
     def word_dim(self) -> int:
         return sum(self._word_dims)
 
+    @property
+    def short_question(self) -> int:
+        return max(member.short_question for member in self._members())
+
     @torch.no_grad()
     def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
         encoded = [member.encode_regions(regions) for member in self._members()]
@@ -112,16 +116,16 @@ class Ensemble(Matcher):
         return self._first.similarity_query(embeddings)
 
     @torch.no_grad()
-    def texts_from(self, words: Words) -> EncodedTexts:
+    def texts_from(self, words: Words, asked: bool = True) -> EncodedTexts:
         return self._together(
-            [member.texts_from(own) for member, own in zip(self._members(), self._split(words), strict=True)]
+            [member.texts_from(own, asked) for member, own in zip(self._members(), self._split(words), strict=True)]
         )
 
     def _together(self, texts: Sequence[EncodedTexts]) -> EncodedTexts:
         """The members' sentences as one: the offset is the mean of their rescaled offsets."""
         offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
         vectors = torch.cat([own.vectors for own in texts], -1)
-        return EncodedTexts(vectors, texts[0].mask, torch.stack(offsets).mean(0))
+        return replace(texts[0], vectors=vectors, offset=torch.stack(offsets).mean(0))
 
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -135,8 +139,7 @@ class Ensemble(Matcher):
         if not all(member.has_kernel for member in self._members()):
             return None
         scores: list[Float[Tensor, "Q K"]] = []
-        for number, (member, words) in enumerate(zip(self._members(), self._split(texts.words), strict=True)):
-            own_texts = EncodedTexts(words.vectors, words.mask, torch.zeros_like(texts.offset))
+        for number, (member, own_texts) in enumerate(zip(self._members(), self._own_texts(texts), strict=True)):
             own = member.score_stored(_member_fields(records, number), rows, own_texts)
             if own is None:
                 return None
@@ -184,12 +187,16 @@ class Ensemble(Matcher):
     def _each(
         self, images: EncodedImages, texts: EncodedTexts
     ) -> Iterator[tuple[SingleMatcher, tuple[EncodedImages, EncodedTexts]]]:
-        """Every member with its own pictures and words; the words' offsets are 0, the ensemble's is taken off last."""
+        """Every member with its own pictures and sentences."""
         assert isinstance(images.rows, EnsembleRows)
+        parts = zip(self._members(), images.rows.members, self._own_texts(texts), strict=True)
+        for member, own_images, own_texts in parts:
+            yield member, (own_images, own_texts)
+
+    def _own_texts(self, texts: EncodedTexts) -> list[EncodedTexts]:
+        """Every member's own sentences, whose offsets are 0: the ensemble's is taken off last."""
         none = torch.zeros_like(texts.offset)
-        parts = zip(self._members(), images.rows.members, self._split(texts.words), strict=True)
-        for member, own_images, words in parts:
-            yield member, (own_images, EncodedTexts(words.vectors, words.mask, none))
+        return [replace(texts, vectors=words.vectors, offset=none) for words in self._split(texts.words)]
 
     def _mean_score(self, scores: Sequence[Float[Tensor, "Q K"]], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         rescaled = [scale * own + shift for own, (scale, shift) in zip(scores, self.rescalings, strict=True)]

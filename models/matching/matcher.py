@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,9 +93,14 @@ class Matcher(nn.Module, ABC):
         """Embeddings of pictures as a query for similar pictures: inner products with other pictures' are cosines."""
         return embeddings
 
+    @property
+    def short_question(self) -> int:
+        """The number of words up to which a question's scores differ from those of the same caption; 0 for none."""
+        return 0
+
     @abstractmethod
-    def texts_from(self, words: Words) -> EncodedTexts:
-        """Sentences that can be scored, from their encoded words."""
+    def texts_from(self, words: Words, asked: bool = True) -> EncodedTexts:
+        """Sentences that can be scored, from their encoded words: questions, or captions that may answer a picture."""
 
     @abstractmethod
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -275,7 +281,7 @@ class SingleMatcher(Matcher):
     @torch.no_grad()
     def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
         words, embeddings, nearness = self._encoded(tokens)
-        return self._texts(words, nearness), embeddings
+        return self._texts(words, nearness, asked=True), embeddings
 
     def _encoded(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"], Float[Tensor, " Q"] | None]:
         """Words, stage-one embeddings, and the sentences' nearness to typical pictures where hubs are lowered."""
@@ -291,18 +297,26 @@ class SingleMatcher(Matcher):
         width = self.pooled.config.output_width
         return torch.cat([embeddings[:, :width], torch.zeros_like(embeddings[:, width:])], dim=1)
 
-    @torch.no_grad()
-    def texts_from(self, words: Words) -> EncodedTexts:
-        return self._texts(words, None if self.hubness is None else self.hubness.text_nearness(self.pooled, words))
+    @property
+    def short_question(self) -> int:
+        return self.calibration.cosine_longer_than if self.calibration and self.cosine_weight else 0
 
-    def _texts(self, words: Words, nearness: Float[Tensor, " Q"] | None) -> EncodedTexts:
+    @torch.no_grad()
+    def texts_from(self, words: Words, asked: bool = True) -> EncodedTexts:
+        nearness = None if self.hubness is None else self.hubness.text_nearness(self.pooled, words)
+        return self._texts(words, nearness, asked)
+
+    def _texts(self, words: Words, nearness: Float[Tensor, " Q"] | None, asked: bool) -> EncodedTexts:
         """Sentences that can be scored, with their offset."""
+        texts = EncodedTexts(
+            words.vectors, words.mask, words.vectors.new_zeros(len(words)), words.mask.new_full((len(words),), asked)
+        )
         if self.hubness is None or nearness is None:
-            return EncodedTexts(words.vectors, words.mask, words.vectors.new_zeros(len(words)))
+            return texts
         offset = self.hubness.text_offsets(self.reranker, words, nearness)
         if self.cosine_weight:
-            offset = offset + self._cosine_weights(words) * self.hubness.stage_one_text_offsets(nearness)
-        return EncodedTexts(words.vectors, words.mask, offset)
+            offset = offset + self._cosine_weights(texts) * self.hubness.stage_one_text_offsets(nearness)
+        return replace(texts, offset=offset)
 
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -343,16 +357,16 @@ class SingleMatcher(Matcher):
             return -offsets(images, texts)
         return self._weighted_cosines(images.embedding, texts) - offsets(images, texts)
 
-    def _cosine_weights(self, words: Words) -> Float[Tensor, " Q"]:
-        """The weight of stage one's cosine in the score of each sentence; 0 where it is too short for that."""
-        longer_than = self.calibration.cosine_longer_than if self.calibration else 0
-        return self.cosine_weight * (words.num_words > longer_than).to(words.vectors.dtype)
+    def _cosine_weights(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
+        """The weight of stage one's cosine in the score of each sentence; 0 for a question that is too short."""
+        weighs = ~texts.asked | (texts.words.num_words > self.short_question)
+        return self.cosine_weight * weighs.to(texts.vectors.dtype)
 
     def _weighted_cosines(self, embedding: Float[Tensor, "K E1"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         """Stage one's weighted cosines, a part of the score, less the pictures' offsets in stage one."""
         of_texts = self.pooled.embed_texts(texts.words)
         extended = torch.cat([of_texts, torch.ones_like(of_texts[:, :1])], dim=1)
-        return self._cosine_weights(texts.words)[:, None] * (extended @ embedding.T)
+        return self._cosine_weights(texts)[:, None] * (extended @ embedding.T)
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
@@ -361,13 +375,13 @@ class SingleMatcher(Matcher):
         explanation = self.reranker.explain(images.rows, texts.words)
         taken_off = offsets(images, texts)
         if images.embedding is not None:
-            taken_off = taken_off - self._cosine_weights(texts.words)[:, None] * images.embedding[:, -1]
+            taken_off = taken_off - self._cosine_weights(texts)[:, None] * images.embedding[:, -1]
             if explanation.contributions is not None:
-                explanation = explanation.plus(*self._cosine_terms(images, texts.words))
+                explanation = explanation.plus(*self._cosine_terms(images, texts))
         return explanation.rescaled(1.0, -taken_off, texts.mask, images.region_mask)
 
     def _cosine_terms(
-        self, images: EncodedImages, words: Words
+        self, images: EncodedImages, texts: EncodedTexts
     ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"] | None]:
         """Contributions of words, and shares of words and regions, to the weighted cosine of stage one.
 
@@ -375,7 +389,7 @@ class SingleMatcher(Matcher):
         no projected regions.
         """
         assert images.embedding is not None
-        of_words = self._cosine_weights(words)[:, None, None] * self.pooled.parts_of_texts(words)
+        of_words = self._cosine_weights(texts)[:, None, None] * self.pooled.parts_of_texts(texts.words)
         contributions = (of_words @ images.embedding[:, :-1].T).mT
         vectors, mask = images.rows.tensors().get("vectors"), images.region_mask
         if vectors is None:

@@ -67,4 +67,5 @@ def _padded_together(texts: Sequence[EncodedTexts]) -> EncodedTexts:
         torch.cat([pad(one.vectors, (0, 0, 0, more)) for one, more in zip(texts, missing, strict=True)]),
         torch.cat([pad(one.mask, (0, more)) for one, more in zip(texts, missing, strict=True)]),
         torch.cat([one.offset for one in texts]),
+        torch.cat([one.asked for one in texts]),
     )

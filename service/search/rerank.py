@@ -45,7 +45,7 @@ def read_captions(
         for padded, words in zip(vectors, stored, strict=True):
             padded[: len(words)] = words
         mask = torch.arange(width) < lengths[:, None]
-        yield part, matcher.texts_from(Words(torch.from_numpy(vectors), mask).to(matcher.device))
+        yield part, matcher.texts_from(Words(torch.from_numpy(vectors), mask).to(matcher.device), asked=False)
 
 
 def score_stored(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: EncodedTexts) -> Scores | None:

@@ -48,7 +48,10 @@ def _alone(texts: EncodedTexts, embeddings: Tensor, row: int, length: int) -> En
     """One sentence without the padding that others made necessary, in memory of its own."""
     own = slice(row, row + 1)
     alone = EncodedTexts(
-        texts.vectors[own, :length].clone(), texts.mask[own, :length].clone(), texts.offset[own].clone()
+        texts.vectors[own, :length].clone(),
+        texts.mask[own, :length].clone(),
+        texts.offset[own].clone(),
+        texts.asked[own].clone(),
     )
     return alone, embeddings[own].clone()
 

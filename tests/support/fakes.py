@@ -131,8 +131,8 @@ class FakeMatcher(Matcher):
         vectors = table[tokens.ids]
         return Words(vectors, tokens.mask), nn.functional.normalize(vectors.sum(1), dim=-1)
 
-    def texts_from(self, words: Words) -> EncodedTexts:
-        return EncodedTexts(words.vectors, words.mask, torch.zeros(len(words)))
+    def texts_from(self, words: Words, asked: bool = True) -> EncodedTexts:
+        return EncodedTexts(words.vectors, words.mask, torch.zeros(len(words)), torch.full((len(words),), asked))
 
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         contributions = self.explain(images, texts).contributions

@@ -1,15 +1,23 @@
 """Matchers with random weights in folders, as a user's own trainings leave them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from models.matching.calibration import Calibration
 from models.matching.checkpoint import new_matcher, save_matcher
+from models.matching.hubness import HubnessConfig
+from models.matching.hubness_banks import HubnessBanks, VectorBank
+from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.support.fakes import COLOURS, D
+
+LOG_ODDS = LogOddsModel(2.0, -1.0)
+PLAIN = Calibration(text=LOG_ODDS, image=LOG_ODDS)
 
 
 def small_matcher(
@@ -20,6 +28,22 @@ def small_matcher(
     vocabulary = Vocabulary((*SPECIALS, *(words or COLOURS)))
     encoders = EncoderConfig(num_words=len(vocabulary.words), feature_dim=feature_dim, word_dim=6, width=8)
     return new_matcher(name, encoders, StageOneConfig(width=8, embed_dim=4), vocabulary, extractor).eval()
+
+
+def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, seed: int = 1) -> SingleMatcher:
+    """A matcher that has stage one's cosine in its score, with that weight."""
+    matcher = small_matcher(name, seed)
+    generator = torch.Generator().manual_seed(4)
+    widths = matcher.word_dim, matcher.pooled.config.region_width
+    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(5, width, generator=generator)) for width in widths))
+    return matcher.with_calibration(replace(PLAIN, hubness=hubness, cosine_weight=weight), banks)
+
+
+def fused_but_for_short_questions(name: str, longer_than: int) -> SingleMatcher:
+    """The same, but in the score of questions of more than so many words."""
+    all_fused = fused(name)
+    assert all_fused.calibration is not None
+    return all_fused.with_calibration(replace(all_fused.calibration, cosine_longer_than=longer_than), None)
 
 
 def small_weights(

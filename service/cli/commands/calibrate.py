@@ -48,7 +48,7 @@ def calibrate(
         bool, typer.Option("--fuse-stage-one", help="Add stage one's cosine to the score, as much as ranks best.")
     ] = False,
     longer_than: Annotated[
-        int, typer.Option(min=0, help="Only to that of sentences of more words than this; marks count as words.")
+        int, typer.Option(min=0, help="Of questions, only to that of those with more words than this; marks count.")
     ] = 0,
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,

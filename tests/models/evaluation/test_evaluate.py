@@ -16,12 +16,14 @@ from models.evaluation.evaluate import (
     shortlist_recalls,
 )
 from models.evaluation.metrics import Recalls, Shortlists, mask_outside_shortlist
+from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import build_ensemble
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
+from tests.support.small_matchers import fused_but_for_short_questions
 
 WORDS = ("a", "dog", "runs", "on", "grass", "red", "blue", "sky")
 
@@ -51,8 +53,8 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     scores = torch.randn(20, 10, generator=generator)
     stage_one = scores + torch.randn(20, 10, generator=generator)
     image_of = torch.arange(10).repeat_interleave(2)
-    found = recalls_with_intervals(scores, image_of, Shortlists(stage_one, 3))
-    kept = shortlist_recalls(scores, stage_one, image_of, [3])
+    found = recalls_with_intervals(ScoredPairs(scores, image_of), Shortlists(stage_one, 3))
+    kept = shortlist_recalls(ScoredPairs(scores, image_of), ScoredPairs(stage_one, image_of), [3])
     positions, within, of_best = [], 0, []
     for q in range(20):
         shortlist = sorted(range(10), key=lambda k: -stage_one[q, k].item())[:3]
@@ -86,47 +88,63 @@ def test_every_caption_is_scored_with_every_picture() -> None:
     scores, stage_one = score_all_pairs(matcher, data, batch=3)
     images, image_embeddings = matcher.encode_regions(data.regions(slice(None)))
     texts, embeddings = matcher.encode_sentences(data.sentences()[0])
-    torch.testing.assert_close(scores, matcher.score(images, texts))
-    torch.testing.assert_close(stage_one, embeddings @ image_embeddings.T)
+    assert scores.for_pictures is None
+    torch.testing.assert_close(scores.scores, matcher.score(images, texts))
+    torch.testing.assert_close(stage_one.scores, embeddings @ image_embeddings.T)
+    assert torch.equal(scores.image_of, data.sentences()[1])
+
+
+@torch.no_grad()
+def test_captions_are_scored_as_questions_and_as_answers() -> None:
+    matcher = fused_but_for_short_questions("scan-t2i-avg", 2)
+    vectors = np.random.default_rng(0).standard_normal((5, 3, matcher.feature_dim)).astype(np.float16)
+    captions = [["red"], ["a red wall", "blue"], ["green black"], ["a b c d"], ["white white white", "red"]]
+    data = CaptionedFeatures.from_arrays(vectors, np.ones((5, 3), bool), captions, "x")
+    scores, _ = score_all_pairs(matcher, data, batch=2, held=3)
+    images, _ = matcher.encode_regions(data.regions(slice(None)))
+    texts, _ = matcher.encode_sentences(data.sentences()[0])
+    torch.testing.assert_close(scores.of("text"), matcher.score(images, texts))
+    answers = matcher.texts_from(texts.words, asked=False)
+    torch.testing.assert_close(scores.of("image"), matcher.score(images, answers))
+    short = torch.tensor([len(text.split()) <= 2 for text in data.sentences()[0]])
+    assert torch.equal(scores.of("text")[~short], scores.of("image")[~short])
+    assert not torch.isclose(scores.of("text")[short], scores.of("image")[short]).any()
 
 
 def test_the_number_of_pictures_held_at_once_changes_no_score() -> None:
     matcher, data = small_matcher(), pictures(7)
     whole, parts = score_all_pairs(matcher, data), score_all_pairs(matcher, data, batch=2, held=3)
     for one, other in zip(whole, parts, strict=True):
-        torch.testing.assert_close(one, other)
+        torch.testing.assert_close(one.scores, other.scores)
 
 
 def test_pictures_without_captions_are_searched_too() -> None:
     matcher, data = small_matcher(), pictures(12)
     some_captioned = replace(data, captions=[*data.captions[:4], *([()] * 8)])
     report = evaluate_gallery(matcher, some_captioned, shortlists=(5, 12))
-    scores, stage_one = score_all_pairs(matcher, data)
     image_of = torch.arange(4).repeat_interleave(2)
+    scores, stage_one = (ScoredPairs(pairs.scores[:8], image_of) for pairs in score_all_pairs(matcher, data))
     assert (report["images"], report["captions"]) == (12, 8)
-    assert report["exhaustive"] == recalls_with_intervals(scores[:8], image_of, directions=("text_to_image",))
+    assert report["exhaustive"] == recalls_with_intervals(scores, directions=("text_to_image",))
     assert list(report["two_stage"]["5"]) == ["text_to_image", "interval"]
-    kept = shortlist_recalls(scores[:8], stage_one[:8], image_of, (5, 12), ("text_to_image",))
+    kept = shortlist_recalls(scores, stage_one, (5, 12), ("text_to_image",))
     assert {name: report[name] for name in kept} == kept
     assert evaluate_gallery(matcher, some_captioned.first_captions(3), shortlists=())["captions"] == 3
 
 
 def test_an_ensemble_scores_the_mean_of_its_members() -> None:
     members, data = [small_matcher(seed=1), small_matcher("scan-i2t-avg", seed=2)], pictures(7)
-    scores, _ = score_all_pairs(build_ensemble(members), data)
-    torch.testing.assert_close(scores, torch.stack([score_all_pairs(member, data)[0] for member in members]).mean(0))
+    scores = score_all_pairs(build_ensemble(members), data)[0].scores
+    each = [score_all_pairs(member, data)[0].scores for member in members]
+    torch.testing.assert_close(scores, torch.stack(each).mean(0))
 
 
 def test_folds_are_evaluated_apart_and_averaged() -> None:
     scores = torch.randn(30, 15, generator=torch.Generator().manual_seed(1))
     image_of = torch.arange(15).repeat_interleave(2)
-    found = recalls_of_folds(scores, image_of)
-    alone = [
-        recalls_with_intervals(
-            scores[6 * fold : 6 * fold + 6, 3 * fold : 3 * fold + 3], torch.arange(3).repeat_interleave(2)
-        )
-        for fold in range(5)
-    ]
+    found = recalls_of_folds(ScoredPairs(scores, image_of))
+    parts = [scores[6 * fold : 6 * fold + 6, 3 * fold : 3 * fold + 3] for fold in range(5)]
+    alone = [recalls_with_intervals(ScoredPairs(part, torch.arange(3).repeat_interleave(2))) for part in parts]
     assert found["rsum"] == pytest.approx(sum(report["rsum"] for report in alone) / 5)
     for direction in ("text_to_image", "image_to_text"):
         for measure in ("r1", "r5", "r10", "median_rank"):

@@ -18,7 +18,7 @@ from models.evaluation.fit_calibration import (
     calibrate,
     fuse,
     rsum_of,
-    stage_one_of_long,
+    without_short_questions,
 )
 from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
 from models.evaluation.scored_pairs import (
@@ -113,10 +113,8 @@ def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_p
     assert plain.calibration is None
     assert digest == served.digest != plain.digest
     _, others = plan.split(len(data))
-    pairs = ScoredPairs(score_all_pairs(served, data)[0], data.sentences()[1])
-    assert recalls_with_intervals(*pairs.among(others))["rsum"] == pytest.approx(
-        report["rsum"]["held_out"]["as_served"]
-    )
+    pairs = score_all_pairs(served, data)[0]
+    assert recalls_with_intervals(pairs.among(others))["rsum"] == pytest.approx(report["rsum"]["held_out"]["as_served"])
     answers = best_answers(pairs.among(others), "text")
     predicted = calibration.text.probability(answers.scores, answers.margins, answers.prior_log_odds)
     judged = report["held_out"]["text"][str(len(others))]
@@ -191,10 +189,9 @@ def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Pa
             assert hubness.fit_share or (fitted.image_weight, fitted.text_weight) == (0.0, 0.0)
             assert fitted.stage_one_weight > 0
             both = score_all_pairs(plain.with_calibration(calibration, banks), data)
-            for which, scores in zip(("rsum", "rsum_of_stage_one"), both, strict=True):
+            for which, pairs in zip(("rsum", "rsum_of_stage_one"), both, strict=True):
                 for half, chosen in zip(("fitted", "held_out"), PLAN.split(len(data)), strict=True):
-                    pairs = ScoredPairs(scores, data.sentences()[1]).among(chosen)
-                    expected = recalls_with_intervals(*pairs)["rsum"]
+                    expected = recalls_with_intervals(pairs.among(chosen))["rsum"]
                     assert report[which][half]["as_served"] == pytest.approx(expected, abs=0.5)
                 on_own = report[which]["fitted"]
                 assert on_own["as_served"] >= on_own["without_hubs_corrected"]
@@ -218,20 +215,19 @@ def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, longer_than
         plan = CalibrationPlan(hubness=hubness, fuse_stage_one=True, fuse_longer_than=longer_than)
         calibration, banks, report = calibrate(plain, data, sentences, plan)
         assert calibration.cosine_weight == report["cosine_weight"]
-        assert longer_than < 4 or not calibration.cosine_weight
         assert report["rsum"]["fitted"]["as_served"] >= report["rsum_without_stage_one"]["fitted"]
-        served = score_all_pairs(plain.with_calibration(calibration, banks), data)[0]
-        pairs = ScoredPairs(served, data.sentences()[1])
+        pairs = score_all_pairs(plain.with_calibration(calibration, banks), data)[0]
         for half, chosen in (("fitted", own), ("held_out", others)):
-            expected = recalls_with_intervals(*pairs.among(chosen))["rsum"]
+            expected = recalls_with_intervals(pairs.among(chosen))["rsum"]
             assert report["rsum"][half]["as_served"] == pytest.approx(expected, abs=1.0)  # embeddings are rounded
 
 
-def test_stage_one_is_no_part_of_the_score_of_short_captions() -> None:
+def test_stage_one_is_no_part_of_the_score_of_short_questions() -> None:
     matcher, image_of = small_matcher("scan-t2i-avg"), torch.tensor([0, 0, 1])
     scores = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    kept = stage_one_of_long(ScoredPairs(scores, image_of), matcher, ["red", "a red thing", "two red"], 1)
+    kept = without_short_questions(ScoredPairs(scores, image_of), matcher, ["red", "a red thing", "two red"], 1)
     torch.testing.assert_close(kept.scores, torch.tensor([[0.0, 0.0], [3.0, 4.0], [5.0, 6.0]]))
+    assert kept.of("image") is scores
     assert torch.equal(kept.image_of, image_of)
 
 

@@ -54,7 +54,7 @@ def test_no_pair_of_shares_ranks_better_than_the_one_that_is_chosen(seed: int, f
 
     def rsum(shares: SideWeights) -> float:
         corrected = near.taken_off(pairs, SideWeights(*full).times(shares)).among(own)
-        return float(recalls_of_ranks(ranks_by_direction(*corrected))["rsum"])
+        return float(recalls_of_ranks(ranks_by_direction(corrected))["rsum"])
 
     best = near.best_shares(pairs, SideWeights(*full), own)
     others = [SideWeights(a, b) for a in SHARES_TRIED[::5] for b in SHARES_TRIED[::5]]
@@ -65,7 +65,7 @@ def test_no_pair_of_shares_ranks_better_than_the_one_that_is_chosen(seed: int, f
 def test_the_fitted_correction_leaves_the_scores_that_are_served(similarity: str) -> None:
     plain, data, banks = small_matcher("scan-i2t-lse"), drawn_pictures(12), drawn_banks()
     plan = HubnessPlan(similarity=similarity, stage_one=True, bank_size=5)  # type: ignore[arg-type]
-    scores, stage_one = (ScoredPairs(each, data.sentences()[1]) for each in score_all_pairs(plain, data))
+    scores, stage_one = score_all_pairs(plain, data)
     own = torch.arange(0, 12, 2)
     for chosen in (plan, replace(plan, fit_share=True), replace(plan, share=0.0)):
         fitted = fit_hubness(plain, data, scores, stage_one, own, chosen, banks)
@@ -73,8 +73,8 @@ def test_the_fitted_correction_leaves_the_scores_that_are_served(similarity: str
         fixed = SideWeights(fitted.config.stage_one_weight, fitted.config.stage_one_text_weight)
         assert fixed == near.best_shares(stage_one, SideWeights(1.0, 1.0), own)
         served = score_all_pairs(with_hubness(plain, fitted.config, banks), data)
-        torch.testing.assert_close(fitted.scores.scores, served[0], atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(fitted.stage_one.scores, served[1], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(fitted.scores.scores, served[0].scores, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(fitted.stage_one.scores, served[1].scores, atol=1e-5, rtol=1e-5)
 
 
 def test_typical_pictures_are_means_of_the_regions_of_pictures_that_have_any() -> None:

@@ -10,33 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.batches import Regions
-from models.matching.calibration import Calibration
 from models.matching.checkpoint import load_matcher, save_matcher
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
-from models.matching.hubness_banks import HubnessBanks, VectorBank
-from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import Matcher, SingleMatcher
-from tests.support.small_matchers import small_matcher
+from models.matching.matcher import Matcher
+from tests.support.small_matchers import PLAIN, fused, small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]
-LOG_ODDS = LogOddsModel(2.0, -1.0)
-PLAIN = Calibration(text=LOG_ODDS, image=LOG_ODDS)
 
 
 def pictures(count: int = 5) -> Regions:
     generator = torch.Generator().manual_seed(2)
     mask = torch.arange(4) < (torch.arange(count) % 3 + 2)[:, None]
     return Regions(torch.randn(count, 4, 16, generator=generator), mask)
-
-
-def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, seed: int = 1) -> SingleMatcher:
-    matcher = small_matcher(name, seed)
-    generator = torch.Generator().manual_seed(4)
-    widths = matcher.word_dim, matcher.pooled.config.region_width
-    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(5, width, generator=generator)) for width in widths))
-    return matcher.with_calibration(replace(PLAIN, hubness=hubness, cosine_weight=weight), banks)
 
 
 def encode(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
@@ -142,7 +129,7 @@ def test_members_of_an_ensemble_keep_their_own_weights() -> None:
 
 @settings(max_examples=10)
 @given(longer_than=st.integers(0, 4), by_sides=st.tuples(*[st.sampled_from([0.0, 0.3])] * 4))
-def test_short_sentences_are_scored_and_explained_by_the_reranker_alone(
+def test_short_questions_are_scored_and_explained_by_the_reranker_alone_and_captions_are_not(
     longer_than: int, by_sides: tuple[float, float, float, float]
 ) -> None:
     names = ("image_weight", "text_weight", "stage_one_weight", "stage_one_text_weight")
@@ -156,9 +143,18 @@ def test_short_sentences_are_scored_and_explained_by_the_reranker_alone(
     for row, sentence in enumerate(SENTENCES):
         expected = of_all if len(sentence.split()) > longer_than else of_none
         torch.testing.assert_close(some.score(images, texts)[row], expected[row])
+    captions = some.texts_from(texts.words, asked=False)
+    torch.testing.assert_close(some.score(images, captions), of_all)
     contributions = some.explain(images, texts).contributions
     assert contributions is not None
     torch.testing.assert_close(contributions.sum(2), some.score(images, texts))
+    ensemble = build_ensemble([some, fused("bfan-equal", 0.0)])
+    assert ensemble.short_question == some.short_question == longer_than
+    images, texts = encode(ensemble)
+    for asked, own in ((True, some), (False, all_fused)):
+        other = build_ensemble([own, fused("bfan-equal", 0.0)])
+        scores = ensemble.score(images, ensemble.texts_from(texts.words, asked))
+        torch.testing.assert_close(scores, other.score(*encode(other)))
 
 
 def test_the_weight_is_kept_in_the_folder(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from service.search import rerank
 from tests.support.fakes import D
 from tests.support.kernels import load_kernels
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
-from tests.support.small_matchers import small_matcher
+from tests.support.small_matchers import fused_but_for_short_questions, small_matcher
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,20 @@ def test_stored_pictures_are_scored_where_they_lie(tmp_path: Path) -> None:
         np.testing.assert_array_equal(rerank.score_pictures(matcher, snapshot, rows, texts), in_place)
     with pytest.raises(IndexError, match="the snapshot has 4 pictures, asked for 4"):
         rerank.score_pictures(matcher, before, [4], texts)
+
+
+def test_stored_captions_are_scored_as_answers_and_not_as_short_questions(tmp_path: Path) -> None:
+    matcher = fused_but_for_short_questions("scan-t2i-avg", 3)
+    vectors = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(1))
+    images, _ = matcher.encode_regions(Regions(vectors, torch.ones(2, 5, dtype=torch.bool)))
+    texts, embeddings = matcher.encode_sentences(["red", "a wide green wall"])
+    about = {"layout": matcher.image_layout(5, D), "embed_dim": matcher.embed_dim, "word_dim": matcher.word_dim}
+    words = [vectors[mask].numpy() for vectors, mask in zip(texts.vectors, texts.mask, strict=True)]
+    ViewWriter(tmp_path, **about, digest="model", extractor="detector").add_captions(0, words, embeddings.numpy())
+    found = rerank.score_captions(matcher, View(tmp_path).snapshot(), [0, 1], images[[1]])
+    answers = matcher.score(images, matcher.texts_from(texts.words, asked=False))[:, 1]
+    np.testing.assert_allclose(found, answers, atol=2e-3)  # records are fp16
+    assert abs(float(matcher.score(images, texts)[0, 1] - answers[0])) > 0.01
 
 
 def test_an_explanation_adds_up_and_points_at_regions_of_the_picture(full: Library) -> None:
