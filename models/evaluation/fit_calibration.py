@@ -144,10 +144,10 @@ def make_banks(
     matcher: SingleMatcher, sentences: Sequence[str], pictures: CaptionedFeatures | None, plan: CalibrationPlan
 ) -> HubnessBanks:
     """The banks of a hubness correction; ValueError where there are too few sentences, or pictures."""
-    size, seed = plan.hubness.bank_size, plan.seed
+    hubness, seed = plan.hubness, plan.seed
     return HubnessBanks(
-        typical_sentences(matcher, sentences, size, seed),
-        None if pictures is None else typical_pictures(matcher, pictures, size, seed),
+        typical_sentences(matcher, sentences, hubness, seed),
+        None if pictures is None else typical_pictures(matcher, pictures, hubness, seed),
     )
 
 

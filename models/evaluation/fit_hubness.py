@@ -4,12 +4,14 @@ Pairs are scored once. How near every picture and every sentence comes to the ba
 a correction whose weights are 1; everything else is arithmetic with these numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from models.batches import tiles
@@ -19,12 +21,13 @@ from models.evaluation.score_matrix import ENCODING_BATCH, encode_in_batches
 from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig, Similarity
-from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
+from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means, typical_parts
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
-from models.rerankers.attention import masked_mean
+from models.rerankers.attention import l2_normalise, masked_mean
 
 UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters
+MOST_TYPICAL = 20_000  # sentences, or pictures, that a bank is made of: 0.6 GB of regions of width 384
 SHARES_TRIED = tuple(n / 20 for n in range(21))  # of a full correction, from which the best are taken
 
 
@@ -48,7 +51,7 @@ class HubnessPlan:
 
     `share` is the strength of the reranker's correction; 0 corrects nothing. With `fit_share` each side has the share
     that ranks best instead, and with `stage_one` stage one is corrected too, as strongly as ranks best. `bank_size` is
-    the number of typical sentences, and of typical pictures where there are any.
+    the number of typical sentences, and of typical pictures where there are any, each of `parts` vectors.
     """
 
     share: float = 0.4
@@ -56,6 +59,7 @@ class HubnessPlan:
     similarity: Similarity = "embeddings"
     neighbours: int = 2
     bank_size: int = 160
+    parts: int = 1
     stage_one: bool = False
 
     @property
@@ -85,10 +89,11 @@ class HubnessPlan:
         """The weights of the reranker's correction at a share of 1, given all pairs' scores by it and by stage one.
 
         By embeddings a cosine weighs so much that it varies as much as the scores do over all pairs. By scores the
-        weights are 1, and half as much for the scores of sentences with single regions, which differ more.
+        weights are 1, and half as much for the scores of sentences with typical pictures of one region, which differ
+        more than those with whole pictures.
         """
         if self.similarity == "scores":
-            return SideWeights(1.0, 0.5)
+            return WHOLE if self.parts > 1 else SideWeights(1.0, 0.5)
         ratio = ratio_of_spreads(scores, stage_one)
         return SideWeights(ratio, ratio)
 
@@ -137,23 +142,48 @@ def summed_recalls(recalls: Recalls) -> float:
 
 
 @torch.no_grad()
-def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], count: int, seed: int) -> VectorBank:
-    """A bank of `count` typical sentences; ValueError where there are fewer sentences."""
-    batches = [texts for _, texts, _ in encode_in_batches(matcher, list(sentences), ENCODING_BATCH)]
-    means = torch.cat([masked_mean(texts.vectors, texts.mask) for texts in batches])
-    return VectorBank.quantise(spherical_k_means(means, count, seed))
+def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], plan: HubnessPlan, seed: int) -> VectorBank:
+    """The bank of typical sentences; ValueError where there are too few sentences."""
+    drawn = drawn_of(len(sentences), seed).tolist()
+    batches = encode_in_batches(matcher, [sentences[place] for place in drawn], ENCODING_BATCH)
+    return typical(((texts.vectors, texts.mask) for _, texts, _ in batches), plan, seed)
 
 
 @torch.no_grad()
-def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, count: int, seed: int) -> VectorBank:
-    """A bank of `count` typical pictures, made of their projected regions; ValueError where there are fewer pictures
-    with regions."""
-    means = []
-    for rows in tiles(len(data), ENCODING_BATCH):
-        regions = data.regions(rows)
-        projected = matcher.reranker.project(regions.to(matcher.device))
-        means.append(masked_mean(projected.vectors, projected.mask)[regions.mask.any(1).to(matcher.device)])
-    return VectorBank.quantise(spherical_k_means(torch.cat(means), count, seed))
+def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, plan: HubnessPlan, seed: int) -> VectorBank:
+    """The bank of typical pictures, made of their projected regions; ValueError where there are too few pictures with
+    regions."""
+    drawn = drawn_of(len(data), seed)
+    batches = (data.regions(drawn[rows]).to(matcher.device) for rows in tiles(len(drawn), ENCODING_BATCH))
+    projected = (matcher.reranker.project(regions) for regions in batches)
+    return typical(((regions.vectors, regions.mask) for regions in projected), plan, seed)
+
+
+def drawn_of(num: int, seed: int) -> npt.NDArray[np.int64]:
+    """Places of those of `num` that a bank is made of, in order: all, or so many drawn at random that memory holds."""
+    return np.sort(np.random.default_rng(seed).permutation(num)[:MOST_TYPICAL])
+
+
+def typical(
+    batches: Iterable[tuple[Float[Tensor, "B W D"], Bool[Tensor, "B W"]]], plan: HubnessPlan, seed: int
+) -> VectorBank:
+    """The bank of groups of similar mean vectors, out of batches of padded vectors; what has none is left out."""
+    means, parts, part_of, count = [], [], [], 0
+    for vectors, mask in batches:
+        some = mask.any(1)
+        means.append(masked_mean(vectors, mask)[some])
+        if plan.parts > 1:
+            parts.append(vectors[mask].half())
+            part_of.append((some.cumsum(0) - 1 + count).repeat_interleave(mask.sum(1)))
+        count += int(some.sum())
+    centroids = spherical_k_means(torch.cat(means), plan.bank_size, seed)
+    if plan.parts == 1:
+        return VectorBank.quantise(centroids[:, None])
+    group_of = (l2_normalise(torch.cat(means)) @ l2_normalise(centroids).T).argmax(1)
+    filled = group_of.bincount(minlength=len(centroids)) > 0  # hardly ever has a group no member
+    group_of = (filled.cumsum(0) - 1)[group_of]
+    vectors, group_of_vector = torch.cat(parts).float(), group_of[torch.cat(part_of)]
+    return VectorBank.quantise(typical_parts(vectors, group_of_vector, int(filled.sum()), plan.parts, seed))
 
 
 def with_hubness(matcher: SingleMatcher, hubness: HubnessConfig, banks: HubnessBanks) -> SingleMatcher:

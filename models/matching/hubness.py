@@ -73,9 +73,10 @@ class HubnessCorrection(nn.Module):
             self._keep("picture", banks.pictures)
 
     def _keep(self, name: str, bank: VectorBank) -> None:
-        # A bank's vector is scored as a sentence of one word, or as a picture of one region.
-        self.register_buffer(f"{name}_vectors", bank.dequantise()[:, None], persistent=False)
-        self.register_buffer(f"{name}_mask", torch.ones(len(bank), 1, dtype=torch.bool), persistent=False)
+        # A bank's entry is scored as a sentence of its vectors as words, or as a picture of them as regions.
+        vectors = bank.dequantise()
+        self.register_buffer(f"{name}_vectors", vectors, persistent=False)
+        self.register_buffer(f"{name}_mask", torch.ones(vectors.shape[:2], dtype=torch.bool), persistent=False)
 
     def image_offsets(
         self, reranker: Reranker[Any], head: StageOneHead, projected: Regions, images: Rows
@@ -165,11 +166,11 @@ class HubnessCorrection(nn.Module):
         return embeddings
 
     def _typical_sentences(self) -> Words:
-        """The typical sentences, of one word each."""
+        """The typical sentences, of a few words each."""
         return Words(self.get_buffer("sentence_vectors"), self.get_buffer("sentence_mask"))
 
     def _typical_pictures(self) -> Regions:
-        """The typical pictures, of one projected region each.
+        """The typical pictures, of a few projected regions each.
 
         Without a bank of pictures sentences stand for them, where words and regions lie in one space.
         """

@@ -1,7 +1,8 @@
 """The banks that hubs are told by: vectors of typical sentences and of typical pictures.
 
-Each entry is the mean of a group of training sentences' mean word vectors, or of training pictures' mean region
-vectors. No sentence and no picture can be read from it, so a bank can be shipped where its training set may not.
+Each entry stands for a group of training sentences, or pictures, of similar mean vectors: it holds one or a few
+vectors, the means of similar words (regions) of all of the group. No sentence and no picture can be read from it, so a
+bank can be shipped where its training set may not.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int8, Int64
 from torch import Tensor
 
 from models.rerankers.attention import l2_normalise
@@ -37,12 +38,29 @@ def spherical_k_means(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) 
     return centroids
 
 
+def typical_parts(
+    vectors: Float[Tensor, "N D"], group_of: Int64[Tensor, " N"], count: int, parts: int, seed: int = 0
+) -> Float[Tensor, "count parts D"]:
+    """Centroids of the vectors of each group; a group of fewer vectors than `parts` repeats them.
+
+    ValueError for a group without any vector.
+    """
+    found = []
+    for group in range(count):
+        own = vectors[group_of == group]
+        if not len(own):
+            raise ValueError(f"group {group} of a bank is empty")
+        enough = own if len(own) >= parts else own.repeat(-(-parts // len(own)), 1)[:parts]
+        found.append(spherical_k_means(enough, parts, seed))
+    return torch.stack(found)
+
+
 @dataclass(frozen=True)
 class VectorBank:
-    """C typical vectors in 8 bits a number, as a checkpoint keeps them: vector c is scale c x integers."""
+    """C typical entries of P vectors in 8 bits a number, as a checkpoint keeps them: a vector is scale x integers."""
 
-    integers: Int8[Tensor, "C D"]
-    scales: Float[Tensor, " C"]
+    integers: Int8[Tensor, "C P D"]
+    scales: Float[Tensor, "C P"]
 
     def __len__(self) -> int:
         return len(self.integers)
@@ -50,33 +68,38 @@ class VectorBank:
     @property
     def width(self) -> int:
         """Width D of the vectors."""
-        return self.integers.shape[1]
+        return self.integers.shape[2]
 
     @classmethod
-    def quantise(cls, vectors: Float[Tensor, "C D"]) -> "VectorBank":
+    def quantise(cls, vectors: Float[Tensor, "C P D"]) -> "VectorBank":
         """The bank nearest to the vectors, on the CPU."""
-        scales = vectors.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / 127
-        return cls((vectors / scales[:, None]).round().to(torch.int8).cpu(), scales.cpu())
+        scales = vectors.abs().amax(2).clamp_min(torch.finfo(torch.float32).tiny) / 127
+        return cls((vectors / scales[..., None]).round().to(torch.int8).cpu(), scales.cpu())
 
-    def dequantise(self) -> Float[Tensor, "C D"]:
+    def dequantise(self) -> Float[Tensor, "C P D"]:
         """The vectors that the integers and scales stand for."""
-        return self.integers.float() * self.scales[:, None]
+        return self.integers.float() * self.scales[..., None]
 
     @classmethod
     def from_tensors(cls, stored: Mapping[str, Tensor]) -> "VectorBank":
         """A bank from the tensors of its file; ValueError where one is missing."""
         if missing := {"bank", "units"} - stored.keys():
             raise ValueError(f"no bank of typical vectors: {', '.join(sorted(missing))} missing")
-        return cls(stored["bank"], stored["units"])
+        integers, scales = stored["bank"], stored["units"]
+        return cls(integers, scales) if integers.ndim == 3 else cls(integers[:, None], scales[:, None])
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of its file, by their names there."""
-        return {"bank": self.integers, "units": self.scales}
+        """The tensors of its file, by their names there; of entries of one vector without a dimension for them."""
+        single = self.integers.shape[1] == 1
+        return {
+            "bank": self.integers[:, 0].contiguous() if single else self.integers,
+            "units": self.scales[:, 0].contiguous() if single else self.scales,
+        }
 
 
 @dataclass(frozen=True)
 class HubnessBanks:
-    """Typical sentences, as wide as a word's vector, and where there are any typical pictures, as wide as a region's.
+    """Typical sentences, as wide as a word's vector, and where there are any, typical pictures, as wide as a region's.
 
     Pictures that are hubs are told by the sentences, and sentences that are hubs by the pictures, or by the other
     sentences where there are none.

@@ -52,7 +52,7 @@ def all_paths(matcher: SingleMatcher, device: torch.device) -> list[torch.Tensor
 def corrected(name: str) -> SingleMatcher:
     """A matcher with a hubness correction and stage one's cosine as a part of its score."""
     hubness = HubnessConfig(image_weight=0.4, text_weight=0.2, neighbours=2, similarity="scores")
-    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(1))))
+    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 1, 8, generator=torch.Generator().manual_seed(1))))
     line = LogOddsModel(3.0, -1.0)
     calibration = replace(Calibration(text=line, image=line), hubness=hubness, cosine_weight=0.8)
     return small_matcher(name, 1).with_calibration(calibration, banks)

@@ -35,7 +35,7 @@ def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, 
     matcher = small_matcher(name, seed)
     generator = torch.Generator().manual_seed(4)
     widths = matcher.word_dim, matcher.pooled.config.region_width
-    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(5, width, generator=generator)) for width in widths))
+    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(5, 1, width, generator=generator)) for width in widths))
     return matcher.with_calibration(replace(PLAIN, hubness=hubness, cosine_weight=weight), banks)
 
 

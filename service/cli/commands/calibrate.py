@@ -26,6 +26,7 @@ def calibrate(
     split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
     bank_split: Annotated[str, typer.Option(help="Split whose captions the bank against hubs is made of.")] = "train",
     bank: Annotated[int, typer.Option(min=1, help="How many typical sentences stand for them.")] = 160,
+    parts: Annotated[int, typer.Option(min=1, help="How many vectors each of them has.")] = 1,
     typical_pictures: Annotated[
         bool,
         typer.Option("--typical-pictures", help="Tell hubs among sentences by as many typical pictures of that split."),
@@ -71,6 +72,7 @@ def calibrate(
         similarity=by,
         neighbours=best,
         bank_size=bank,
+        parts=parts,
         stage_one=stage_one,
     )
     plan = CalibrationPlan(

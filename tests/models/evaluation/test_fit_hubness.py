@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.datasets.captioned_features import CaptionedFeatures
+from models.evaluation import fit_hubness as fitting
 from models.evaluation.evaluate import ranks_by_direction, recalls_of_ranks, score_all_pairs
 from models.evaluation.fit_hubness import (
     SHARES_TRIED,
@@ -18,6 +19,7 @@ from models.evaluation.fit_hubness import (
     fit_hubness,
     nearness_to_banks,
     typical_pictures,
+    typical_sentences,
     with_hubness,
 )
 from models.evaluation.scored_pairs import ScoredPairs
@@ -38,7 +40,7 @@ def drawn_pictures(count: int, seed: int = 0) -> CaptionedFeatures:
 
 def drawn_banks(width: int = 8) -> HubnessBanks:
     generator = torch.Generator().manual_seed(3)
-    return HubnessBanks(*(VectorBank.quantise(torch.randn(count, width, generator=generator)) for count in (5, 4)))
+    return HubnessBanks(*(VectorBank.quantise(torch.randn(count, 1, width, generator=generator)) for count in (5, 4)))
 
 
 @settings(max_examples=10)
@@ -85,13 +87,40 @@ def test_typical_pictures_are_means_of_the_regions_of_pictures_that_have_any() -
         regions = data.regions([picture])
         projected = matcher.reranker.project(regions).vectors[0].detach()
         expected.append(projected[regions.mask[0]].mean(0))
-    bank = typical_pictures(matcher, data, 6, seed=0)  # each picture is a group of its own
-    found = bank.dequantise()
+    bank = typical_pictures(matcher, data, HubnessPlan(bank_size=6), seed=0)  # each picture is a group of its own
+    found = bank.dequantise()[:, 0]
     for mean in expected:
         distances = (found - mean).norm(dim=1)
         assert float(distances.min()) < 0.02 * float(mean.norm())
     with pytest.raises(ValueError, match="there are 6"):
-        typical_pictures(matcher, data, 7, seed=0)
-    raw = typical_pictures(small_matcher("sman"), data, 2, seed=0)
+        typical_pictures(matcher, data, HubnessPlan(bank_size=7), seed=0)
+    raw = typical_pictures(small_matcher("sman"), data, HubnessPlan(bank_size=2), seed=0)
     assert raw.width == D  # a model whose layers read raw features
-    assert l2_normalise(raw.dequantise()).norm(dim=1).min() > 0.9
+    assert l2_normalise(raw.dequantise()).norm(dim=2).min() > 0.9
+
+
+@torch.no_grad()
+def test_the_vectors_of_an_entry_are_those_of_its_group() -> None:
+    matcher, data = small_matcher("scan-t2i-avg"), drawn_pictures(7)
+    data.mask[2] = False
+    data.mask[3, 1:] = False  # one region, which stands for all three
+    regions = data.regions(slice(None))
+    projected = matcher.reranker.project(regions).vectors
+    bank = typical_pictures(matcher, data, HubnessPlan(bank_size=6, parts=3), seed=0).dequantise()
+    assert bank.shape == (6, 3, matcher.pooled.config.region_width)
+    for picture in (0, 1, 3, 4, 5, 6):  # each a group of its own
+        for region in projected[picture, regions.mask[picture]]:
+            assert float((bank - region).norm(dim=2).min()) < 0.02 * float(region.norm())
+    words = matcher.encode_sentences(["red", "blue green"])[0].words
+    bank = typical_sentences(matcher, ["red", "blue green"], HubnessPlan(bank_size=2, parts=4), 0).dequantise()
+    for vectors, mask in zip(words.vectors, words.mask, strict=True):
+        for word in vectors[mask]:
+            assert float((bank - word).norm(dim=2).min()) < 0.02 * float(word.norm())
+
+
+def test_a_bank_is_made_of_so_many_drawn_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "MOST_TYPICAL", 4)
+    assert sorted(set(fitting.drawn_of(9, seed=1).tolist())) == fitting.drawn_of(9, seed=1).tolist()
+    assert len(fitting.drawn_of(9, seed=1)) == 4
+    with pytest.raises(ValueError, match="there are 4"):
+        typical_pictures(small_matcher("scan-t2i-avg"), drawn_pictures(9), HubnessPlan(bank_size=5), seed=0)

@@ -45,7 +45,7 @@ def stored(matcher: Matcher) -> dict[str, Any]:
 def corrected(name: str, seed: int, cosine_weight: float = 0.0) -> SingleMatcher:
     """A matcher with a hubness correction and stage one's cosine as a part of its score."""
     hubness = HubnessConfig(image_weight=0.4, text_weight=0.2, neighbours=2, similarity="scores")
-    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(seed))))
+    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 1, 8, generator=torch.Generator().manual_seed(seed))))
     line = LogOddsModel(3.0, -1.0)
     calibration = replace(Calibration(text=line, image=line), hubness=hubness, cosine_weight=cosine_weight)
     return small_matcher(name, seed).with_calibration(calibration, banks)

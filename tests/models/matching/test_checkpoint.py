@@ -82,10 +82,13 @@ def test_a_calibration_is_saved_and_loaded_with_its_matcher(tmp_path: Path) -> N
     model = LogOddsModel(2.0, -1.0, 0.5, 0.75)
     hubness = HubnessConfig(image_weight=0.5, text_weight=0.25, neighbours=2, similarity="scores")
     plain = small_matcher()
-    two_banks = HubnessBanks(VectorBank.quantise(torch.randn(3, 8)), VectorBank.quantise(torch.randn(4, 8)))
+    two_banks = HubnessBanks(VectorBank.quantise(torch.randn(3, 1, 8)), VectorBank.quantise(torch.randn(4, 3, 8)))
     for calibration, banks in (
         (Calibration(text=model, image=model, fitted_on={"pictures": 7}), None),
-        (Calibration(text=model, image=model, hubness=hubness), HubnessBanks(VectorBank.quantise(torch.randn(3, 8)))),
+        (
+            Calibration(text=model, image=model, hubness=hubness),
+            HubnessBanks(two_banks.sentences),
+        ),
         (Calibration(text=model, image=model, hubness=hubness), two_banks),
     ):
         digest = save_matcher(plain.with_calibration(calibration, banks), tmp_path)

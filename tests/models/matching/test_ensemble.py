@@ -47,7 +47,7 @@ def log_odds(slope: float, intercept: float, margin_weight: float = 0.0) -> Cali
 def corrected_member(name: str, seed: int, width: int, calibration: Calibration, image_weight: float) -> SingleMatcher:
     """A member with a hubness correction of its own."""
     hubness = HubnessConfig(image_weight=image_weight, text_weight=0.2, neighbours=2, similarity="scores")
-    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, width, generator=torch.Generator().manual_seed(seed))))
+    banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 1, width, generator=torch.Generator().manual_seed(seed))))
     return small_member(name, seed, width).with_calibration(replace(calibration, hubness=hubness), banks)
 
 

@@ -19,7 +19,7 @@ from models.matching.checkpoint import BadCheckpoint, load_matcher, new_matcher,
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig, Similarity
-from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means
+from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means, typical_parts
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
@@ -33,7 +33,7 @@ SENTENCES = ["red", "a blue thing", "green green black"]
 NAMES = ["scan-t2i-avg", "scan-i2t-lse", "bfan-equal", "caan", "camp", "sman"]
 CONFIG = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2)
 LOG_ODDS = LogOddsModel(2.0, -1.0)
-ONE_WORD = torch.ones(1, 1, dtype=torch.bool)
+TWO_VECTORS = torch.ones(1, 2, dtype=torch.bool)  # of an entry of a bank
 
 
 def pictures(count: int = 5) -> Regions:
@@ -44,12 +44,12 @@ def pictures(count: int = 5) -> Regions:
 
 def sentence_bank(matcher: SingleMatcher, count: int = 5, width: int | None = None) -> VectorBank:
     generator = torch.Generator().manual_seed(4)
-    return VectorBank.quantise(torch.randn(count, width or matcher.word_dim, generator=generator))
+    return VectorBank.quantise(torch.randn(count, 2, width or matcher.word_dim, generator=generator))
 
 
 def picture_bank(matcher: SingleMatcher, count: int = 6) -> VectorBank:
     generator = torch.Generator().manual_seed(5)
-    return VectorBank.quantise(torch.randn(count, matcher.pooled.config.region_width, generator=generator))
+    return VectorBank.quantise(torch.randn(count, 2, matcher.pooled.config.region_width, generator=generator))
 
 
 def corrected_matcher(name: str, config: HubnessConfig = CONFIG, with_pictures: bool = False) -> SingleMatcher:
@@ -63,8 +63,8 @@ def typical_embeddings(plain: SingleMatcher) -> tuple[list[Tensor], list[Tensor]
     """Stage one's embeddings of the typical sentences and of the typical pictures, each alone."""
     sentences, typical = sentence_bank(plain).dequantise(), picture_bank(plain).dequantise()
     return (
-        [plain.pooled.embed_texts(Words(one[None, None], ONE_WORD))[0].detach() for one in sentences],
-        [plain.pooled.embed_images(Regions(one[None, None], ONE_WORD))[0].detach() for one in typical],
+        [plain.pooled.embed_texts(Words(one[None], TWO_VECTORS))[0].detach() for one in sentences],
+        [plain.pooled.embed_images(Regions(one[None], TWO_VECTORS))[0].detach() for one in typical],
     )
 
 
@@ -102,12 +102,12 @@ def test_scores_are_lowered_by_the_rerankers_scores_with_the_banks(name: str, wi
     expected = plain.score(images, texts)
     vectors = sentence_bank(plain).dequantise()
     for k in range(len(images)):
-        typical = [plain.texts_from(Words(one[None, None], ONE_WORD)) for one in vectors]
+        typical = [plain.texts_from(Words(one[None], TWO_VECTORS)) for one in vectors]
         scores = [float(plain.score(images[k : k + 1], one)) for one in typical]
         expected[:, k] -= 0.5 * mean_of_two_best(scores)
     for q in range(len(texts)):
-        one_region = picture_bank(plain).dequantise() if with_pictures else vectors
-        as_pictures = [plain.encode_projected(Regions(one[None, None], ONE_WORD)) for one in one_region]
+        typical_regions = picture_bank(plain).dequantise() if with_pictures else vectors
+        as_pictures = [plain.encode_projected(Regions(one[None], TWO_VECTORS)) for one in typical_regions]
         expected[q] -= 0.3 * mean_of_two_best([float(plain.score(one, texts[q : q + 1])) for one in as_pictures])
     check_scores(corrected_matcher(name, replace(CONFIG, similarity="scores"), with_pictures), expected)
 
@@ -277,7 +277,9 @@ def test_embeddings_of_a_bank_are_made_once_and_are_those_of_the_bank_as_it_is(m
     def offsets(matcher: SingleMatcher) -> Tensor:
         return matcher.texts_from(matcher.reranker.encode_texts(matcher.tokenize(SENTENCES))).offset
 
-    bank, other = (VectorBank.quantise(torch.randn(6, 8, generator=torch.Generator().manual_seed(n))) for n in (1, 2))
+    bank, other = (
+        VectorBank.quantise(torch.randn(6, 1, 8, generator=torch.Generator().manual_seed(n))) for n in (1, 2)
+    )
     matcher = plain.with_calibration(calibration, HubnessBanks(sentence_bank(plain), bank))
     first = offsets(matcher)
     monkeypatch.setattr(StageOneHead, "embed_images", None)  # nothing asks for it a second time
@@ -287,7 +289,7 @@ def test_embeddings_of_a_bank_are_made_once_and_are_those_of_the_bank_as_it_is(m
     assert exact.dtype == torch.float64
     torch.testing.assert_close(exact.float(), first)
     assert matcher.hubness is not None
-    matcher.hubness.picture_vectors = other.dequantise()[:, None]
+    matcher.hubness.picture_vectors = other.dequantise()
     expected = offsets(plain.with_calibration(calibration, HubnessBanks(sentence_bank(plain), other)))
     assert torch.equal(offsets(matcher), expected)
     assert not torch.equal(expected, first)
@@ -332,20 +334,36 @@ def test_centroids_are_the_means_of_their_groups() -> None:
         spherical_k_means(vectors, 151)
 
 
-@given(st.integers(0, 2**31), st.integers(1, 9))
-def test_a_quantised_bank_is_near_its_vectors_and_its_file_holds_it_exactly(seed: int, width: int) -> None:
-    vectors = 3 * torch.randn(6, width, generator=torch.Generator().manual_seed(seed))
+@given(st.integers(0, 2**31), st.integers(1, 3), st.integers(1, 9))
+def test_a_quantised_bank_is_near_its_vectors_and_its_file_holds_it_exactly(seed: int, parts: int, width: int) -> None:
+    vectors = 3 * torch.randn(6, parts, width, generator=torch.Generator().manual_seed(seed))
     bank = VectorBank.quantise(vectors)
     dequantised = bank.dequantise()
-    assert ((dequantised - vectors).abs() <= vectors.abs().amax(1, keepdim=True) / 253).all()
+    assert ((dequantised - vectors).abs() <= vectors.abs().amax(2, keepdim=True) / 253).all()
     torch.testing.assert_close(VectorBank.quantise(dequantised).dequantise(), dequantised)  # once is enough
     assert torch.equal(VectorBank.from_tensors(bank.tensors()).dequantise(), dequantised)
+    assert bank.tensors()["bank"].ndim == (2 if parts == 1 else 3)  # as files of before, which have one vector
     with pytest.raises(ValueError, match="units missing"):
         VectorBank.from_tensors({"bank": bank.integers})
 
 
+def test_the_parts_of_groups_are_centroids_of_their_own_vectors() -> None:
+    generator = torch.Generator().manual_seed(0)
+    group_of = torch.tensor([0, 2, 0, 1, 0, 0, 2, 2])
+    vectors = torch.randn(8, 5, generator=generator)
+    found = typical_parts(vectors, group_of, 3, 1)
+    for group in range(3):
+        torch.testing.assert_close(found[group, 0], vectors[group_of == group].mean(0))
+    each = typical_parts(vectors, group_of, 3, 3)
+    assert each.shape == (3, 3, 5)
+    torch.testing.assert_close(each[1], vectors[3].expand(3, 5))  # one vector stands for all three
+    assert {tuple(one.tolist()) for one in each[2]} == {tuple(vectors[n].tolist()) for n in (1, 6, 7)}
+    with pytest.raises(ValueError, match="group 3 of a bank is empty"):
+        typical_parts(vectors, group_of, 4, 1)
+
+
 def test_the_banks_of_sentences_and_pictures_share_a_file() -> None:
-    sentences, typical = (VectorBank.quantise(torch.randn(count, 4)) for count in (3, 5))
+    sentences, typical = (VectorBank.quantise(torch.randn(count, 1, 4)) for count in (3, 5))
     assert [*HubnessBanks(sentences).tensors()] == ["bank", "units"]
     both = HubnessBanks(sentences, typical).tensors()
     assert [*both] == ["bank", "units", "picture_bank", "picture_units"]

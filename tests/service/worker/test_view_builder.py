@@ -73,7 +73,7 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(
         stage_one_weight=stage_one_weight,
         stage_one_text_weight=stage_one_text_weight,
     )
-    bank = VectorBank.quantise(torch.randn(3, 8, generator=torch.Generator().manual_seed(1)))
+    bank = VectorBank.quantise(torch.randn(3, 1, 8, generator=torch.Generator().manual_seed(1)))
     calibration = Calibration(text=line, image=line, hubness=hubness)
     matcher = small_matcher("scan-t2i-avg").with_calibration(calibration, HubnessBanks(bank))
     matcher.digest = "calibrated"
@@ -102,7 +102,7 @@ def test_shortlists_of_both_directions_are_corrected_for_pictures_and_sentences(
         image_weight=0.0, text_weight=0.0, neighbours=2, stage_one_weight=0.7, stage_one_text_weight=0.4
     )
     generator = torch.Generator().manual_seed(1)
-    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(3, 8, generator=generator)) for _ in range(2)))
+    banks = HubnessBanks(*(VectorBank.quantise(torch.randn(3, 1, 8, generator=generator)) for _ in range(2)))
     matcher = small_matcher("scan-t2i-avg").with_calibration(Calibration(text=line, image=line, hubness=hubness), banks)
     matcher.digest = "calibrated"
     captions = ["red", "blue", "green black"]
