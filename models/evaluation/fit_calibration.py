@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from models.batches import MARKS
@@ -44,13 +44,13 @@ SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictur
 class CalibrationPlan:
     """Choices of a calibration: the hubness correction, and the share of pictures kept for assessment.
 
-    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks best; not of
-    questions of up to `fuse_longer_than` words.
+    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks best. Questions of
+    up to `short_question` words are scored without it, and without the correction of pictures.
     """
 
     hubness: HubnessPlan = field(default_factory=HubnessPlan)
     fuse_stage_one: bool = False
-    fuse_longer_than: int = 0
+    short_question: int = 0
     held_out: float = 0.5
     seed: int = 0
 
@@ -171,11 +171,12 @@ def calibrate(
     if banks is not None:
         fitted = fit_hubness(matcher, data, scores, stage_one, own, plan.hubness, banks)
     alone, corrected_stage_one = (fitted.scores, fitted.stage_one) if fitted else (scores, stage_one)
-    cosine_weight, corrected = 0.0, alone
-    if plan.fuse_stage_one:
-        within = without_short_questions(corrected_stage_one, matcher, data.sentences()[0], plan.fuse_longer_than)
-        cosine_weight = best_cosine_weight(alone, within, own)
-        corrected = fuse(alone, within, cosine_weight)
+    cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
+    whole = fuse(alone, corrected_stage_one, cosine_weight)
+    short = torch.tensor(
+        [len(matcher.words(caption)) - MARKS <= plan.short_question for caption in data.sentences()[0]]
+    )
+    corrected, short_summand = with_short_questions(whole, fitted.by_sentence if fitted else scores, short, own)
     directions: tuple[Direction, Direction] = ("text", "image")
     tests = {direction: fit_match(corrected, own, direction, plan.seed) for direction in directions}
     calibration = Calibration(
@@ -184,7 +185,8 @@ def calibrate(
         hubness=fitted.config if fitted else None,
         fitted_on={"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed},
         cosine_weight=cosine_weight,
-        cosine_longer_than=plan.fuse_longer_than if cosine_weight else 0,
+        short_question=plan.short_question,
+        short_summand=short_summand if plan.short_question else 0.0,
         text_match=tests["text"],
         image_match=tests["image"],
     )
@@ -195,7 +197,7 @@ def calibrate(
         "pictures": {half: len(chosen) for half, chosen in halves.items()},
         "hubs": stored["hubs"] and {**stored["hubs"], **bank_sizes(banks)},
         "cosine_weight": cosine_weight,
-        "cosine_longer_than": calibration.cosine_longer_than,
+        "short_question": plan.short_question,
         "rsum": rsums(scores, corrected, halves),
         "rsum_without_stage_one": {half: rsum_of(alone.among(chosen)) for half, chosen in halves.items()},
         "rsum_of_stage_one": rsums(stage_one, corrected_stage_one, halves),
@@ -213,27 +215,30 @@ def calibrate(
     return calibration, banks, report
 
 
-def without_short_questions(
-    stage_one: ScoredPairs, matcher: SingleMatcher, captions: Sequence[str], longer_than: int
-) -> ScoredPairs:
-    """Stage one's scores as they become a part of the score: 0 where a caption of no more words than `longer_than` is
-    the question."""
-    long = torch.tensor([len(matcher.words(caption)) - MARKS > longer_than for caption in captions])
-    return ScoredPairs(stage_one.scores * long[:, None], stage_one.image_of, stage_one.scores)
+def with_short_questions(
+    whole: ScoredPairs, by_sentence: ScoredPairs, short: Bool[Tensor, " Q"], own: Int64[Tensor, " F"]
+) -> tuple[ScoredPairs, float]:
+    """The `whole` scores with those of `short` questions in their place, and the number that these have added.
+
+    That is the mean over all pairs of the pictures `own` of what the whole scores have more: so the scores of questions
+    of every length mean the same.
+    """
+    summand = float((whole.among(own).scores - by_sentence.among(own).scores).mean())
+    asked = torch.where(short[:, None], by_sentence.scores + summand, whole.scores)
+    return ScoredPairs(asked, whole.image_of, whole.scores), summand
 
 
 def fuse(scores: ScoredPairs, stage_one: ScoredPairs, cosine_weight: float) -> ScoredPairs:
     """The reranker's scores plus stage one's times the weight."""
     if not cosine_weight:
         return scores
-    asked, answering = (scores.of(side) + cosine_weight * stage_one.of(side) for side in ("text", "image"))
-    return ScoredPairs(asked, scores.image_of, answering)
+    return ScoredPairs(scores.scores + cosine_weight * stage_one.scores, scores.image_of)
 
 
 def best_cosine_weight(scores: ScoredPairs, stage_one: ScoredPairs, own: Int64[Tensor, " F"]) -> float:
     """The weight of stage one's scores in the sum that has the highest rsum on the pictures `own`; of equal ones the
     smallest."""
-    ratio = ratio_of_spreads(scores.of("image"), stage_one.of("image"))
+    ratio = ratio_of_spreads(scores.scores, stage_one.scores)
     chosen, cosines = scores.among(own), stage_one.among(own)
     return max((ratio * share for share in FUSED_SHARES), key=lambda weight: rsum_of(fuse(chosen, cosines, weight)))
 

@@ -209,10 +209,12 @@ def nearness_to_banks(
 
 
 class FittedHubness(NamedTuple):
-    """A hubness correction, and the scores of the reranker and of stage one that it leaves."""
+    """A hubness correction, and the scores of the reranker and of stage one that it leaves; `by_sentence` are the
+    reranker's where only sentences are corrected."""
 
     config: HubnessConfig
     scores: ScoredPairs
+    by_sentence: ScoredPairs
     stage_one: ScoredPairs
 
 
@@ -241,4 +243,9 @@ def fit_hubness(
         stage_one_weight=of_stage_one.pictures,
         stage_one_text_weight=of_stage_one.sentences,
     )
-    return FittedHubness(config, near.taken_off(scores, weights), near_stage_one.taken_off(stage_one, of_stage_one))
+    return FittedHubness(
+        config,
+        near.taken_off(scores, weights),
+        near.taken_off(scores, SideWeights(0.0, weights.sentences)),
+        near_stage_one.taken_off(stage_one, of_stage_one),
+    )

@@ -37,7 +37,8 @@ class Calibration:
     """The meaning of a model's scores: of pictures for a sentence (`text`) and of sentences for a picture (`image`).
 
     `hubness` is the correction that the scores are made with, and `cosine_weight` times stage one's cosine, corrected
-    likewise, is a part of them, but not of those of questions of up to `cosine_longer_than` words. `text_match` and
+    likewise, is a part of them. In the scores of a question of up to `short_question` words, `short_summand` stands in
+    the place of that cosine and of the picture's correction. `text_match` and
     `image_match` tell whether there is an answer at all, where they were fitted. `fitted_on` says for people what it
     was fitted on. ValueError for a weight that is below 0 or infinite.
     """
@@ -47,7 +48,8 @@ class Calibration:
     hubness: HubnessConfig | None = None
     fitted_on: Mapping[str, Any] = field(default_factory=dict)
     cosine_weight: float = 0.0
-    cosine_longer_than: int = 0
+    short_question: int = 0
+    short_summand: float = 0.0
     text_match: MatchTest | None = None
     image_match: MatchTest | None = None
 
@@ -66,8 +68,8 @@ class Calibration:
                 del stored["hubs"][name]  # files of before there was one are written again as they were
         if not self.cosine_weight:
             del stored["cosine_weight"]  # likewise
-        if not self.cosine_longer_than:
-            del stored["cosine_longer_than"]
+        if not self.short_question:
+            del stored["short_question"], stored["short_summand"]
         for name in ("text_match", "image_match"):
             if stored[name] is None:
                 del stored[name]
@@ -84,7 +86,8 @@ class Calibration:
                 hubness=None if hubness is None else _from_keys(HubnessConfig, hubness, HUBNESS_KEYS),
                 fitted_on=stored.get("fitted", {}),
                 cosine_weight=stored.get("cosine_weight", 0.0),
-                cosine_longer_than=stored.get("cosine_longer_than", 0),
+                short_question=stored.get("short_question", 0),
+                short_summand=stored.get("short_summand", 0.0),
                 **{name: MatchTest.from_dict(stored[name]) for name in ("text_match", "image_match") if name in stored},
             )
         except (TypeError, KeyError) as fault:

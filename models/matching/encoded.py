@@ -55,9 +55,3 @@ class EncodedTexts(Rows):
     def words(self) -> Words:
         """The words alone, as a reranker reads them."""
         return Words(self.vectors, self.mask)
-
-
-def offsets(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-    """The number taken off the score of every pair: the sum of the picture's and the sentence's offset."""
-    by_image = texts.offset.new_zeros(len(images)) if images.offset is None else images.offset
-    return texts.offset[:, None] + by_image

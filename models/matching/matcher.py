@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.batches import ReadSentences, Regions, Words
 from models.kernels.interface import RecordKernels, TableKernels, field_reader
 from models.matching.calibration import Calibration
-from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts, offsets
+from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts
 from models.matching.hubness import HubnessConfig, HubnessCorrection
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.stage_one import StageOneHead
@@ -299,7 +299,7 @@ class SingleMatcher(Matcher):
 
     @property
     def short_question(self) -> int:
-        return self.calibration.cosine_longer_than if self.calibration and self.cosine_weight else 0
+        return self.calibration.short_question if self.calibration else 0
 
     @torch.no_grad()
     def texts_from(self, words: Words, asked: bool = True) -> EncodedTexts:
@@ -311,11 +311,12 @@ class SingleMatcher(Matcher):
         texts = EncodedTexts(
             words.vectors, words.mask, words.vectors.new_zeros(len(words)), words.mask.new_full((len(words),), asked)
         )
-        if self.hubness is None or nearness is None:
-            return texts
-        offset = self.hubness.text_offsets(self.reranker, words, nearness)
-        if self.cosine_weight:
-            offset = offset + self._cosine_weights(texts) * self.hubness.stage_one_text_offsets(nearness)
+        whole = self._is_whole(texts)
+        offset = (whole - 1) * (self.calibration.short_summand if self.calibration else 0.0)
+        if self.hubness is not None and nearness is not None:
+            offset = offset + self.hubness.text_offsets(self.reranker, words, nearness)
+            if self.cosine_weight:
+                offset = offset + self.cosine_weight * whole * self.hubness.stage_one_text_offsets(nearness)
         return replace(texts, offset=offset)
 
     @torch.no_grad()
@@ -342,8 +343,7 @@ class SingleMatcher(Matcher):
         scores = kernels.scores(form, records, rows, question, torch.get_num_threads())
         if self.cosine_weight:
             scores = scores + self._weighted_cosines(stored(STAGE_ONE), texts)
-        by_image = 0 if self.hubness is None else stored(HUBNESS)
-        return scores - (texts.offset[:, None] + by_image)
+        return scores - self._taken_off(None if self.hubness is None else stored(HUBNESS), texts)
 
     @torch.no_grad()
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -353,14 +353,26 @@ class SingleMatcher(Matcher):
 
     def _further_summands(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         """The parts of a score besides the reranker's own."""
+        taken_off = self._taken_off(images.offset, texts)
         if images.embedding is None:
-            return -offsets(images, texts)
-        return self._weighted_cosines(images.embedding, texts) - offsets(images, texts)
+            return -taken_off.expand(len(texts), len(images))
+        return self._weighted_cosines(images.embedding, texts) - taken_off
+
+    def _taken_off(self, by_image: Float[Tensor, " K"] | None, texts: EncodedTexts) -> Float[Tensor, "Q #K"]:
+        """The number taken off the score of every pair: the sentence's offset, and, but for short questions, the
+        picture's."""
+        if by_image is None:
+            return texts.offset[:, None]
+        return texts.offset[:, None] + self._is_whole(texts)[:, None] * by_image
+
+    def _is_whole(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
+        """1 where stage one's cosine and the picture's offset are parts of the score, 0 for a short question."""
+        whole = ~texts.asked | (texts.words.num_words > self.short_question)
+        return whole.to(texts.vectors.dtype)
 
     def _cosine_weights(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
-        """The weight of stage one's cosine in the score of each sentence; 0 for a question that is too short."""
-        weighs = ~texts.asked | (texts.words.num_words > self.short_question)
-        return self.cosine_weight * weighs.to(texts.vectors.dtype)
+        """The weight of stage one's cosine in the score of each sentence."""
+        return self.cosine_weight * self._is_whole(texts)
 
     def _weighted_cosines(self, embedding: Float[Tensor, "K E1"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         """Stage one's weighted cosines, a part of the score, less the pictures' offsets in stage one."""
@@ -373,7 +385,7 @@ class SingleMatcher(Matcher):
         """The reranker's explanation with that of stage one's cosine; what is taken off is spread evenly over a
         sentence's words and over regions."""
         explanation = self.reranker.explain(images.rows, texts.words)
-        taken_off = offsets(images, texts)
+        taken_off = self._taken_off(images.offset, texts).expand(len(texts), len(images))
         if images.embedding is not None:
             taken_off = taken_off - self._cosine_weights(texts)[:, None] * images.embedding[:, -1]
             if explanation.contributions is not None:

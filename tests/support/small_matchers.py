@@ -39,11 +39,11 @@ def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, 
     return matcher.with_calibration(replace(PLAIN, hubness=hubness, cosine_weight=weight), banks)
 
 
-def fused_but_for_short_questions(name: str, longer_than: int) -> SingleMatcher:
-    """The same, but in the score of questions of more than so many words."""
+def fused_but_for_short_questions(name: str, short_question: int) -> SingleMatcher:
+    """The same, but in the score of questions of up to so many words."""
     all_fused = fused(name)
     assert all_fused.calibration is not None
-    return all_fused.with_calibration(replace(all_fused.calibration, cosine_longer_than=longer_than), None)
+    return all_fused.with_calibration(replace(all_fused.calibration, short_question=short_question), None)
 
 
 def small_weights(

@@ -48,8 +48,8 @@ def calibrate(
     fuse_stage_one: Annotated[
         bool, typer.Option("--fuse-stage-one", help="Add stage one's cosine to the score, as much as ranks best.")
     ] = False,
-    longer_than: Annotated[
-        int, typer.Option(min=0, help="Of questions, only to that of those with more words than this; marks count.")
+    short_question: Annotated[
+        int, typer.Option(min=0, help="Questions of up to so many words, marks included, are scored by regions alone.")
     ] = 0,
     held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
@@ -76,7 +76,7 @@ def calibrate(
         stage_one=stage_one,
     )
     plan = CalibrationPlan(
-        hubness=hubness, fuse_stage_one=fuse_stage_one, fuse_longer_than=longer_than, held_out=held_out, seed=seed
+        hubness=hubness, fuse_stage_one=fuse_stage_one, short_question=short_question, held_out=held_out, seed=seed
     )
     report = _calibrate(folder, source, split, Bank(bank_split, typical_pictures), plan, device_of(device))
     if as_json:
@@ -163,8 +163,8 @@ def print_calibration(report: dict[str, Any]) -> None:
     if report["cosine_weight"]:
         alone = ", ".join(f"{half} {value:.1f}" for half, value in report["rsum_without_stage_one"].items())
         print(
-            f"stage one's cosine is added {report['cosine_weight']:.3g} times to the score of sentences of more than"
-            f" {report['cosine_longer_than']} words; without it rsum is {alone}"
+            f"stage one's cosine is added {report['cosine_weight']:.3g} times to the score of questions of more than"
+            f" {report['short_question']} words; without it rsum is {alone}"
         )
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in report["held_out"][direction].items():

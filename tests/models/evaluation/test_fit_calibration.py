@@ -18,7 +18,7 @@ from models.evaluation.fit_calibration import (
     calibrate,
     fuse,
     rsum_of,
-    without_short_questions,
+    with_short_questions,
 )
 from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
 from models.evaluation.scored_pairs import (
@@ -201,8 +201,8 @@ def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Pa
             )
 
 
-@pytest.mark.parametrize("longer_than", [0, 3, 4])  # all captions have four words
-def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, longer_than: int) -> None:
+@pytest.mark.parametrize("short_question", [0, 3, 4])  # all captions have four words
+def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, short_question: int) -> None:
     made = small_matcher("scan-t2i-avg")
     with torch.no_grad():
         made.reranker.sentence_encoder.embed.weight.mul_(40)
@@ -212,7 +212,7 @@ def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, longer_than
     sentences = [text for captions in data.captions for text in captions]
     own, others = PLAN.split(len(data))
     for hubness in (HubnessPlan(share=0.0), replace(HUBNESS, stage_one=True)):
-        plan = CalibrationPlan(hubness=hubness, fuse_stage_one=True, fuse_longer_than=longer_than)
+        plan = CalibrationPlan(hubness=hubness, fuse_stage_one=True, short_question=short_question)
         calibration, banks, report = calibrate(plain, data, sentences, plan)
         assert calibration.cosine_weight == report["cosine_weight"]
         assert report["rsum"]["fitted"]["as_served"] >= report["rsum_without_stage_one"]["fitted"]
@@ -222,13 +222,15 @@ def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, longer_than
             assert report["rsum"][half]["as_served"] == pytest.approx(expected, abs=1.0)  # embeddings are rounded
 
 
-def test_stage_one_is_no_part_of_the_score_of_short_questions() -> None:
-    matcher, image_of = small_matcher("scan-t2i-avg"), torch.tensor([0, 0, 1])
-    scores = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    kept = without_short_questions(ScoredPairs(scores, image_of), matcher, ["red", "a red thing", "two red"], 1)
-    torch.testing.assert_close(kept.scores, torch.tensor([[0.0, 0.0], [3.0, 4.0], [5.0, 6.0]]))
-    assert kept.of("image") is scores
-    assert torch.equal(kept.image_of, image_of)
+def test_short_questions_have_their_own_scores_on_the_level_of_the_others() -> None:
+    image_of, short = torch.tensor([0, 0, 1]), torch.tensor([True, False, True])
+    whole = ScoredPairs(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), image_of)
+    by_sentence = ScoredPairs(torch.tensor([[4.0, 7.0], [6.0, 7.0], [9.0, 8.0]]), image_of)
+    found, summand = with_short_questions(whole, by_sentence, short, torch.tensor([0]))
+    assert summand == -3.0  # of the first picture's own two sentences
+    torch.testing.assert_close(found.of("text"), torch.tensor([[1.0, 4.0], [3.0, 4.0], [6.0, 5.0]]))
+    assert found.of("image") is whole.scores
+    assert torch.equal(found.image_of, image_of)
 
 
 def test_the_weight_of_stage_one_is_the_best_of_those_tried() -> None:

@@ -128,28 +128,32 @@ def test_members_of_an_ensemble_keep_their_own_weights() -> None:
 
 
 @settings(max_examples=10)
-@given(longer_than=st.integers(0, 4), by_sides=st.tuples(*[st.sampled_from([0.0, 0.3])] * 4))
+@given(short=st.integers(0, 4), by_sides=st.tuples(*[st.sampled_from([0.0, 0.3])] * 4))
 def test_short_questions_are_scored_and_explained_by_the_reranker_alone_and_captions_are_not(
-    longer_than: int, by_sides: tuple[float, float, float, float]
+    short: int, by_sides: tuple[float, float, float, float]
 ) -> None:
     names = ("image_weight", "text_weight", "stage_one_weight", "stage_one_text_weight")
     hubness = HubnessConfig(neighbours=2, **dict(zip(names, by_sides, strict=True)))
-    alone, all_fused = fused("scan-t2i-avg", 0.0, hubness), fused("scan-t2i-avg", 0.8, hubness)
+    by_sentence = fused("scan-t2i-avg", 0.0, replace(hubness, image_weight=0.0))
+    all_fused = fused("scan-t2i-avg", 0.8, hubness)
     assert all_fused.calibration is not None
     banks = all_fused.hubness.banks if all_fused.hubness else None
-    some = all_fused.with_calibration(replace(all_fused.calibration, cosine_longer_than=longer_than), banks)
+    calibration = replace(all_fused.calibration, short_question=short, short_summand=-0.7)
+    some = all_fused.with_calibration(calibration, banks)
     images, texts = encode(some)
-    of_all, of_none = all_fused.score(*encode(all_fused)), alone.score(*encode(alone))
+    whole, alone = all_fused.score(*encode(all_fused)), by_sentence.score(*encode(by_sentence)) - 0.7
     for row, sentence in enumerate(SENTENCES):
-        expected = of_all if len(sentence.split()) > longer_than else of_none
+        expected = whole if len(sentence.split()) > short else alone
         torch.testing.assert_close(some.score(images, texts)[row], expected[row])
     captions = some.texts_from(texts.words, asked=False)
-    torch.testing.assert_close(some.score(images, captions), of_all)
-    contributions = some.explain(images, texts).contributions
-    assert contributions is not None
-    torch.testing.assert_close(contributions.sum(2), some.score(images, texts))
+    torch.testing.assert_close(some.score(images, captions), whole)
+    for sentences in (texts, captions):
+        contributions = some.explain(images, sentences).contributions
+        assert contributions is not None
+        torch.testing.assert_close(contributions.sum(2), some.score(images, sentences))
+        torch.testing.assert_close(some.score_in_blocks(images, sentences), some.score(images, sentences))
     ensemble = build_ensemble([some, fused("bfan-equal", 0.0)])
-    assert ensemble.short_question == some.short_question == longer_than
+    assert ensemble.short_question == some.short_question == short
     images, texts = encode(ensemble)
     for asked, own in ((True, some), (False, all_fused)):
         other = build_ensemble([own, fused("bfan-equal", 0.0)])
@@ -160,11 +164,13 @@ def test_short_questions_are_scored_and_explained_by_the_reranker_alone_and_capt
 def test_the_weight_is_kept_in_the_folder(tmp_path: Path) -> None:
     save_matcher(fused("scan-t2i-avg", 0.75), tmp_path)
     assert load_matcher(tmp_path).cosine_weight == 0.75
-    longer = replace(PLAIN, cosine_weight=0.75, cosine_longer_than=6)
+    longer = replace(PLAIN, cosine_weight=0.75, short_question=6, short_summand=-0.25)
     save_matcher(small_matcher("scan-t2i-avg").with_calibration(longer), tmp_path)
     assert load_matcher(tmp_path).calibration == longer
     save_matcher(fused("scan-t2i-avg", 0.0), tmp_path)
-    assert "cosine_" not in (tmp_path / "calibration.json").read_text()
+    written = (tmp_path / "calibration.json").read_text()
+    assert "cosine_" not in written
+    assert "short_" not in written
     assert load_matcher(tmp_path).cosine_weight == 0.0
     for bad in (-0.1, math.inf):
         with pytest.raises(ValueError, match="0 or more"):
