@@ -220,10 +220,11 @@ def with_short_questions(
 ) -> tuple[ScoredPairs, float]:
     """The `whole` scores with those of `short` questions in their place, and the number that these have added.
 
-    That is the mean over all pairs of the pictures `own` of what the whole scores have more: so the scores of questions
-    of every length mean the same.
+    That is what the best whole score of a question among the pictures `own` has more in the mean: so the best scores of
+    questions of every length mean the same.
     """
-    summand = float((whole.among(own).scores - by_sentence.among(own).scores).mean())
+    best, best_by_sentence = (pairs.among(own).scores.amax(1) for pairs in (whole, by_sentence))
+    summand = float((best - best_by_sentence).mean())
     asked = torch.where(short[:, None], by_sentence.scores + summand, whole.scores)
     return ScoredPairs(asked, whole.image_of, whole.scores), summand
 

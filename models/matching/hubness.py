@@ -83,7 +83,8 @@ class HubnessCorrection(nn.Module):
     ) -> Float[Tensor, " K"]:
         """The offset of each picture, given as projected regions and as the reranker's encoded pictures."""
         if self.config.similarity == "scores":
-            similarities = score_in_blocks(reranker, images, self._typical_sentences()).T
+            typical = self._typical_sentences()
+            similarities = score_in_blocks(reranker, images, typical, text_block=len(typical)).T
         else:
             similarities = self._cosines_with_sentences(head, head.embed_images(projected))
         return self.config.image_weight * self._mean_of_nearest(similarities)

@@ -226,9 +226,11 @@ def test_short_questions_have_their_own_scores_on_the_level_of_the_others() -> N
     image_of, short = torch.tensor([0, 0, 1]), torch.tensor([True, False, True])
     whole = ScoredPairs(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), image_of)
     by_sentence = ScoredPairs(torch.tensor([[4.0, 7.0], [6.0, 7.0], [9.0, 8.0]]), image_of)
-    found, summand = with_short_questions(whole, by_sentence, short, torch.tensor([0]))
-    assert summand == -3.0  # of the first picture's own two sentences
-    torch.testing.assert_close(found.of("text"), torch.tensor([[1.0, 4.0], [3.0, 4.0], [6.0, 5.0]]))
+    found, summand = with_short_questions(whole, by_sentence, short, torch.tensor([0, 1]))
+    assert summand == pytest.approx((2 + 4 + 6 - 7 - 7 - 9) / 3)
+    expected = torch.tensor([[4.0 + summand, 7.0 + summand], [3.0, 4.0], [9.0 + summand, 8.0 + summand]])
+    torch.testing.assert_close(found.of("text"), expected)
+    assert with_short_questions(whole, by_sentence, short, torch.tensor([0]))[1] == -3.0  # its own two sentences alone
     assert found.of("image") is whole.scores
     assert torch.equal(found.image_of, image_of)
 
