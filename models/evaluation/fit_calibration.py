@@ -44,8 +44,8 @@ SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictur
 class CalibrationPlan:
     """Choices of a calibration: the hubness correction, and the share of pictures kept for assessment.
 
-    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks best. Questions of
-    up to `short_question` words are scored without it, and without the correction of pictures.
+    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks captions of every
+    length best. Questions of up to `short_question` words are scored without it and without the pictures' correction.
     """
 
     hubness: HubnessPlan = field(default_factory=HubnessPlan)
@@ -176,7 +176,9 @@ def calibrate(
     short = torch.tensor(
         [len(matcher.words(caption)) - MARKS <= plan.short_question for caption in data.sentences()[0]]
     )
-    corrected, short_summand = with_short_questions(whole, fitted.by_sentence if fitted else scores, short, own)
+    by_sentence = fitted.by_sentence if fitted else scores
+    corrected, short_summand = with_short_questions(whole, by_sentence, short, own)
+    without_stage_one, _ = with_short_questions(alone, by_sentence, short, own)
     directions: tuple[Direction, Direction] = ("text", "image")
     tests = {direction: fit_match(corrected, own, direction, plan.seed) for direction in directions}
     calibration = Calibration(
@@ -199,7 +201,7 @@ def calibrate(
         "cosine_weight": cosine_weight,
         "short_question": plan.short_question,
         "rsum": rsums(scores, corrected, halves),
-        "rsum_without_stage_one": {half: rsum_of(alone.among(chosen)) for half, chosen in halves.items()},
+        "rsum_without_stage_one": {half: rsum_of(without_stage_one.among(chosen)) for half, chosen in halves.items()},
         "rsum_of_stage_one": rsums(stage_one, corrected_stage_one, halves),
         "text": stored["text"],
         "image": stored["image"],

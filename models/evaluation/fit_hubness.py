@@ -27,7 +27,7 @@ from models.matching.matcher import SingleMatcher
 from models.rerankers.attention import l2_normalise, masked_mean
 
 UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters
-MOST_TYPICAL = 20_000  # sentences, or pictures, that a bank is made of: 0.6 GB of regions of width 384
+MOST_TYPICAL = 20_000  # sentences, or pictures, whose vectors are held at once: 1.1 GB of regions of width 384
 SHARES_TRIED = tuple(n / 20 for n in range(21))  # of a full correction, from which the best are taken
 
 
@@ -144,7 +144,7 @@ def summed_recalls(recalls: Recalls) -> float:
 @torch.no_grad()
 def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], plan: HubnessPlan, seed: int) -> VectorBank:
     """The bank of typical sentences; ValueError where there are too few sentences."""
-    drawn = drawn_of(len(sentences), seed).tolist()
+    drawn = drawn_of(len(sentences), plan, seed).tolist()
     batches = encode_in_batches(matcher, [sentences[place] for place in drawn], ENCODING_BATCH)
     return typical(((texts.vectors, texts.mask) for _, texts, _ in batches), plan, seed)
 
@@ -153,15 +153,17 @@ def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], plan: Hu
 def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, plan: HubnessPlan, seed: int) -> VectorBank:
     """The bank of typical pictures, made of their projected regions; ValueError where there are too few pictures with
     regions."""
-    drawn = drawn_of(len(data), seed)
+    drawn = drawn_of(len(data), plan, seed)
     batches = (data.regions(drawn[rows]).to(matcher.device) for rows in tiles(len(drawn), ENCODING_BATCH))
     projected = (matcher.reranker.project(regions) for regions in batches)
     return typical(((regions.vectors, regions.mask) for regions in projected), plan, seed)
 
 
-def drawn_of(num: int, seed: int) -> npt.NDArray[np.int64]:
-    """Places of those of `num` that a bank is made of, in order: all, or so many drawn at random that memory holds."""
-    return np.sort(np.random.default_rng(seed).permutation(num)[:MOST_TYPICAL])
+def drawn_of(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int64]:
+    """Places of those of `num` that a bank is made of, in order: all, or, where each entry has several vectors, so many
+    drawn at random that memory holds theirs."""
+    most = num if plan.parts == 1 else max(MOST_TYPICAL, plan.bank_size)
+    return np.sort(np.random.default_rng(seed).permutation(num)[:most])
 
 
 def typical(
@@ -182,7 +184,7 @@ def typical(
     group_of = (l2_normalise(torch.cat(means)) @ l2_normalise(centroids).T).argmax(1)
     filled = group_of.bincount(minlength=len(centroids)) > 0  # hardly ever has a group no member
     group_of = (filled.cumsum(0) - 1)[group_of]
-    vectors, group_of_vector = torch.cat(parts).float(), group_of[torch.cat(part_of)]
+    vectors, group_of_vector = torch.cat(parts), group_of[torch.cat(part_of)]
     return VectorBank.quantise(typical_parts(vectors, group_of_vector, int(filled.sum()), plan.parts, seed))
 
 

@@ -40,7 +40,8 @@ def score_all(
 ) -> Float[np.ndarray, "K Q"]:
     """float64 scores of `features` (.npy, [K R F]) with `captions` (one a line) by the checkpoint in `weights`.
 
-    As the authors evaluate: encoders compute in float32, everything after them in float64. `report_progress` is called
+    As the authors evaluate: encoders compute in float32, everything after them in float64. Captions are scored as
+    answers: a short one, asked as a question, may have other scores. `report_progress` is called
     with the number of pictures scored so far. ValueError where the arrays do not fit the checkpoint.
     """
     matcher = load_matcher(weights, device)
@@ -51,7 +52,7 @@ def score_all(
     sentences = read_lines(captions)
     exact = deepcopy(matcher).double()
     texts = [
-        (chosen, exact.texts_from(encoded.words.to(dtype=torch.float64)))
+        (chosen, exact.texts_from(encoded.words.to(dtype=torch.float64), asked=False))
         for chosen, encoded, _ in encode_in_batches(matcher, sentences, ENCODING_BATCH)
     ]
     scores = np.empty((len(arrays), len(sentences)))

@@ -40,7 +40,7 @@ class Calibration:
     likewise, is a part of them. In the scores of a question of up to `short_question` words, `short_summand` stands in
     the place of that cosine and of the picture's correction. `text_match` and
     `image_match` tell whether there is an answer at all, where they were fitted. `fitted_on` says for people what it
-    was fitted on. ValueError for a weight that is below 0 or infinite.
+    was fitted on. ValueError for a weight or a number of words that is below 0, and for what is infinite.
     """
 
     text: LogOddsModel
@@ -57,6 +57,11 @@ class Calibration:
         if not (np.isfinite(self.cosine_weight) and self.cosine_weight >= 0):
             raise ValueError(
                 f"the weight of stage one's cosine must be a number of 0 or more, not {self.cosine_weight:g}"
+            )
+        if self.short_question < 0 or not np.isfinite(self.short_summand):
+            raise ValueError(
+                "a short question has 0 words or more and a finite summand,"
+                f" not {self.short_question} and {self.short_summand:g}"
             )
 
     def as_dict(self) -> dict[str, Any]:

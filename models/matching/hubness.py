@@ -11,6 +11,7 @@ Stage one can be corrected too, by further numbers in each embedding: with pictu
 inner products needs nothing else. Where sentences have none, the last number is left out.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -83,8 +84,9 @@ class HubnessCorrection(nn.Module):
     ) -> Float[Tensor, " K"]:
         """The offset of each picture, given as projected regions and as the reranker's encoded pictures."""
         if self.config.similarity == "scores":
-            typical = self._typical_sentences()
-            similarities = score_in_blocks(reranker, images, typical, text_block=len(typical)).T
+            typical = self._typical_sentences()  # short ones, of which many make a block
+            image_block = max(1, math.prod(reranker.block) // len(typical))
+            similarities = score_in_blocks(reranker, images, typical, image_block, text_block=len(typical)).T
         else:
             similarities = self._cosines_with_sentences(head, head.embed_images(projected))
         return self.config.image_weight * self._mean_of_nearest(similarities)

@@ -41,13 +41,13 @@ def spherical_k_means(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) 
 def typical_parts(
     vectors: Float[Tensor, "N D"], group_of: Int64[Tensor, " N"], count: int, parts: int, seed: int = 0
 ) -> Float[Tensor, "count parts D"]:
-    """Centroids of the vectors of each group; a group of fewer vectors than `parts` repeats them.
+    """Centroids of the vectors of each group, in float32; a group of fewer vectors than `parts` repeats them.
 
     ValueError for a group without any vector.
     """
     found = []
     for group in range(count):
-        own = vectors[group_of == group]
+        own = vectors[group_of == group].float()
         if not len(own):
             raise ValueError(f"group {group} of a bank is empty")
         enough = own if len(own) >= parts else own.repeat(-(-parts // len(own)), 1)[:parts]

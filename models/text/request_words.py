@@ -7,11 +7,15 @@ it does all others, though, and finds less by them.
 import re
 
 _DETERMINERS = r"(?:(?:a|an|the|some|any|all|my|our|more)\s+){0,3}"
-_PICTURES = rf"{_DETERMINERS}(?:photo|photograph|picture|image|pic|snapshot)s?\s+(?:of|showing|depicting)\s+"
+_MEDIA = r"(?:photo|photograph|picture|image|pic|snapshot)s?"
+_PICTURES = rf"{_DETERMINERS}{_MEDIA}\s+(?:of|showing|depicting)\s+"
 _REQUESTS = "|".join(
     (
-        r"(?:please\s+)?(?:(?:show|find|give|get)\s+(?:me|us)|find|(?:search|look)\s+for)",
-        r"(?:i|we)\s+(?:want|would\s+like)(?:\s+to\s+see)?",
+        # "US flags" are no flags for us, and "Find Nemo" is a title.
+        r"(?:please\s+)?(?:show|find|give|get)\s+(?:me|(?-i:us))",
+        r"(?:please\s+)?(?:search|look)\s+for",
+        rf"(?:please\s+)?find(?=\s+(?:an?|the|some|any|all|my|our|{_MEDIA})\b)",
+        rf"(?:i|we)\s+(?:want|would\s+like)(?:\s+to\s+see|(?=\s+{_DETERMINERS}{_MEDIA}\b))",
         r"(?:i\s+am|i['’]m|we\s+are|we['’]re)\s+looking\s+for",
         r"(?:is|are)\s+there",
         r"do\s+(?:i|we|you)\s+have",

@@ -319,7 +319,7 @@ class SearchEngine:
         explained = {}
         if texts is not None:
             explained = {hit.slot: hit for hit in self._explained(scored, texts, query, accelerate, watch)}
-        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.subject) for hit in hits])
+        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.query) for hit in hits])
 
     def _explained(
         self,

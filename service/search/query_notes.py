@@ -28,9 +28,9 @@ def note_on(query: str) -> str | None:
     notes = []
     if (subject := subject_of(query)) != query:
         notes.append(f"Searched for “{subject}”.")
-    if (language := language_of(query)) is not None:
+    if (language := language_of(subject)) is not None:
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
-    elif (word := negation_in(query)) is not None:
+    elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
     return " ".join(notes) or None
 

@@ -40,10 +40,12 @@ def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, 
 
 
 def fused_but_for_short_questions(name: str, short_question: int) -> SingleMatcher:
-    """The same, but in the score of questions of up to so many words."""
-    all_fused = fused(name)
+    """The same with a hubness correction, of which questions of up to so many words have their own scores."""
+    all_fused = fused(name, hubness=HubnessConfig(image_weight=0.4, text_weight=0.3, neighbours=2))
     assert all_fused.calibration is not None
-    return all_fused.with_calibration(replace(all_fused.calibration, short_question=short_question), None)
+    assert all_fused.hubness is not None
+    own = replace(all_fused.calibration, short_question=short_question, short_summand=-0.7)
+    return all_fused.with_calibration(own, all_fused.hubness.banks)
 
 
 def small_weights(

@@ -163,9 +163,10 @@ def print_calibration(report: dict[str, Any]) -> None:
     if report["cosine_weight"]:
         alone = ", ".join(f"{half} {value:.1f}" for half, value in report["rsum_without_stage_one"].items())
         print(
-            f"stage one's cosine is added {report['cosine_weight']:.3g} times to the score of questions of more than"
-            f" {report['short_question']} words; without it rsum is {alone}"
+            f"stage one's cosine is added {report['cosine_weight']:.3g} times to the score; without it rsum is {alone}"
         )
+    if report["short_question"]:
+        print(f"questions of up to {report['short_question']} words are scored by regions alone")
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in report["held_out"][direction].items():
             first = result["first"]

@@ -42,12 +42,13 @@ def stored(matcher: Matcher) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in halves.items()}
 
 
-def corrected(name: str, seed: int, cosine_weight: float = 0.0) -> SingleMatcher:
-    """A matcher with a hubness correction and stage one's cosine as a part of its score."""
+def corrected(name: str, seed: int, cosine_weight: float = 0.0, short_question: int = 0) -> SingleMatcher:
+    """A matcher with a hubness correction and stage one's cosine as a part of its score, but for short questions."""
     hubness = HubnessConfig(image_weight=0.4, text_weight=0.2, neighbours=2, similarity="scores")
     banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 1, 8, generator=torch.Generator().manual_seed(seed))))
     line = LogOddsModel(3.0, -1.0)
-    calibration = replace(Calibration(text=line, image=line), hubness=hubness, cosine_weight=cosine_weight)
+    parts = {"cosine_weight": cosine_weight, "short_question": short_question, "short_summand": 0.6}
+    calibration = replace(Calibration(text=line, image=line), hubness=hubness, **parts)
     return small_matcher(name, seed).with_calibration(calibration, banks)
 
 
@@ -74,9 +75,10 @@ def test_the_hubness_correction_is_taken_off(kernels: KernelLibrary) -> None:
     check(matcher, kernels)
 
 
+@pytest.mark.parametrize("short_question", [0, 1, 5])  # none of the sentences, one and both are short
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "bfan-equal", "caan"])
-def test_the_cosine_of_stage_one_is_added(name: str, kernels: KernelLibrary) -> None:
-    matcher = corrected(name, 1, cosine_weight=0.8)
+def test_the_cosine_of_stage_one_is_added(name: str, short_question: int, kernels: KernelLibrary) -> None:
+    matcher = corrected(name, 1, cosine_weight=0.8, short_question=short_question)
     assert STAGE_ONE in stored(matcher)
     check(matcher, kernels)
     check(build_ensemble([matcher, corrected(name, 2)]), kernels)

@@ -81,12 +81,12 @@ def test_the_pictures_of_the_words_come_first(full: Library) -> None:
     assert set(outcome.timings_ms) == {"encode", "shortlist", "rerank", "text"}
 
 
-def test_words_that_only_ask_are_neither_scored_nor_looked_for(full: Library) -> None:
-    plain, asking = (full.text(query, k=5, explain=True) for query in ("red.png", "Show me a photo of red.png"))
+def test_words_that_only_ask_are_not_scored(full: Library) -> None:
+    plain, asking = (full.text(query, k=5, explain=True) for query in ("red.png", "a photo of red.png"))
     assert asking.results == plain.results
     assert any(hit.found_by != "pictures" for hit in asking.results)  # by its file's name
     assert (plain.note, asking.note) == (None, "Searched for “red.png”.")
-    assert asking.query == "Show me a photo of red.png"
+    assert asking.query == "a photo of red.png"
     assert asking.unknown_words == plain.unknown_words
 
 

@@ -23,7 +23,7 @@ from service.search.sentences import KeptEncodings, encoded_sentences
 from tests.support.fakes import COLOURS, D, FakeMatcher
 from tests.support.kernels import load_kernels
 from tests.support.library import Library, sixty_four
-from tests.support.small_matchers import small_matcher
+from tests.support.small_matchers import fused_but_for_short_questions, small_matcher
 
 PATIENCE_S = 60.0
 SENTENCES = ["red", "blue and a very long yellow question", "green red", "cyan cyan magenta white black", "red", "zzz"]
@@ -124,6 +124,23 @@ def test_candidates_of_several_queries_score_as_those_of_one(
     for query, scores in zip(queries, together(queries), strict=True):
         np.testing.assert_allclose(scores, query.scores(), atol=1e-6)
     np.testing.assert_array_equal(together(queries[:1])[0], queries[0].scores())
+
+
+@pytest.mark.parametrize("together", [scored_side_by_side, partial(scored_in_one_call, chunk=4)])
+@pytest.mark.parametrize("name", ["scan-t2i-avg", "sman"])
+def test_short_and_long_questions_keep_their_own_scores_together(
+    name: str, together: Callable[[Any], list[Any]], tmp_path: Path
+) -> None:
+    matcher = fused_but_for_short_questions(name, 2)
+    snapshot = stored(matcher, tmp_path)
+    images = matcher.images_from(snapshot.read_images(np.arange(9)))
+    encoded = encoded_sentences(matcher, SENTENCES)
+    found = together([StoredPairs(matcher, snapshot, range(9), texts) for texts, _ in encoded])
+    for scores, sentence in zip(found, SENTENCES, strict=True):
+        texts, _ = matcher.encode_sentences([sentence])
+        np.testing.assert_allclose(scores, matcher.score(images, texts)[0], atol=1e-5)
+        answers = matcher.score(images, matcher.texts_from(texts.words, asked=False))[0]
+        assert np.allclose(scores, answers, atol=1e-3) == (len(sentence.split()) > 2)
 
 
 def test_what_was_asked_last_is_kept_within_its_bytes() -> None:

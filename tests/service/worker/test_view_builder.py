@@ -84,7 +84,7 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(
     kept = view.snapshot().read_images(range(3))
     assert kept["hubness"].dtype == np.float32
     assert len({*kept["hubness"].tolist()}) == 3
-    sentences = Words(bank.dequantise()[:, None], torch.ones(3, 1, dtype=torch.bool))
+    sentences = Words(bank.dequantise(), torch.ones(3, 1, dtype=torch.bool))
     typical = matcher.pooled.embed_texts(sentences).detach().numpy()
     embeddings = np.stack([view.snapshot().embedding_of(row) for row in range(3)])
     cosines = np.sort(embeddings[:, : typical.shape[1]] @ typical.T)
