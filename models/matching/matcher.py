@@ -308,9 +308,8 @@ class SingleMatcher(Matcher):
 
     def _texts(self, words: Words, nearness: Float[Tensor, " Q"] | None, asked: bool) -> EncodedTexts:
         """Sentences that can be scored, with their offset."""
-        texts = EncodedTexts(
-            words.vectors, words.mask, words.vectors.new_zeros(len(words)), words.mask.new_full((len(words),), asked)
-        )
+        asks, none = words.mask.new_full((len(words),), asked), words.vectors.new_zeros(len(words))
+        texts = EncodedTexts(words.vectors, words.mask, none, asks)
         whole = self._is_whole(texts)
         offset = (whole - 1) * (self.calibration.short_summand if self.calibration else 0.0)
         if self.hubness is not None and nearness is not None:
@@ -359,16 +358,14 @@ class SingleMatcher(Matcher):
         return self._weighted_cosines(images.embedding, texts) - taken_off
 
     def _taken_off(self, by_image: Float[Tensor, " K"] | None, texts: EncodedTexts) -> Float[Tensor, "Q #K"]:
-        """The number taken off the score of every pair: the sentence's offset, and, but for short questions, the
-        picture's."""
+        """The number taken off every score: the sentence's offset, and but for short questions the picture's."""
         if by_image is None:
             return texts.offset[:, None]
         return texts.offset[:, None] + self._is_whole(texts)[:, None] * by_image
 
     def _is_whole(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
         """1 where stage one's cosine and the picture's offset are parts of the score, 0 for a short question."""
-        whole = ~texts.asked | (texts.words.num_words > self.short_question)
-        return whole.to(texts.vectors.dtype)
+        return (~texts.asked | (texts.words.num_words > self.short_question)).to(texts.vectors.dtype)
 
     def _cosine_weights(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
         """The weight of stage one's cosine in the score of each sentence."""
@@ -382,8 +379,7 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The reranker's explanation with that of stage one's cosine; what is taken off is spread evenly over a
-        sentence's words and over regions."""
+        """The reranker's explanation with stage one's; what is taken off is spread evenly over words and regions."""
         explanation = self.reranker.explain(images.rows, texts.words)
         taken_off = self._taken_off(images.offset, texts).expand(len(texts), len(images))
         if images.embedding is not None:
@@ -395,19 +391,10 @@ class SingleMatcher(Matcher):
     def _cosine_terms(
         self, images: EncodedImages, texts: EncodedTexts
     ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"] | None]:
-        """Contributions of words, and shares of words and regions, to the weighted cosine of stage one.
-
-        They are exact: both embeddings are sums of a part for each word, or region. Shares are None where the rows keep
-        no projected regions.
-        """
+        """Contributions and shares of stage one's weighted cosine; no shares where rows keep no projected regions."""
         assert images.embedding is not None
-        of_words = self._cosine_weights(texts)[:, None, None] * self.pooled.parts_of_texts(texts.words)
-        contributions = (of_words @ images.embedding[:, :-1].T).mT
-        vectors, mask = images.rows.tensors().get("vectors"), images.region_mask
-        if vectors is None:
-            return contributions, None
-        of_regions = self.pooled.parts_of_images(Regions(vectors, mask))
-        shares = torch.einsum("qwe,kre->qkwr", of_words, of_regions)
-        # The stored embedding is rounded: what that makes a difference is spread over the regions.
-        rounding = (contributions - shares.sum(3)) / mask.sum(1).clamp_min(1)[:, None]
-        return contributions, shares + rounding.unsqueeze(3).masked_fill(~mask[:, None], 0)
+        vectors = images.rows.tensors().get("vectors")
+        regions = None if vectors is None else Regions(vectors, images.region_mask)
+        contributions, shares = self.pooled.terms_of_cosines(texts.words, images.embedding[:, :-1], regions)
+        weights = self._cosine_weights(texts)[:, None, None]
+        return weights * contributions, None if shares is None else weights.unsqueeze(3) * shares

@@ -5,6 +5,7 @@ Where hubs are lowered in stage one, `hubness.py` adds one or two numbers to the
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -63,6 +64,23 @@ class StageOneHead(nn.Module):
     def parts_of_texts(self, words: Words) -> Float[Tensor, "Q W E"]:
         """The part of each word in its sentence's embedding; the parts of all words add up to it."""
         return _parts(self.text, words.vectors, words.mask)
+
+    def terms_of_cosines(
+        self, words: Words, embeddings: Float[Tensor, "K E"], regions: Regions | None
+    ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"] | None]:
+        """Contributions of words, and shares of words and regions, to the cosines of sentences with pictures.
+
+        They are exact: both embeddings are sums of a part for each word, or region. `embeddings` are the pictures' as
+        they are stored, rounded; shares are None where their regions are not given.
+        """
+        of_words = self.parts_of_texts(words)
+        contributions = (of_words @ embeddings.T).mT
+        if regions is None:
+            return contributions, None
+        shares = torch.einsum("qwe,kre->qkwr", of_words, self.parts_of_images(regions))
+        # What the rounding makes a difference is spread over the regions.
+        rounding = (contributions - shares.sum(3)) / regions.mask.sum(1).clamp_min(1)[:, None]
+        return contributions, shares + rounding.unsqueeze(3).masked_fill(~regions.mask[:, None], 0)
 
 
 def _parts(layer: nn.Module, vectors: Float[Tensor, "N M D"], mask: Bool[Tensor, "N M"]) -> Float[Tensor, "N M E"]:
