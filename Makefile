@@ -55,19 +55,19 @@ setup: $(VENV)/.dev $(KERNELS)
 run: $(READY) $(KERNELS)
 	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
 
-# What is quick runs in a process for each core, then the rest one after the other. Status 5: none of TESTS is of that kind.
-QUICK := not e2e and not slow
+# What starts no whole service runs in a process for each core, then the rest one after the other. Status 5: none of TESTS
+# is of that kind.
 PYTEST := $(BIN)/python -m pytest --durations=15
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 
 test: $(VENV)/.dev $(KERNELS)
-	@quick=0; others=0; set -x; \
-	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS) || quick=$$?; \
-	$(PYTEST) -m "not ($(QUICK))" $(TESTS) || others=$$?; \
-	[ $$quick = 5 ] && exit $$others; [ $$others = 5 ] && exit $$quick; exit $$((quick + others))
+	@alone=0; services=0; set -x; \
+	$(PYTEST) $(PARALLEL) -m "not e2e" $(TESTS) || alone=$$?; \
+	$(PYTEST) -m e2e $(TESTS) || services=$$?; \
+	[ $$alone = 5 ] && exit $$services; [ $$services = 5 ] && exit $$alone; exit $$((alone + services))
 
 test-fast: $(VENV)/.dev $(KERNELS)
-	$(PYTEST) $(PARALLEL) -m "$(QUICK)" $(TESTS)
+	$(PYTEST) $(PARALLEL) -m "not e2e and not slow" $(TESTS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
