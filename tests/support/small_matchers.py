@@ -40,7 +40,7 @@ def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, 
 
 
 def fused_but_for_short_questions(name: str, short_question: int) -> SingleMatcher:
-    """The same with a hubness correction, of which questions of up to so many words have their own scores."""
+    """A fused matcher with a hubness correction, in which questions of up to so many words have their own scores."""
     all_fused = fused(name, hubness=HubnessConfig(image_weight=0.4, text_weight=0.3, neighbours=2))
     assert all_fused.calibration is not None
     assert all_fused.hubness is not None
