@@ -8,7 +8,8 @@ from models.extractors.base import Extractor
 from models.extractors.bottom_up.extractor import load_bottom_up
 from models.extractors.config import read_config, read_kind
 from models.extractors.detectron2 import load_detectron2
-from models.extractors.faster_rcnn import load_detector
+from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.extractors.fused_convolutions import fuse_convolutions
 from models.extractors.grid import GridExtractor, load_grid
 from models.extractors.precomputed import PRECOMPUTED, load_precomputed
 from models.extractors.torchvision import load_torchvision
@@ -28,6 +29,14 @@ def load_extractor(folder: Path, device: str = "cpu") -> Extractor:
     return LOADERS[kind](folder, device)
 
 
+def _load_faster_rcnn(folder: Path, device: str) -> FasterRcnn:
+    """The detector in `folder`, which can no longer be trained, moved or saved where it is loaded on a CPU."""
+    detector = load_detector(folder, device)
+    if device == "cpu":
+        fuse_convolutions(detector)
+    return detector
+
+
 def _load_grid(folder: Path, device: str) -> GridExtractor:
     """The grid in `folder`: "backbone" is the path, from there, of a detector's folder or a file of weights; the other
     fields are GridConfig's."""
@@ -36,7 +45,7 @@ def _load_grid(folder: Path, device: str) -> GridExtractor:
 
 
 LOADERS: Mapping[str, Callable[[Path, str], Extractor]] = {
-    DEFAULT_KIND: load_detector,
+    DEFAULT_KIND: _load_faster_rcnn,
     "bottom-up": load_bottom_up,
     "torchvision": load_torchvision,
     "detectron2": load_detectron2,

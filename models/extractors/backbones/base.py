@@ -105,10 +105,14 @@ def read_layers(architecture: Architecture, file: Path) -> nn.Sequential:
 class SameConv2d(nn.Conv2d):
     """A convolution of stride 2 that pads even sides as TensorFlow does: of k - 2 cells, the odd one comes after."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    @property
+    def around(self) -> tuple[int, int, int, int]:
+        """Cells left, right, above and below."""
         (height, width) = ((side - 2) // 2 for side in self.kernel_size)
-        around = (width, self.kernel_size[1] - 2 - width, height, self.kernel_size[0] - 2 - height)
-        padded: Tensor = self._conv_forward(pad(input, around), self.weight, self.bias)
+        return width, self.kernel_size[1] - 2 - width, height, self.kernel_size[0] - 2 - height
+
+    def forward(self, input: Tensor) -> Tensor:
+        padded: Tensor = self._conv_forward(pad(input, self.around), self.weight, self.bias)
         return padded
 
 

@@ -9,6 +9,7 @@ import PIL.Image
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cosine_similarity
 from torchvision.ops import box_iou
 
 import models
@@ -17,8 +18,10 @@ from models.extractors.base import PICTURE, REGION, Detections
 from models.extractors.detector_config import CONCEPT_FIELDS, DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
+from models.extractors.registry import load_extractor
 
 LABELS = ("cat", "dog", "bird")
+SHIPPED = Path(models.__file__).parent / "weights" / "detector"
 
 
 def noise(width: int, height: int, seed: int = 0) -> PIL.Image.Image:
@@ -189,17 +192,26 @@ def test_another_layout_is_refused(detector: FasterRcnn, tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.realdata
 def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) -> None:
-    shipped = load_detector(Path(models.__file__).parent / "weights" / "detector")
+    shipped = load_detector(SHIPPED)
     # COCO's dog, or one of ImageNet's breeds.
     first, last = (IMAGENET_CLASSES.index(name) for name in ("Chihuahua", "Mexican hairless"))
     dogs = {"dog", *IMAGENET_CLASSES[first : last + 1]}
     lines = read_captions(data_dir / "flickr8k" / "captions.jsonl", "dev")
     names = [line.image for line in lines if all(" dog " in text.lower() for text in line.captions)][:12]
-    regions = shipped.extract([PIL.Image.open(data_dir / "flickr8k" / name).convert("RGB") for name in names])
+    pictures = [PIL.Image.open(data_dir / "flickr8k" / name).convert("RGB") for name in names]
+    regions = shipped.extract(pictures)
     is_dog = torch.tensor([label in dogs for label in shipped.labels])
     sure = is_dog[regions.labels] & (regions.confidence > 0.3)
     assert sure.any(1).sum() >= 9
     assert regions.mask.all()
+
+    # As it is loaded to extract, with fused layers, it finds the same but where two things were nearly equal.
+    fused = load_extractor(SHIPPED).extract(pictures)
+    same_box = (fused.boxes - regions.boxes).abs().amax(2) < 0.1
+    same = (
+        same_box & (fused.labels == regions.labels) & (cosine_similarity(fused.features, regions.features, 2) > 0.999)
+    )
+    assert same.float().mean() > 0.97
 
 
 @pytest.mark.gpu
