@@ -33,7 +33,6 @@ from models.extractors.picture_network import PictureNetwork, shared_vector
 from models.extractors.region_features import mean_inside_boxes, region_features
 from models.extractors.region_selection import SelectedRegions, select_regions
 from models.extractors.resize import fit_size, stack_resized
-from models.extractors.roi_pooling import pool_boxes
 from models.extractors.sentence_map import SentenceMap
 from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.quantised_rows import dequantise_all, quantise_rows
@@ -186,10 +185,7 @@ class FasterRcnn(Extractor):
         pyramid = self.neck(maps._asdict())
         images = _images(pixels)
         proposals, _ = self.proposer(images, pyramid)
-        if pixels.is_cuda or torch.is_grad_enabled():
-            pooled = self.heads.box_roi_pool(pyramid, proposals, images.image_sizes)
-        else:
-            pooled = pool_boxes(self.heads.box_roi_pool, list(pyramid.values()), proposals)
+        pooled = self.heads.box_roi_pool(pyramid, proposals, images.image_sizes)
         logits, corrections = self.heads.box_predictor(self.heads.box_head(pooled))
         refined = self.heads.box_coder.decode(corrections[:, :4], proposals)[:, 0]
         counts = [len(boxes) for boxes in proposals]

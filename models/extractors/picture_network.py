@@ -26,10 +26,10 @@ class PictureNetwork(nn.Module):
 
     def forward(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K D"]:
         """Unit vectors of pictures that were stretched to a square, as those that it was tuned on."""
-        vectors = self._vectors(pixels)
-        if self.mirrored:
-            vectors = vectors + self._vectors(pixels.flip(3))
-        return normalize(vectors, dim=1)
+        if not self.mirrored:
+            return self._vectors(pixels)
+        own, of_mirrored = self._vectors(torch.cat([pixels, pixels.flip(3)])).chunk(2)
+        return normalize(own + of_mirrored, dim=1)
 
     def _vectors(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K D"]:
         inputs = self.backbone.normalise(pixels).contiguous(memory_format=torch.channels_last)

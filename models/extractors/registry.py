@@ -9,9 +9,11 @@ from models.extractors.bottom_up.extractor import load_bottom_up
 from models.extractors.config import read_config, read_kind
 from models.extractors.detectron2 import load_detectron2
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.extractors.faster_rcnn_heads import convolved_box_head
 from models.extractors.fused_convolutions import fuse_convolutions
 from models.extractors.grid import GridExtractor, load_grid
 from models.extractors.precomputed import PRECOMPUTED, load_precomputed
+from models.extractors.roi_pooling import SumPooler
 from models.extractors.torchvision import load_torchvision
 
 DEFAULT_KIND = "faster-rcnn"  # of a folder whose config.json names none
@@ -33,6 +35,8 @@ def _load_faster_rcnn(folder: Path, device: str) -> FasterRcnn:
     """The detector in `folder`, which can no longer be trained, moved or saved where it is loaded on a CPU."""
     detector = load_detector(folder, device)
     if device == "cpu":
+        detector.heads.box_roi_pool = SumPooler(detector.heads.box_roi_pool)
+        detector.heads.box_head = convolved_box_head(detector.heads.box_head, detector.config.neck_width)
         fuse_convolutions(detector)
     return detector
 

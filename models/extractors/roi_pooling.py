@@ -6,38 +6,45 @@ A cell is a weighted sum of a few places of a map. As one sum of embeddings, a r
 levels take an eighth of the time of torchvision's kernel, which reads one channel after the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 from torchvision.ops import MultiScaleRoIAlign
 
 FINEST_LEVEL, CANONICAL_LEVEL = 3, 4  # log2 of the finest stride, and of that of boxes of the canonical side
 
 
-def pool_boxes(
-    pooler: MultiScaleRoIAlign, maps: Sequence[Float[Tensor, "K C _ _"]], boxes: Sequence[Float[Tensor, "_ 4"]]
-) -> Float[Tensor, "N C S S"]:
-    """S x S cells, as the pooler's settings ask for, of the boxes of K pictures in pixels, one picture after the other.
+class SumPooler(nn.Module):
+    """In the place of torchvision's pooler, with its settings."""
 
-    `maps` have strides 8, 16 and so on. The result lies channels last.
-    """
-    rows = torch.cat([each.permute(0, 2, 3, 1).flatten(0, 2) for each in maps])
-    cells, samples = pooler.output_size[0], pooler.sampling_ratio
-    corners = torch.cat(list(boxes))
-    level = _levels(corners, pooler.canonical_scale, len(maps))
-    places = corners / (2 ** (level + FINEST_LEVEL))[:, None]
-    heights, widths = (level.new_tensor([each.shape[side] for each in maps])[level] for side in (2, 3))
-    down, down_weights = _places_of_axis(places[:, 1::2], heights, cells, samples)
-    across, across_weights = _places_of_axis(places[:, 0::2], widths, cells, samples)
-    down = _first_rows(maps, boxes, level)[:, None, None] + down * widths[:, None, None]
-    index = down[:, :, None, :, None] + across[:, None, :, None, :]
-    weights = down_weights[:, :, None, :, None] * across_weights[:, None, :, None, :]
-    index, weights = (each.flatten(3).flatten(0, 2) for each in (index, weights))
-    pooled = embedding_bag(index, rows, per_sample_weights=weights, mode="sum")
-    return pooled.view(-1, cells, cells, rows.shape[1]).permute(0, 3, 1, 2)
+    def __init__(self, pooler: MultiScaleRoIAlign) -> None:
+        super().__init__()
+        self.cells, self.samples = pooler.output_size[0], pooler.sampling_ratio
+        self.canonical_side = pooler.canonical_scale
+
+    def forward(
+        self, maps: Mapping[str, Float[Tensor, "K C _ _"]], boxes: Sequence[Float[Tensor, "_ 4"]], sizes: object
+    ) -> Float[Tensor, "N C S S"]:
+        """S x S cells of the boxes of K pictures in pixels, one picture after the other; they lie channels last.
+
+        The maps have strides 8, 16 and so on, so that the pictures' sizes are not needed.
+        """
+        levels, corners = list(maps.values()), torch.cat(list(boxes))
+        level = _levels(corners, self.canonical_side, len(levels))
+        places = corners / (2 ** (level + FINEST_LEVEL))[:, None]
+        heights, widths = (level.new_tensor([each.shape[side] for each in levels])[level] for side in (2, 3))
+        down, down_weights = _places_of_axis(places[:, 1::2], heights, self.cells, self.samples)
+        across, across_weights = _places_of_axis(places[:, 0::2], widths, self.cells, self.samples)
+        down = _first_rows(levels, boxes, level)[:, None, None] + down * widths[:, None, None]
+        index = down[:, :, None, :, None] + across[:, None, :, None, :]
+        weights = down_weights[:, :, None, :, None] * across_weights[:, None, :, None, :]
+        index, weights = (each.flatten(3).flatten(0, 2) for each in (index, weights))
+        rows = torch.cat([each.permute(0, 2, 3, 1).flatten(0, 2) for each in levels])
+        pooled = embedding_bag(index, rows, per_sample_weights=weights, mode="sum")
+        return pooled.view(-1, self.cells, self.cells, rows.shape[1]).permute(0, 3, 1, 2)
 
 
 def _levels(boxes: Float[Tensor, "N 4"], canonical_side: int, count: int) -> Int64[Tensor, " N"]:

@@ -5,9 +5,11 @@ import copy
 import pytest
 import torch
 from torch import Tensor, nn
+from torchvision.models.detection.faster_rcnn import TwoMLPHead
 
 from models.extractors.backbones.base import SameConv2d, untrained_backbone
 from models.extractors.backbones.efficientnet_lite import EFFICIENTNET_LITE0
+from models.extractors.faster_rcnn_heads import POOLED_CELLS, convolved_box_head
 from models.extractors.fused_convolutions import FusedConv2d, fuse_convolutions
 from models.extractors.yolox import YoloxNano
 
@@ -69,3 +71,11 @@ def test_without_onednn_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None
     fuse_convolutions(network)
     assert isinstance(network[0], nn.Conv2d)
     assert isinstance(network[1], nn.ReLU)
+
+
+@torch.no_grad()
+def test_a_box_head_is_a_convolution_over_all_cells() -> None:
+    torch.manual_seed(3)
+    head = TwoMLPHead(8 * POOLED_CELLS**2, 16)
+    cells = torch.randn(5, 8, POOLED_CELLS, POOLED_CELLS).contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(convolved_box_head(head, 8)(cells), head(cells), rtol=1e-4, atol=1e-5)

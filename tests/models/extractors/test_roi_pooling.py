@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchvision.ops import MultiScaleRoIAlign
 
-from models.extractors.roi_pooling import pool_boxes
+from models.extractors.roi_pooling import SumPooler
 
 HEIGHT, WIDTH, CHANNELS = 96, 160, 5
 LEVELS = ("stride8", "stride16", "stride32")
@@ -24,7 +24,7 @@ def pyramid(pictures: int, seed: int = 0) -> dict[str, Tensor]:
 def both(maps: dict[str, Tensor], boxes: list[Tensor], cells: int = 7, samples: int = 2) -> tuple[Tensor, Tensor]:
     pooler = MultiScaleRoIAlign(list(LEVELS), cells, sampling_ratio=samples, canonical_scale=60)
     sizes = [(HEIGHT, WIDTH)] * len(boxes)
-    return pool_boxes(pooler, list(maps.values()), boxes), pooler(maps, boxes, sizes)
+    return SumPooler(pooler)(maps, boxes, sizes), pooler(maps, boxes, sizes)
 
 
 coordinates = st.floats(0, 1, width=32)
@@ -63,5 +63,5 @@ def test_no_boxes_get_no_cells() -> None:
 def test_a_map_of_one_cell_is_read_everywhere() -> None:
     maps = {name: torch.full((1, 2, 1, 1), 3.0) for name in LEVELS}
     pooler = MultiScaleRoIAlign(list(LEVELS), 2, sampling_ratio=2, canonical_scale=60)
-    pooled = pool_boxes(pooler, list(maps.values()), [torch.tensor([[0.0, 0, 8, 8]])])
+    pooled = SumPooler(pooler)(maps, [torch.tensor([[0.0, 0, 8, 8]])], [(8, 8)])
     torch.testing.assert_close(pooled, torch.full((1, 2, 2, 2), 3.0))
