@@ -48,6 +48,11 @@ class TableKernels(Protocol):
         """Scores of all sentences with all pictures of the tables."""
 
 
+def table_kernels(kernels: object) -> TableKernels | None:
+    """The kernels, if they attend to tables."""
+    return kernels if isinstance(kernels, TableKernels) else None
+
+
 def field_reader(
     records: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64], device: torch.device
 ) -> Callable[[str], Tensor]:

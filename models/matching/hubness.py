@@ -11,7 +11,6 @@ Stage one can be corrected too, by further numbers in each embedding: with pictu
 inner products needs nothing else. Where sentences have none, the last number is left out.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Words
+from models.kernels.interface import RecordKernels, table_kernels
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.stage_one import StageOneHead
 from models.rerankers.base import Reranker
@@ -80,13 +80,19 @@ class HubnessCorrection(nn.Module):
         self.register_buffer(f"{name}_mask", torch.ones(vectors.shape[:2], dtype=torch.bool), persistent=False)
 
     def image_offsets(
-        self, reranker: Reranker[Any], head: StageOneHead, projected: Regions, images: Rows
+        self,
+        reranker: Reranker[Any],
+        head: StageOneHead,
+        projected: Regions,
+        images: Rows,
+        kernels: RecordKernels | None = None,
     ) -> Float[Tensor, " K"]:
         """The offset of each picture, given as projected regions and as the reranker's encoded pictures."""
         if self.config.similarity == "scores":
-            typical = self._typical_sentences()  # short ones, of which many make a block
-            image_block = max(1, math.prod(reranker.block) // len(typical))
-            similarities = score_in_blocks(reranker, images, typical, image_block, text_block=len(typical)).T
+            typical = self._typical_sentences()
+            similarities = score_in_blocks(
+                reranker, images, typical, text_block=len(typical), kernels=table_kernels(kernels)
+            ).T
         else:
             similarities = self._cosines_with_sentences(head, head.embed_images(projected))
         return self.config.image_weight * self._mean_of_nearest(similarities)
@@ -103,14 +109,22 @@ class HubnessCorrection(nn.Module):
             embeddings = head.embed_texts(words)
         return self._mean_of_nearest(self._cosines_with_pictures(head, embeddings))
 
-    def text_offsets(self, reranker: Reranker[Any], words: Words, nearness: Float[Tensor, " Q"]) -> Float[Tensor, " Q"]:
+    def text_offsets(
+        self,
+        reranker: Reranker[Any],
+        words: Words,
+        nearness: Float[Tensor, " Q"],
+        kernels: RecordKernels | None = None,
+    ) -> Float[Tensor, " Q"]:
         """The offset of each sentence, of which `text_nearness` is given."""
         if not self.config.text_weight:
             return words.vectors.new_zeros(len(words))
         if self.config.similarity == "scores":
             typical = self._typical_pictures()
             pictures = reranker.precompute(typical)
-            similarities = score_in_blocks(reranker, pictures, words, image_block=len(typical))
+            similarities = score_in_blocks(
+                reranker, pictures, words, image_block=len(typical), kernels=table_kernels(kernels)
+            )
             nearness = self._mean_of_nearest(similarities)
         return self.config.text_weight * nearness
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Words
-from models.kernels.interface import RecordKernels, TableKernels, field_reader
+from models.kernels.interface import RecordKernels, field_reader, table_kernels
 from models.matching.calibration import Calibration
 from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts
 from models.matching.hubness import HubnessConfig, HubnessCorrection
@@ -255,7 +255,7 @@ class SingleMatcher(Matcher):
         embedding = self._stage_one_fields(projected) if self.cosine_weight else None
         offset = None
         if self.hubness is not None:
-            offset = self.hubness.image_offsets(self.reranker, self.pooled, projected, rows)
+            offset = self.hubness.image_offsets(self.reranker, self.pooled, projected, rows, self.kernels)
         return EncodedImages(rows, offset, embedding)
 
     def _stage_one_fields(self, projected: Regions) -> Float[Tensor, "K E1"]:
@@ -313,7 +313,7 @@ class SingleMatcher(Matcher):
         whole = self._is_whole(texts)
         offset = (whole - 1) * (self.calibration.short_summand if self.calibration else 0.0)
         if self.hubness is not None and nearness is not None:
-            offset = offset + self.hubness.text_offsets(self.reranker, words, nearness)
+            offset = offset + self.hubness.text_offsets(self.reranker, words, nearness, self.kernels)
             if self.cosine_weight:
                 offset = offset + self.cosine_weight * whole * self.hubness.stage_one_text_offsets(nearness)
         return replace(texts, offset=offset)
@@ -346,8 +346,7 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        kernels = self.kernels if isinstance(self.kernels, TableKernels) else None
-        scores = score_in_blocks(self.reranker, images.rows, texts.words, kernels=kernels)
+        scores = score_in_blocks(self.reranker, images.rows, texts.words, kernels=table_kernels(self.kernels))
         return scores + self._further_summands(images, texts)
 
     def _further_summands(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

@@ -1,5 +1,6 @@
 """Scores of many pictures with many sentences, block by block."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeGuard
@@ -30,19 +31,22 @@ def score_in_blocks(
     """`score` for many, memory bounded by a block; sentences go by length so that little is padding.
 
     The usual block keeps its similarities inside the processor's cache (16 sentences of 14 words x 50 pictures of 36
-    regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one. With `kernels`, scores of
-    float32 vectors on the CPU are theirs, where they know the model's attention.
+    regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one. A `text_block` of more
+    sentences, which should be short, goes with fewer pictures. With `kernels`, scores of float32 vectors on the CPU are
+    theirs, where they know the model's attention.
     """
     form, block = reranker.kernel_form, reranker.block
     score: Callable[[Any, Words], Tensor] = reranker.score
     if kernels is not None and suits_tables(form, images, words):
         score, block = partial(score_by_tables, kernels, form), KERNEL_BLOCK
+    if text_block:
+        block = max(1, math.prod(block) // text_block), text_block
     lengths = words.mask.sum(1)
     order = lengths.argsort(stable=True)
     # Half precision is for computing, not for comparing scores.
     dtype = torch.promote_types(words.vectors.dtype, torch.float32)
     scores = torch.empty(len(words), len(images), dtype=dtype, device=words.mask.device)
-    for sentences in tiles(len(words), text_block or block[1]):
+    for sentences in tiles(len(words), block[1]):
         chosen = order[sentences]
         width = int(lengths[chosen].max())
         part = Words(words.vectors[chosen, :width], words.mask[chosen, :width])

@@ -75,6 +75,18 @@ def test_the_hubness_correction_is_taken_off(kernels: KernelLibrary) -> None:
     check(matcher, kernels)
 
 
+@pytest.mark.parametrize("name", ["scan-i2t-avg", "bfan-equal", "bfan-prob", "caan"])
+def test_what_is_taken_off_is_told_by_the_kernels(name: str, kernels: KernelLibrary) -> None:
+    matcher = corrected(name, 1)
+    (images, _), (texts, _) = matcher.encode_regions(pictures()), matcher.encode_sentences(SENTENCES)
+    matcher.use_kernels(kernels)
+    (by_kernels, _), (asked, _) = matcher.encode_regions(pictures()), matcher.encode_sentences(SENTENCES)
+    assert images.offset is not None
+    assert images.offset.any()
+    torch.testing.assert_close(by_kernels.offset, images.offset, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(asked.offset, texts.offset, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("short_question", [0, 1, 5])  # none of the sentences, one and both are short
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "bfan-equal", "caan"])
 def test_the_cosine_of_stage_one_is_added(name: str, short_question: int, kernels: KernelLibrary) -> None:
