@@ -47,15 +47,18 @@ def explain(
             loaded = LoadedModels.from_settings(settings, stored=False)
         name, matcher = next(iter(loaded.matchers.items()))
         from service.search.one_pair import explain_one  # noqa: PLC0415
+        from service.search.query_notes import note_on  # noqa: PLC0415
 
         with user_input():
             pair = explain_one(matcher, subject, find_regions(loaded.extractor, decoded))
-        answer = explanation_answer(name, matcher, subject, pair)
+        answer = explanation_answer(name, matcher, subject, pair) | {"note": note_on(sentence)}
         if out is not None:
             draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")
     if as_json:
         print_json(answer)
         return
+    if answer["note"]:
+        print(answer["note"])
     print(f"{answer['score']:.3f}  {answer['model']}")
     for line in explanation_lines(answer["explanation"]):
         print(line)

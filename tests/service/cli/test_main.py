@@ -281,7 +281,10 @@ def test_one_picture_can_be_looked_at_without_a_server(regard: Regard, tmp_path:
     assert (answer["model"], answer["unknown_words"]) == ("fake", ["sheep"])
     assert sum(answer["explanation"]["contributions"]) == pytest.approx(answer["score"], abs=1e-6)
     assert sum(map(sum, answer["explanation"]["shares"])) == pytest.approx(answer["score"], abs=1e-6)
-    assert "left [0, 0, 200, 200]" in regard("explain", "red", picture)[1]
+    assert answer["note"] is None
+    asked = regard("explain", "a photo of red", picture)[1]
+    assert "Searched for “red”." in asked
+    assert "left [0, 0, 200, 200]" in asked
     drawn = tmp_path / "why.png"
     assert regard("explain", "red blue", picture, "--out", drawn)[0] == 0
     with PIL.Image.open(drawn) as sheet:
