@@ -24,6 +24,17 @@ def tiles(length: int, size: int) -> Sequence[slice]:
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
+def take_rows(tensor: Tensor, rows: "slice | Tensor | list[int]") -> Tensor:
+    """`tensor[rows]`, whose gradient is the same every time, bit for bit.
+
+    Where a row is taken several times, threads on a CPU add up the gradients of plain indexing in any order; those of
+    `index_select` are added one after the other.
+    """
+    if isinstance(rows, Tensor) and rows.dtype == torch.long and tensor.device.type == "cpu":
+        return tensor.index_select(0, rows)
+    return tensor[rows]
+
+
 @dataclass(frozen=True)
 class Rows:
     """Tensors with one common first axis, sliced, moved and joined as one value.
@@ -48,7 +59,7 @@ class Rows:
         return len(next(iter(self.tensors().values())))
 
     def __getitem__(self: AnyRows, rows: "slice | Tensor | list[int]") -> AnyRows:
-        return self.with_tensors({name: tensor[rows] for name, tensor in self.tensors().items()})
+        return self.with_tensors({name: take_rows(tensor, rows) for name, tensor in self.tensors().items()})
 
     def to(self: AnyRows, device: "torch.device | str | None" = None, dtype: torch.dtype | None = None) -> AnyRows:
         """A copy on `device`; `dtype` concerns the floating tensors alone."""

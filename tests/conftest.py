@@ -114,6 +114,17 @@ def parity_dir(data_dir: Path) -> Path:
 
 
 @pytest.fixture
+def two_threads() -> Iterator[None]:
+    """PyTorch's operators use two threads, which may do parts of one work in any order."""
+    import torch  # noqa: PLC0415 - seconds, and few runs need it here
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A real redis-server that runs; `kill` and `start` it as the test wants."""
     if reason := missing("redis"):

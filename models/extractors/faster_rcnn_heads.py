@@ -63,8 +63,8 @@ def build_region_heads(width: int, head_width: int, num_classes: int) -> RoIHead
 
 
 def convolved_box_head(head: TwoMLPHead, width: int) -> nn.Sequential:
-    """The same head for boxes whose cells lie channels last: its first layer as a convolution over all cells, which
-    reads them as they lie."""
+    """A box head that computes what `head` does, from cells that lie channels last: its first layer is a convolution
+    over all cells, which reads them as they lie."""
     first = nn.Conv2d(width, head.fc6.out_features, POOLED_CELLS)
     first.load_state_dict({"weight": head.fc6.weight.view_as(first.weight), "bias": head.fc6.bias})
     return nn.Sequential(first, nn.ReLU(), nn.Flatten(), head.fc7, nn.ReLU())

@@ -35,3 +35,19 @@ def test_a_dtype_changes_floating_tensors_alone() -> None:
 def test_tensors_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="first axis"):
         Two(torch.zeros(2), torch.zeros(3))
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_gradient_of_rows_taken_several_times_is_the_same_every_time() -> None:
+    torch.manual_seed(0)
+    whole = Two(torch.randn(64, 36, 64, requires_grad=True), torch.ones(64))
+    rows, weights = torch.randint(0, 8, (192,)), torch.randn(192, 36, 64)
+
+    def gradient() -> Tensor:
+        (taken,) = torch.autograd.grad((whole[rows].left * weights).sum(), whole.left)
+        return taken
+
+    first = gradient()
+    expected = torch.stack([weights[rows == row].sum(0) for row in range(64)])
+    torch.testing.assert_close(first, expected, rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(gradient(), first) for _ in range(20))  # by two threads at once, each sum would vary

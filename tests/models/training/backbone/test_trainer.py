@@ -60,6 +60,7 @@ def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[Captio
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("two_threads")
 def test_a_killed_tuning_ends_with_the_same_weights(
     lines: list[CaptionLine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
