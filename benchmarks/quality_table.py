@@ -186,17 +186,17 @@ def lengths(report: Report) -> list[str]:
 
 
 def seeds_table(quality: Report) -> str:
-    """The default model, and trainings of it from several seeds, by every pair; how far apart these lie."""
+    """The default model, and trainings of it from other seeds, by every pair; how far apart all lie."""
     shipped = {**quality["models"]["reports"][DEFAULT], "short_questions": quality["boxes"]["short_questions"]}
-    seeds = quality["seeds"]["reports"]
-    trainings = {"0, shipped": shipped, **seeds}
+    trainings = {"0, shipped": shipped, **quality["seeds"]["reports"]}
     rows = [
-        [seed, *(recalls(report["exhaustive"], way) for way in DIRECTIONS), rsum(report["exhaustive"]), *words(report)]
+        [*search_row(seed, report["exhaustive"]), rsum(report["difference"]), *words(report)]
         for seed, report in trainings.items()
     ]
-    sums = [report["exhaustive"]["rsum"] for report in seeds.values()]
-    heads = ["seed", *recall_heads(quality), '"a X": hits of the possible', "first right", "classes without a hit"]
-    about = f"rsum of all rows but the first: mean {mean(sums):.1f}, standard deviation {stdev(sums):.1f}."
+    sums = [report["exhaustive"]["rsum"] for report in trainings.values()]
+    found = ['"a X": hits of the possible', "first right", "classes without a hit"]
+    heads = ["seed", *recall_heads(quality), "minus stage one", *found]
+    about = f"rsum: mean {mean(sums):.1f}, standard deviation {stdev(sums):.1f}."
     return f"{table(*heads, rows=rows)}\n\n{about}"
 
 
@@ -368,7 +368,7 @@ def collect_seed(quality: Report, seed: int, report: Report) -> None:
     if "short_questions" in report:
         own["short_questions"] = {"templates": {"a X": report["short_questions"]["templates"]["a X"]}}
     else:
-        own["exhaustive"], own["stage_one"] = rounded(report["exhaustive"]), rounded(report["stage_one"])
+        own |= {part: rounded(report[part]) for part in ("exhaustive", "stage_one", "difference")}
 
 
 def main() -> None:
@@ -377,7 +377,7 @@ def main() -> None:
     parser.add_argument("what", choices=["write", "show", "collect", "line"])
     parser.add_argument("--seed", type=int, help="of another training of the default model")
     parser.add_argument("reports", nargs="*", type=Path, metavar="REPORT.json")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()  # --seed may stand before the reports
     reports = [read(path) for path in given.reports]
     if given.what == "line":
         print("\n".join(map(summary_line, reports)))

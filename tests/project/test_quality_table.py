@@ -92,6 +92,7 @@ def test_another_seed_stands_beside_the_shipped_training(quality: Any) -> None:
     assert quality["seeds"]["reports"]["7"]["exhaustive"]["rsum"] == 300.0
     (row,) = (row for row in quality_table.seeds_table(quality).splitlines() if row.startswith("| 7 |"))
     assert "| 300.0 (" in row
+    assert f"| {quality_table.rsum(shipped['difference'])} |" in row
     with pytest.raises(ValueError, match="of bfan-equal"):
         quality_table.collect_seed(quality, 7, {**other, "model": "caan"})
 
