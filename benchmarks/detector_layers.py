@@ -1,10 +1,11 @@
 """The detector's time a picture: its layers one by one, boxes pooled by torchvision, and fused as it is loaded
-to extract.
+to extract. Then the time in which a picture's proposals are pooled in either way, on one thread.
 
     python -m benchmarks.detector_layers --photographs coco-mini-80/images [--pictures 16] [--rounds 7] [--threads 2]
 
-Forms take turns, each in a process of its own, since what one leaves in the heap slows the other; the median of its
-passes over all pictures but the first counts. The ratio is the median over the turns, with the least and the greatest.
+Detectors take turns, each in a process of its own, since what one leaves in the heap slows the other; the median of
+its passes over all pictures but the first counts. A ratio is the median over the turns, with the least and the
+greatest.
 """
 
 import argparse
@@ -12,21 +13,29 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import PIL.Image
 import torch
+from torchvision.ops import MultiScaleRoIAlign
 
-from models.bench.timing import hardware
+from models.bench.timing import hardware, time_interleaved
 from models.extractors.faster_rcnn import load_detector
+from models.extractors.faster_rcnn_heads import CANONICAL_SIDE, LEVELS, POOLED_CELLS
 from models.extractors.registry import load_extractor
+from models.extractors.roi_pooling import SumPooler
 from models.freed_memory import keep_freed_memory
 from models.matching.checkpoint import WEIGHTS
 from service.bench.ingestion import files_to_ingest
 from service.model_names import DETECTOR
 
 FORMS = ("layer by layer", "fused")
+POOLERS = ("torchvision", "one sum")
 PASSES = 4
+SIZE = (416, 640)  # height and width of a picture as the detector sees it
+CHANNELS, PROPOSALS = 128, 400
 
 
 def seconds_of_passes(form: str, given: argparse.Namespace) -> list[float]:
@@ -44,8 +53,37 @@ def seconds_of_passes(form: str, given: argparse.Namespace) -> list[float]:
     return seconds[1:]
 
 
+def pooling_seconds(rounds: int) -> list[list[float]]:
+    """Seconds of torchvision's pooling and of ours in each turn: of random proposals in a pyramid of the usual size."""
+    torch.set_num_threads(1)
+    generator, (height, width) = torch.Generator().manual_seed(0), SIZE
+    maps = {
+        name: torch.randn(1, CHANNELS, height // stride, width // stride, generator=generator).contiguous(
+            memory_format=torch.channels_last
+        )
+        for name, stride in zip(LEVELS, (8, 16, 32), strict=True)
+    }
+    middle = torch.rand(PROPOSALS, 2, generator=generator) * torch.tensor([width, height])
+    reach = 35 * torch.randn(PROPOSALS, 2, generator=generator).mul(0.8).exp()
+    border = torch.tensor([width, height] * 2)
+    boxes = torch.cat([middle - reach, middle + reach], 1).clamp(min=0).minimum(border)
+    pooler = MultiScaleRoIAlign(list(LEVELS), POOLED_CELLS, sampling_ratio=2, canonical_scale=CANONICAL_SIDE)
+    forms = [partial(each, maps, [boxes], [SIZE]) for each in (pooler, SumPooler(pooler))]
+    with torch.no_grad():
+        times = time_interleaved(dict(zip(POOLERS, forms, strict=True)), rounds)
+    return [list(turn) for turn in zip(*times.seconds.values(), strict=True)]
+
+
+def describe(names: Sequence[str], turns: Sequence[Sequence[float]]) -> str:
+    """Both medians in milliseconds, and how many times longer the first form takes."""
+    ratios = [before / after for before, after in turns]
+    medians = (statistics.median(times) for times in zip(*turns, strict=True))
+    times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in zip(names, medians, strict=True))
+    return f"{times}; {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
 def main() -> None:
-    """Print a line for both forms."""
+    """Print a line for both comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photographs", type=Path, required=True)
     parser.add_argument("--pictures", type=int, default=16)
@@ -61,11 +99,9 @@ def main() -> None:
         [float(subprocess.run([*command, form], check=True, capture_output=True, text=True).stdout) for form in FORMS]
         for _ in range(given.rounds)
     ]
-    ratios = [before / after for before, after in turns]
-    medians = (statistics.median(times) for times in zip(*turns, strict=True))
-    times = ", ".join(f"{form} {1e3 * seconds:.0f} ms" for form, seconds in zip(FORMS, medians, strict=True))
     print(hardware() | {"threads": given.threads})
-    print(f"{times}; {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})")
+    print(f"a picture: {describe(FORMS, turns)}")
+    print(f"its proposals pooled: {describe(POOLERS, pooling_seconds(given.rounds))}")
 
 
 if __name__ == "__main__":

@@ -76,11 +76,21 @@ def test_the_hubness_correction_is_taken_off(kernels: KernelLibrary) -> None:
 
 
 @pytest.mark.parametrize("name", ["scan-i2t-avg", "bfan-equal", "bfan-prob", "caan"])
-def test_what_is_taken_off_is_told_by_the_kernels(name: str, kernels: KernelLibrary) -> None:
-    matcher = corrected(name, 1)
+def test_what_is_taken_off_is_told_by_the_kernels(
+    name: str, kernels: KernelLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher, calls = corrected(name, 1), []
     (images, _), (texts, _) = matcher.encode_regions(pictures()), matcher.encode_sentences(SENTENCES)
+    scores_of_tables = KernelLibrary.scores_of_tables
+
+    def counted(*given: Any) -> torch.Tensor:
+        calls.append(given)
+        return scores_of_tables(*given)
+
+    monkeypatch.setattr(KernelLibrary, "scores_of_tables", counted)
     matcher.use_kernels(kernels)
     (by_kernels, _), (asked, _) = matcher.encode_regions(pictures()), matcher.encode_sentences(SENTENCES)
+    assert bool(calls) is (name != "caan")  # which has no kernel that attends to tables
     assert images.offset is not None
     assert images.offset.any()
     torch.testing.assert_close(by_kernels.offset, images.offset, rtol=1e-5, atol=1e-5)
