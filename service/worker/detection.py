@@ -19,12 +19,19 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
-    """Counts a start of the pictures, and takes it back where the block ends with an exception and not a kill.
+    """Counts a start of the pictures, and takes it back as `ended_with_fault` does."""
+    if image_ids:
+        starts.begin(image_ids)
+    with ended_with_fault(starts, image_ids):
+        yield
+
+
+@contextmanager
+def ended_with_fault(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
+    """Takes back the starts of the pictures where the block ends with an exception and not a kill.
 
     Where it ends well, the commit of what was found does so.
     """
-    if image_ids:
-        starts.begin(image_ids)
     try:
         yield
     except BaseException:

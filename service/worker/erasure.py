@@ -31,16 +31,20 @@ class Erasure:
         self._clock, self._timer = clock, timer
         self._next = self._next_purge = timer()
 
-    def advance(self) -> bool:
+    def advance(self, settle: Callable[[], None] = lambda: None) -> bool:
         """Erase the next pictures; False when there were none, or it was looked for them just now.
 
-        After the last one, the text index is freed of their words, and of those of captions that were changed.
+        `settle` is called before anything is erased. After the last one, the text index is freed of their words, and of
+        those of captions that were changed.
         """
         if self._timer() < self._next:
             return False
         now = self._clock()
-        erased = self._erasures.erase_deleted(now - self._grace_s, now, ERASED_AT_ONCE)
-        removed = self._remove_files()
+        erased = removed = 0
+        if self._erasures.are_due(now - self._grace_s):
+            settle()
+            erased = self._erasures.erase_deleted(now - self._grace_s, now, ERASED_AT_ONCE)
+            removed = self._remove_files()
         if removed:
             log.info("%d pictures were deleted for good", removed)
         if erased or removed:

@@ -23,6 +23,7 @@ from service.storage.originals import Originals
 from service.storage.region_stores import describe_store, open_slab
 from service.supervisor import end_with_stdin
 from service.worker.erasure import Erasure
+from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration, put_in_service
 from service.worker.repair import RecordRepair
 from service.worker.reverse_geocoding import Places
@@ -62,11 +63,22 @@ def open_worker(
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
         repair = RecordRepair(slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor)
         repair.mend_tail(settings.detect_batch)
-        worker = Worker(
+        ingestion = Ingestion(
             catalog=catalog,
             originals=originals,
             slab=slab,
             extractor=extractor,
+            pool=pool,
+            batch=settings.detect_batch,
+            found=found,
+            places=Places.installed() if settings.with_places else None,
+        )
+        stack.callback(ingestion.close)
+        worker = Worker(
+            catalog=catalog,
+            originals=originals,
+            slab=slab,
+            ingestion=ingestion,
             views=views,
             migration=Migration(
                 data=data,
@@ -83,9 +95,6 @@ def open_worker(
             scrub=Scrub(catalog=catalog, originals=originals, slab=slab, repair=repair, rate=settings.scrub_rate),
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s),
-            batch=settings.detect_batch,
-            found=found,
-            places=Places.installed() if settings.with_places else None,
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))
 

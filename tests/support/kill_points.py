@@ -70,6 +70,10 @@ class DecodedWhenAsked(Future[DecodedPicture]):
     def result(self, timeout: float | None = None) -> DecodedPicture:
         return self._decode()
 
+    def done(self) -> bool:
+        """Whoever asks need not wait."""
+        return True
+
     def cancel(self) -> bool:
         """Nothing runs."""
         return True

@@ -1,0 +1,248 @@
+"""Ingestion: queued pictures are decoded, looked at by the detector and committed, batch by batch.
+
+While the detector has one batch, the next is decoded and the one before is committed, so that it never waits for a
+disk. Order of a batch: thumbnails and files to show, region records (fsync), one catalog transaction. Whatever a kill
+leaves behind it is either committed or done again; nothing else has to be put right.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+from index.catalog import Catalog
+from index.fault_points import FaultPoint, reach
+from index.records import DetectedPicture, QueuedPicture
+from index.slab import Slab
+from models.extractors.base import Extractor
+from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.media.perceptual_hash import perceptual_hash
+from service.storage.found_regions import FoundRegions
+from service.storage.originals import Originals
+from service.storage.region_records import Records
+from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, ended_with_fault, packed_records
+from service.worker.reverse_geocoding import Places
+
+ATTEMPTS_PER_PICTURE = 3
+ATTEMPTS_TIMED_OUT = 2  # each takes the whole time that decoding may take, and the queue waits
+KEYWORDS = "keywords"  # the tag that holds those of a picture's file
+
+log = logging.getLogger(__name__)
+
+Decoded: TypeAlias = tuple[QueuedPicture, DecodedPicture]
+
+
+@dataclass(frozen=True)
+class BatchInHand:
+    """Decoded pictures whose starts are counted, on their way through the detector."""
+
+    brought: list[tuple[Decoded, Records]]
+    """Pictures that came with their regions."""
+    others: list[Decoded]
+    found: Future[Records]
+    """Region records of the others."""
+
+    @property
+    def image_ids(self) -> list[str]:
+        """All its pictures."""
+        return [picture.image_id for picture, _ in [*(one for one, _ in self.brought), *self.others]]
+
+
+class Ingestion:
+    """Takes in the pictures of the catalog's queue. Hold the WriterLock."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        originals: Originals,
+        slab: Slab,
+        extractor: Extractor,
+        pool: DecodePool,
+        batch: int,
+        found: FoundRegions,
+        places: Places | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`found` has regions of pictures that another process looked at; these go to no detector here.
+
+        `places` names where pictures were taken, which is not looked at without them. `clock` tells the time of day.
+        """
+        self._catalog, self._originals, self._slab = catalog, originals, slab
+        self._extractor, self._pool, self._batch = extractor, pool, batch
+        self._found, self._places, self._clock = found, places, clock
+        self._ahead: dict[str, Future[DecodedPicture]] = {}
+        self._in_hand: BatchInHand | None = None
+        self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
+
+    def advance(self, without_regions: bool) -> bool:
+        """Give the next batch to the detector and commit the one before; False when there was nothing to do.
+
+        The last batch is committed too. `without_regions` commits pictures whose regions are found later.
+        """
+        pictures, worked = self._waiting(), self._in_hand is not None
+        self._decode_ahead(pictures)
+        batch = self._next_batch(pictures)
+        alone = any(picture.starts for picture in batch)  # so that no other is suspected with it
+        if alone or not all(self._ahead[picture.image_id].done() for picture in batch):
+            self.end_batch()  # which waits for no decoder
+        if without_regions:
+            if decoded := self._decoded(batch):
+                self._commit(decoded, None)
+        else:
+            before, self._in_hand = self._in_hand, self._begun(self._decoded(batch))
+            self._commit_found(before)
+            if alone or len(pictures) == len(batch):
+                self.end_batch()
+        return worked or bool(pictures)
+
+    def end_batch(self) -> None:
+        """Commit the batch that the detector has, once it is done with it."""
+        last, self._in_hand = self._in_hand, None
+        self._commit_found(last)
+
+    def forget_ahead(self) -> None:
+        """Drop what was decoded ahead, to be decoded again in its turn."""
+        for future in self._ahead.values():
+            future.cancel()
+        self._ahead.clear()
+
+    def close(self) -> None:
+        """Leave the batch that the detector has to the next worker."""
+        self._detector.shutdown(cancel_futures=True)
+        if self._in_hand is not None:
+            self._catalog.starts.end(self._in_hand.image_ids)
+            self._in_hand = None
+
+    def _waiting(self) -> list[QueuedPicture]:
+        """The next pictures that no detector has yet, of two batches."""
+        in_hand = self._in_hand.image_ids if self._in_hand else []
+        queued = self._catalog.queued(2 * self._batch + len(in_hand))
+        return [picture for picture in queued if picture.image_id not in in_hand][: 2 * self._batch]
+
+    def _next_batch(self, pictures: Sequence[QueuedPicture]) -> Sequence[QueuedPicture]:
+        """The next pictures; one that a worker did not outlive comes alone, so that no other is suspected with it."""
+        fresh = [picture for picture in pictures if not picture.starts]
+        return fresh[: self._batch] or pictures[:1]
+
+    def _decode_ahead(self, pictures: Sequence[QueuedPicture]) -> None:
+        """Have these decoded in their order."""
+        wanted = {picture.image_id for picture in pictures}
+        for image_id in self._ahead.keys() - wanted:  # deleted meanwhile
+            self._ahead.pop(image_id).cancel()
+        for picture in pictures:
+            if picture.image_id not in self._ahead:
+                path = self._originals.path(picture.image_id, picture.extension)
+                thumbnail = self._originals.thumbnail(picture.image_id)
+                stripped = self._originals.stripped(picture.image_id, picture.extension)
+                self._ahead[picture.image_id] = self._pool.submit(
+                    path, thumbnail, stripped, with_position=self._places is not None
+                )
+
+    def _decoded(self, batch: Sequence[QueuedPicture]) -> list[Decoded]:
+        """The pictures that could be decoded and are not set aside."""
+        decoded: list[Decoded] = []
+        for picture in batch:
+            try:
+                found = self._ahead.pop(picture.image_id).result()
+            except DecodeFailed as failed:
+                attempts = ATTEMPTS_TIMED_OUT if failed.timed_out else ATTEMPTS_PER_PICTURE
+                self._failed(picture, failed.reason, 1 if failed.final else attempts)
+                continue
+            if picture.starts >= MOST_STARTS:
+                self._set_aside_killer(picture)
+            else:
+                decoded.append((picture, found))
+        return decoded
+
+    def _set_aside_killer(self, picture: QueuedPicture) -> None:
+        log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
+        self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clock())
+
+    def _begun(self, decoded: Sequence[Decoded]) -> BatchInHand | None:
+        """The pictures, with the detector from now on; None where there are none."""
+        if not decoded:
+            return None
+        with counted_start(self._catalog.starts, [picture.image_id for picture, _ in decoded]):
+            found = [(one, self._found.get(one[0].image_id, self._extractor)) for one in decoded]
+            others = [one for one, record in found if record is None]
+            records = self._detector.submit(packed_records, self._extractor, [one for _, one in others])
+        return BatchInHand([(one, record) for one, record in found if record is not None], others, records)
+
+    def _commit_found(self, batch: BatchInHand | None) -> None:
+        """Commit the pictures of a batch, each once the detector is done with it."""
+        if batch is None:
+            return
+        with ended_with_fault(self._catalog.starts, batch.image_ids):
+            for part, records in self._regions_of(batch):
+                self._slab.append(self._catalog.num_slots(), records)
+                reach(FaultPoint.SLAB_CATALOG)
+                self._commit(part, self._extractor.digest)
+                reach(FaultPoint.CATALOG_VIEWS)
+                for picture, _ in part:
+                    self._found.remove(picture.image_id)
+
+    def _regions_of(self, batch: BatchInHand) -> Iterator[tuple[Sequence[Decoded], Records]]:
+        """The region records of the pictures: those that came with them, then those that are found here."""
+        if batch.brought:
+            records = [record for _, record in batch.brought]
+            together = {name: np.stack([record[name] for record in records]) for name in records[0]}
+            yield [one for one, _ in batch.brought], together
+        if batch.others:
+            yield from self._detected(batch.others, batch.found.result)
+
+    def _detected(
+        self, decoded: Sequence[Decoded], find: Callable[[], Records]
+    ) -> Iterator[tuple[Sequence[Decoded], Records]]:
+        """The region records of the pictures, together or, when one of them spoils it, one by one."""
+        try:
+            records = find()
+        except torch.AcceleratorError:
+            raise  # the device is lost to this process and no picture is to blame: the next one starts afresh
+        except Exception as error:  # whatever it is, one picture never stops the queue
+            log.exception("detection failed for %s", ", ".join(picture.image_id for picture, _ in decoded))
+            if len(decoded) == 1:
+                self._failed(decoded[0][0], f"Finding regions failed: {error}", ATTEMPTS_PER_PICTURE)
+                return
+        else:
+            yield decoded, records
+            return
+        for one in decoded:
+            yield from self._detected([one], self._detector.submit(packed_records, self._extractor, [one[1]]).result)
+
+    def _commit(self, part: Sequence[Decoded], extractor: str | None) -> None:
+        """Make the pictures ready, in the next slots, where their records are; for None these are made later."""
+        first = self._catalog.num_slots()
+        self._catalog.commit(
+            [
+                DetectedPicture(
+                    image_id=picture.image_id,
+                    slot=slot,
+                    width=decoded.width,
+                    height=decoded.height,
+                    extractor=extractor,
+                    taken_at=decoded.taken_at,
+                    looks=perceptual_hash(decoded.picture),
+                    captions=[decoded.caption] if decoded.caption else [],
+                    tags=self._tags(decoded),
+                )
+                for slot, (picture, decoded) in enumerate(part, start=first)
+            ]
+        )
+
+    def _tags(self, decoded: DecodedPicture) -> dict[str, str]:
+        """The description in the picture's file, as tags."""
+        keywords = {KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {}
+        return keywords if self._places is None else keywords | self._places.tags_of(decoded.position)
+
+    def _failed(self, picture: QueuedPicture, reason: str, most_attempts: int) -> None:
+        """Count a failed attempt: the picture goes to the back of the queue, or is set aside after the last one."""
+        attempts = self._catalog.count_attempt(picture.image_id, reason)
+        log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
+        if attempts >= most_attempts:
+            self._catalog.set_aside(picture.image_id, reason, self._clock())

@@ -1,0 +1,159 @@
+"""While the detector has a batch, the one before is committed, and no picture suffers from it."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from index.filters import Filter
+from models.extractors.base import Detections
+from service.media.decode_pool import DecodedPicture
+from service.worker import process
+from service.worker.migration import Migration
+from tests.support.fakes import FakeExtractor
+from tests.support.kill_points import DecodeHere
+from tests.support.pictures import encoded
+from tests.support.worker_store import COLOURS, NOW, Store, noise
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setattr(process, "DecodePool", DecodeHere)
+    made = Store(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+class Held(FakeExtractor):
+    """Goes on with a batch once it may; counts those that it has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        self.begun.release()
+        assert self.may_end.acquire(timeout=30)
+        return super().extract(pictures)
+
+
+def accepted(store: Store, count: int) -> list[str]:
+    return [store.accept(encoded(noise(seed), "PNG"), captions=[COLOURS[seed]]) for seed in range(count)]
+
+
+def slots(store: Store, ids: Sequence[str]) -> list[int | None]:
+    return [store.image(image_id).slot for image_id in ids]
+
+
+def test_a_batch_is_committed_while_the_detector_has_the_next(store: Store) -> None:
+    ids, detector = accepted(store, 6), Held()
+    with store.worker(detector, batch=2) as (worker, _):
+        worker.run_once()
+        assert detector.begun.acquire(timeout=30)
+        assert slots(store, ids) == [None] * 6
+        detector.may_end.release()
+        worker.run_once()
+        assert detector.begun.acquire(timeout=30)  # the second batch, which it keeps
+        assert slots(store, ids) == [0, 1, None, None, None, None]
+        assert sorted(store.catalog.starts.of(ids)) == sorted(ids[2:4])
+        detector.may_end.release(2)
+        while worker.run_once():
+            pass
+    assert slots(store, ids) == [0, 1, 2, 3, 4, 5]
+    assert store.catalog.starts.of(ids) == {}
+    store.check({image_id: noise(seed) for seed, image_id in enumerate(ids)})
+
+
+def test_a_worker_that_ends_leaves_the_batch_in_hand_to_the_next_without_suspicion(store: Store) -> None:
+    ids, detector = accepted(store, 4), Held()
+    with store.worker(detector, batch=2) as (worker, _):
+        worker.run_once()
+        assert sorted(store.catalog.starts.of(ids)) == sorted(ids[:2])
+        detector.may_end.release()
+    assert slots(store, ids) == [None] * 4
+    assert store.catalog.starts.of(ids) == {}
+    store.drain()
+    store.check({image_id: noise(seed) for seed, image_id in enumerate(ids)})
+
+
+def test_a_worker_that_is_asked_to_stop_commits_the_batch_in_hand(store: Store) -> None:
+    ids, stop = accepted(store, 4), threading.Event()
+
+    class Stopping(FakeExtractor):
+        def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+            stop.set()
+            return super().extract(pictures)
+
+    with store.worker(Stopping(), batch=2) as (worker, wakeups):
+        worker.run(wakeups, stop)
+    assert slots(store, ids)[:2] == [0, 1]
+    assert store.catalog.starts.of(ids) == {}
+
+
+def test_nothing_is_left_of_a_picture_that_is_deleted_while_the_detector_has_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = accepted(store, 4)
+    settings = store.settings(2).model_copy(update={"delete_grace_s": 0.0})
+    store.settings = lambda batch=2: settings  # type: ignore[method-assign, assignment]
+    states: list[str] = []
+
+    def deleting(_: Migration) -> bool:  # after a batch was begun, before pictures are erased
+        if not states:
+            states.append(store.image(ids[0]).state)
+            store.catalog.delete(ids[0], NOW)
+        return False
+
+    monkeypatch.setattr(Migration, "advance", deleting)
+    with store.worker(batch=2) as (worker, _):
+        while worker.run_once():
+            pass
+    assert states == ["queued"]
+    assert [path for path in store.folder.rglob(f"{ids[0]}*") if path.is_file()] == []
+    assert store.catalog.image(ids[0]) is None
+    assert slots(store, ids[1:]) == [1, 2, 3]
+    assert store.catalog.texts.matches(COLOURS[0], 9, Filter()) == []
+
+
+def test_a_picture_that_is_suspected_is_with_the_detector_alone(store: Store) -> None:
+    ids = accepted(store, 5)
+    store.catalog.starts.begin(ids[:2])  # by a worker that was killed
+    together: list[list[str]] = []
+
+    class Noting(FakeExtractor):
+        def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+            together.append(sorted(store.catalog.starts.of(ids)))
+            return super().extract(pictures)
+
+    with store.worker(Noting(), batch=2) as (worker, _):
+        while worker.run_once():
+            pass
+    suspects = sorted(ids[:2])
+    assert slots(store, ids) == [3, 4, 0, 1, 2]
+    assert together[2:] == [suspects, ids[1:2]]  # after new ones, and the first is committed before the second begins
+
+
+class NeverDecoded(Future[DecodedPicture]):
+    """A picture whose decoder hangs."""
+
+    def result(self, timeout: float | None = None) -> DecodedPicture:
+        raise AssertionError("the worker waits for a decoder while pictures could be committed")
+
+
+def test_a_decoder_that_hangs_delays_no_batch_that_is_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = accepted(store, 4)
+    submit = DecodeHere.submit
+
+    def hanging(pool: DecodeHere, path: Path, *given: object, **options: object) -> Future[DecodedPicture]:
+        return NeverDecoded() if path.stem == ids[2] else submit(pool, path, *given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DecodeHere, "submit", hanging)
+    with store.worker(batch=2) as (worker, _):
+        worker.run_once()
+        with pytest.raises(AssertionError, match="waits for a decoder"):
+            worker.run_once()
+    assert slots(store, ids) == [0, 1, None, None]
