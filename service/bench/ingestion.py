@@ -35,7 +35,7 @@ from service.storage.data_dir import DataDir
 from service.storage.region_records import RecordLayout, pack
 
 FILES_PER_REQUEST = 32
-ASK_EVERY_S = 0.25  # how far it is: as often as the page is told
+LOOK_AT_JOB_EVERY_S = 0.25  # as often as the page is told
 DRAWN_SIZE = (600, 450)
 STAGES = ("decode", "extract", "encode", "write")
 PICTURE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
@@ -99,7 +99,7 @@ def served_seconds(client: Client, files: Sequence[Path]) -> float:
     began = time.perf_counter()
     jobs = [client.ingest(files[part])["job_id"] for part in tiles(len(files), FILES_PER_REQUEST)]
     for job in jobs:
-        client.wait(job, seconds_between=ASK_EVERY_S)
+        client.wait(job, seconds_between=LOOK_AT_JOB_EVERY_S)
     return time.perf_counter() - began
 
 
