@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from rich.console import Console
 from rich.progress import track
 
 from models.datasets.captions import CaptionLine, read_captions
@@ -23,6 +24,7 @@ from service.settings import DEFAULT_URL
 
 SHORTLIST = 100
 PICTURES_PER_REQUEST = 32
+NOTES = Console(stderr=True)  # so that what is printed is the report alone
 
 
 def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions: bool) -> dict[str, str]:
@@ -35,7 +37,7 @@ def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions:
         answer = client.ingest(pictures)
         ids |= {one["filename"]: one["image_id"] for one in answer["accepted"]}
         jobs.append(answer["job_id"])
-    for job in track(jobs, description="Finding regions"):
+    for job in track(jobs, description="Finding regions", console=NOTES):
         last = client.wait(job)
         assert last["failed"] == 0, last
     return ids
@@ -52,12 +54,12 @@ def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]
 
     questions = [(text, ids[Path(line.image).name]) for line in lines for text in line.captions]
     with ThreadPoolExecutor(2) as pool:
-        yield from track(pool.map(rank, questions), total=len(questions), description="Asking")
+        yield from track(pool.map(rank, questions), total=len(questions), description="Asking", console=NOTES)
 
 
 def image_ranks(client: Client, lines: Sequence[CaptionLine], folder: Path) -> Iterator[int | None]:
     """The rank of the best of its own captions for every picture; None where none is in the shortlist."""
-    for line in track(lines, description="Asking"):
+    for line in track(lines, description="Asking", console=NOTES):
         answer = client.search_captions(folder / line.image, k=SHORTLIST, shortlist=SHORTLIST)
         found = [hit["text"] for hit in answer["results"]]
         own = {text.strip() for text in line.captions}
