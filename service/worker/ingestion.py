@@ -44,8 +44,8 @@ class BatchInHand:
     brought: list[tuple[Decoded, Records]]
     """Pictures that came with their regions."""
     others: list[Decoded]
-    found: Future[Records]
-    """Region records of the others."""
+    records: Future[Records] | None
+    """Region records of the others; None where there are none."""
 
     @property
     def image_ids(self) -> list[str]:
@@ -95,9 +95,11 @@ class Ingestion:
             if decoded := self._decoded(batch):
                 self._commit(decoded, None)
         else:
-            before, self._in_hand = self._in_hand, self._begun(self._decoded(batch))
+            begun = self._begun(self._decoded(batch))  # where it fails, the batch before stays in hand
+            before, self._in_hand = self._in_hand, begun
             self._commit_found(before)
-            if alone or len(pictures) == len(batch):
+            nothing_waits = len(pictures) == len(batch)
+            if alone or nothing_waits:
                 self.end_batch()
         return worked or bool(pictures)
 
@@ -171,7 +173,8 @@ class Ingestion:
         with counted_start(self._catalog.starts, [picture.image_id for picture, _ in decoded]):
             found = [(one, self._found.get(one[0].image_id, self._extractor)) for one in decoded]
             others = [one for one, record in found if record is None]
-            records = self._detector.submit(packed_records, self._extractor, [one for _, one in others])
+            pictures = [one for _, one in others]
+            records = self._detector.submit(packed_records, self._extractor, pictures) if pictures else None
         return BatchInHand([(one, record) for one, record in found if record is not None], others, records)
 
     def _commit_found(self, batch: BatchInHand | None) -> None:
@@ -193,8 +196,8 @@ class Ingestion:
             records = [record for _, record in batch.brought]
             together = {name: np.stack([record[name] for record in records]) for name in records[0]}
             yield [one for one, _ in batch.brought], together
-        if batch.others:
-            yield from self._detected(batch.others, batch.found.result)
+        if batch.records is not None:
+            yield from self._detected(batch.others, batch.records.result)
 
     def _detected(
         self, decoded: Sequence[Decoded], find: Callable[[], Records]

@@ -68,10 +68,13 @@ class Migration:
         views: ViewBuilders,
         pool: DecodePool,
         batch: int,
+        settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`slab` is the store that `put_in_service` named."""
+        """`slab` is the store that `put_in_service` named; `settle` is called before the detector gets a picture, as
+        RecordRepair does."""
+        self._settle = settle
         self._data, self._catalog, self._originals, self._slab = data, catalog, originals, slab
         self._extractor, self._views, self._pool = extractor, views, pool
         self._batch, self._clock, self._timer = batch, clock, timer
@@ -121,6 +124,7 @@ class Migration:
             if not isinstance(found, DecodedPicture):
                 blanks[slot] = found
         there = [image.image_id for image, one in zip(images, decoded, strict=False) if one is not None]
+        self._settle()
         with counted_start(starts, there):
             records, failed = records_of_readable(self._extractor, decoded)
         starts.end([images[place].image_id for place in failed])

@@ -61,8 +61,6 @@ def open_worker(
             if may_remove:
                 found.remove_stale(lambda one: (image := catalog.image(one)) is not None and image.state == "queued")
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
-        repair = RecordRepair(slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor)
-        repair.mend_tail(settings.detect_batch)
         ingestion = Ingestion(
             catalog=catalog,
             originals=originals,
@@ -74,6 +72,11 @@ def open_worker(
             places=Places.installed() if settings.with_places else None,
         )
         stack.callback(ingestion.close)
+        settle = ingestion.end_batch
+        repair = RecordRepair(
+            slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor, settle=settle
+        )
+        repair.mend_tail(settings.detect_batch)
         worker = Worker(
             catalog=catalog,
             originals=originals,
@@ -89,6 +92,7 @@ def open_worker(
                 views=views,
                 pool=pool,
                 batch=settings.detect_batch,
+                settle=settle,
             ),
             pool=pool,
             repair=repair,

@@ -29,8 +29,12 @@ class RecordRepair:
         originals: Originals,
         pool: DecodePool,
         extractor: Extractor,
+        settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`settle` is called before the detector gets a picture: it ends what else the detector is doing, so that no
+        picture is blamed for what another did."""
+        self._settle = settle
         self._slab, self._catalog, self._originals = slab, catalog, originals
         self._pool, self._extractor, self._clock = pool, extractor, clock
 
@@ -69,6 +73,7 @@ class RecordRepair:
                 lost[slot] = LOST if image.pictured else None
             decoded.append(found)
         there = [image.image_id for image, one in zip(images, decoded, strict=True) if one is not None]
+        self._settle()
         with counted_start(starts, there):
             records, failed = records_of_readable(self._extractor, decoded)
         starts.end([images[place].image_id for place in failed])

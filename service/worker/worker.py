@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from index.catalog import Catalog
 from index.slab import DamagedRow, Slab
@@ -67,6 +68,21 @@ class Worker:
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         """Work until `stop` is set and the batch in hand is done. A worker at rest keeps no freed memory."""
+        try:
+            self._run(wakeups, stop)
+        except Exception:
+            with suppress(Exception):  # the first fault is told
+                self._ingestion.end_batch()  # so that a worker that fails again and again still takes pictures in
+            raise
+        try:
+            if self._space.enough_to_work():
+                self._ingestion.end_batch()
+        except (OSError, sqlite3.OperationalError) as fault:
+            if not is_disk_full(fault):
+                raise
+            log.error("the disk is full (%s): the next worker takes in the last pictures", fault)
+
+    def _run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         worked = False
         while not stop.is_set():
             before, worked = worked, self.run_within_space(stop)
@@ -75,8 +91,6 @@ class Worker:
                     give_back_freed_memory()
                 wakeups.acknowledge()
                 wakeups.wait(stop)
-        if self._space.enough_to_work():
-            self._ingestion.end_batch()
 
     def run_within_space(self, stop: threading.Event) -> bool:
         """`run_once` where the disk has room; otherwise a pause, after which it is worth another look."""

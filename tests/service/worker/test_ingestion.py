@@ -8,11 +8,14 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from index.catalog import Catalog
 from index.filters import Filter
+from index.slab import DamagedRow, Slab
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture
 from service.worker import process
 from service.worker.migration import Migration
+from service.worker.view_builder import ViewBuilders
 from tests.support.fakes import FakeExtractor
 from tests.support.kill_points import DecodeHere
 from tests.support.pictures import encoded
@@ -135,6 +138,63 @@ def test_a_picture_that_is_suspected_is_with_the_detector_alone(store: Store) ->
     suspects = sorted(ids[:2])
     assert slots(store, ids) == [3, 4, 0, 1, 2]
     assert together[2:] == [suspects, ids[1:2]]  # after new ones, and the first is committed before the second begins
+
+
+class Noting(FakeExtractor):
+    """Notes who would be blamed if a detection ended the worker."""
+
+    def __init__(self, store: Store, ids: Sequence[str]) -> None:
+        super().__init__()
+        self._store, self._ids = store, ids
+        self.blamed: list[set[str]] = []
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        self.blamed.append(set(self._store.catalog.starts.of(self._ids)))
+        return super().extract(pictures)
+
+
+def test_a_record_is_made_again_while_the_detector_has_nothing_else(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = accepted(store, 4)
+    store.drain()
+    new = [store.accept(encoded(noise(seed), "PNG")) for seed in range(10, 14)]
+    detector = Noting(store, [*old, *new])
+    damaged: list[bool] = []
+
+    def damage(_: Migration) -> bool:  # after a batch was begun, before the views get their rows
+        damaged.append(True)
+        return False
+
+    catch_up = ViewBuilders.catch_up
+
+    def meets_damage(views: ViewBuilders, catalog: Catalog, slab: Slab) -> bool:
+        if len(damaged) == 1:
+            damaged.append(True)
+            raise DamagedRow("slot 1", 1)
+        return catch_up(views, catalog, slab)
+
+    monkeypatch.setattr(Migration, "advance", damage)
+    monkeypatch.setattr(ViewBuilders, "catch_up", meets_damage)
+    with store.worker(detector, batch=2) as (worker, _):
+        while worker.run_once():
+            pass
+    assert {old[1]} in detector.blamed
+    assert all(old[1] not in blamed or blamed == {old[1]} for blamed in detector.blamed)
+    assert slots(store, new) == [4, 5, 6, 7]
+
+
+def test_a_worker_that_fails_elsewhere_commits_the_batch_in_hand(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = accepted(store, 4)
+
+    def broken(views: ViewBuilders, catalog: Catalog, slab: Slab) -> bool:
+        raise RuntimeError("the view is broken")
+
+    monkeypatch.setattr(ViewBuilders, "catch_up", broken)
+    with store.worker(batch=2) as (worker, wakeups), pytest.raises(RuntimeError, match="the view is broken"):
+        worker.run(wakeups, threading.Event())
+    assert slots(store, ids) == [0, 1, None, None]
+    assert store.catalog.starts.of(ids) == {}
 
 
 class NeverDecoded(Future[DecodedPicture]):
