@@ -60,6 +60,17 @@ def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return plain | {name: dequantise_rows(stored[name + PLANES], stored[name + SCALE]) for name in matrices}
 
 
+def quantise_matrices(state: Mapping[str, Tensor], bits: int) -> dict[str, Tensor]:
+    """Tensors by their names as `dequantise_all` reads them: matrices with rows of whole eights in few bits."""
+    stored: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        if tensor.dim() == 2 and tensor.shape[1] % 8 == 0:
+            stored |= {name + ending: part for ending, part in quantise_rows(tensor.float().cpu(), bits).items()}
+        else:
+            stored[name] = tensor
+    return stored
+
+
 def stored_shape(stored: Mapping[str, Tensor], name: str) -> tuple[int, int]:
     """Rows and columns of a matrix that may be stored as planes and scales. KeyError where it is not stored."""
     if name + PLANES in stored:

@@ -25,6 +25,7 @@ from models.matching.hubness_banks import HubnessBanks
 from models.matching.lazy_matcher import MatcherHeader
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
+from models.quantised_rows import dequantise_all, quantise_matrices
 from models.rerankers.base import stored_options
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build, entry_of
@@ -44,12 +45,17 @@ class BadCheckpoint(ValueError):
 
 
 def save_matcher(
-    matcher: SingleMatcher, folder: Path, dtype: torch.dtype = torch.float16, vocabulary: bytes | None = None
+    matcher: SingleMatcher,
+    folder: Path,
+    dtype: torch.dtype = torch.float16,
+    vocabulary: bytes | None = None,
+    matrix_bits: int = 16,
 ) -> str:
     """Write a matcher with its calibration, its weights as `dtype`; returns its digest.
 
-    The inverse of `load_matcher`: what this wrote is written again byte for byte, given the same `dtype`. `vocabulary`
-    is a file of others to keep as it is; without it one is written from the words. A card (card.md) is the caller's to
+    The inverse of `load_matcher`: what this wrote is written again byte for byte, given the same `dtype` and
+    `matrix_bits`. With fewer than 16 of these, matrices are stored as `models/quantised_rows.py` does. `vocabulary` is
+    a file of others to keep as it is; without it one is written from the words. A card (card.md) is the caller's to
     add.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +69,8 @@ def save_matcher(
     else:
         matcher.vocabulary.save(folder / VOCABULARY)
     state = matcher.state_dict()
-    stored = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    few_bits = quantise_matrices(state, matrix_bits) if matrix_bits < 16 else state
+    stored = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in few_bits.items()}
     save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / TENSORS)
     config = {
         "format": FOLDER_FORMAT,
@@ -173,8 +180,7 @@ def load_uncalibrated(
         digest,
         config.get("options"),
     )
-    state = load_file(folder / TENSORS)
-    matcher.load_state_dict({name: t.float() if t.is_floating_point() else t for name, t in state.items()}, strict=True)
+    matcher.load_state_dict(dequantise_all(load_file(folder / TENSORS)), strict=True)
     return matcher.to(device).eval()
 
 

@@ -99,6 +99,12 @@ class Reranker(nn.Module, ABC, Generic[Images]):
         assert isinstance(projected, Regions)
         return projected
 
+    def start_as(self, words: Float[Tensor, "D S"]) -> None:
+        """Start the map of a pretrained encoder's states as `words`, and with it all maps out of their space."""
+        encoders: tuple[Any, Any] = self.sentence_encoder, self.region_encoder
+        for encoder in encoders:
+            encoder.start_as(words)
+
     @abstractmethod
     def precompute(self, projected: Regions) -> Images:
         """All of an image's side that needs no text: the record that a store keeps of it."""

@@ -8,7 +8,8 @@ own similarity before the first step.
 
 With `aligned`, f is a vector in that space too, and the first region of a picture is the whole of it: then a region is
 W f + W_0 f_0 + W_c c + b, where f_0 is the whole picture's, and all three maps start as that of words. What the whole
-picture says is the same for all regions: it helps to find the picture, and leaves to each region what is its own.
+picture says is the same for all regions: it helps to find the picture, and leaves to each region what is its own. A
+model whose layers read features directly reads f + f_0, c.
 """
 
 import math
@@ -97,7 +98,7 @@ class RegionEncoder(nn.Module):
         nn.init.zeros_(self.fc.bias)
         if config.concept_dim:
             self.concepts = Linear(config.concept_dim, config.width, bias=False)
-        self.aligned = config.aligned
+        self.aligned, self.concept_start = config.aligned, config.concept_start
         if config.aligned:
             self.context = Linear(config.state_dim, config.width, bias=False)
         self.dropout = nn.Dropout(config.feature_dropout)
@@ -114,6 +115,14 @@ class RegionEncoder(nn.Module):
             vectors = vectors + self.context(own[:, :1])
         mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
         return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
+
+    def start_as(self, words: Float[Tensor, "D S"]) -> None:
+        """Start the maps out of the space of words' states as `words`, which maps the words."""
+        if self.concept_dim:
+            self.concepts.load_state_dict({"weight": words * self.concept_start})
+        if self.aligned:
+            self.context.load_state_dict({"weight": words})
+            self.fc.load_state_dict({"weight": words, "bias": torch.zeros(len(words))})
 
 
 class SentenceEncoder(nn.Module):
@@ -153,6 +162,10 @@ class PretrainedSentenceEncoder(nn.Module):
         vectors = self.fc(self.dropout(states.vectors))
         return Words(l2_normalise(vectors) if self.unit else vectors, states.mask)
 
+    def start_as(self, words: Float[Tensor, "D S"]) -> None:
+        """Start the layer as the map `words`."""
+        self.fc.load_state_dict({"weight": words, "bias": torch.zeros(len(words))})
+
 
 def build_encoders(config: EncoderConfig) -> tuple[RegionEncoder, SentenceEncoder | PretrainedSentenceEncoder]:
     """New encoders of regions and of sentences; maps from the states' space start as that of words."""
@@ -160,28 +173,38 @@ def build_encoders(config: EncoderConfig) -> tuple[RegionEncoder, SentenceEncode
     if config.text == "gru":
         return region_encoder, SentenceEncoder(config)
     sentence_encoder = PretrainedSentenceEncoder(config)
-    words = sentence_encoder.fc.weight.detach()
-    if config.concept_dim:
-        region_encoder.concepts.load_state_dict({"weight": words * config.concept_start})
-    if config.aligned:
-        region_encoder.context.load_state_dict({"weight": words})
-        region_encoder.fc.load_state_dict({"weight": words, "bias": torch.zeros(config.width)})
+    region_encoder.start_as(sentence_encoder.fc.weight.detach())
     return region_encoder, sentence_encoder
 
 
 class RawRegionEncoder(nn.Module):
-    """Region features without a projection, for a model whose layers read them directly."""
+    """Region features without a projection, for a model whose layers read them directly.
+
+    To those of aligned regions the whole picture's is added.
+    """
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
+        self.own_dim, self.concept_dim = config.feature_dim - config.concept_dim, config.concept_dim
+        self.aligned, self.concept_start = config.aligned, config.concept_start
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
         self.unit = config.unit_regions is not False
 
     def forward(self, regions: Regions) -> Regions:
         vectors = self.dropout(regions.vectors)
+        if self.aligned:
+            own, concepts = vectors.tensor_split((self.own_dim,), dim=2)
+            vectors = torch.cat([own + own[:, :1], concepts], 2)
         mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
         return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
+
+    def start_as(self, words: Float[Tensor, "D S"]) -> None:
+        """Nothing of its own starts as the words' map."""
+
+    def map_like(self, words: Float[Tensor, "D S"]) -> Float[Tensor, "D F"]:
+        """The map of whole features that maps aligned regions and their concepts as `words` maps words."""
+        return torch.cat([words, self.concept_start * words[:, : self.concept_dim]], 1)
 
 
 class LstmSentenceEncoder(nn.Module):

@@ -36,7 +36,13 @@ from models.batches import Regions, Rows, Words, tiles
 from models.kernels.forms import UNITS_AT_A_TIME, SmanForm, SmanQuestion
 from models.rerankers.attention import AdditiveAttention, masked_mean, masked_softmax, zero_padded
 from models.rerankers.base import Explanation, Reranker
-from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder, PretrainedSentenceEncoder, RawRegionEncoder
+from models.rerankers.encoders import (
+    SMALL_START,
+    EncoderConfig,
+    LstmSentenceEncoder,
+    PretrainedSentenceEncoder,
+    RawRegionEncoder,
+)
 from models.rerankers.products import Linear
 
 # Numbers in the largest tensor of a step (4 MB): beyond the processor's cache a step takes three times as long.
@@ -116,6 +122,20 @@ class Sman(Reranker[SmanImages]):
             self.kernel_form = SmanForm(
                 outside=config.text_product == "outside", concatenation=config.similarity == "concatenation"
             )
+
+    @torch.no_grad()
+    def start_as(self, words: Float[Tensor, "D S"]) -> None:
+        """As the base class; the cosines of aligned regions start as those of means of regions and words.
+
+        The GRU, whose states are added to one side, starts small.
+        """
+        super().start_as(words)
+        assert isinstance(self.region_encoder, RawRegionEncoder)
+        regions = {"weight": self.region_encoder.map_like(words), "bias": torch.zeros(len(words))}
+        for layer in (self.summary, self.region_output_first, self.region_output_second):
+            layer.load_state_dict(regions)
+        for weight in self.reader.parameters():
+            weight.mul_(SMALL_START)
 
     def precompute(self, projected: Regions) -> SmanImages:
         mask = projected.mask

@@ -42,6 +42,7 @@ class Recipe:
     text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
     concept_dim: int = 0  # numbers of the concept vector that a region's feature ends in; with pretrained text alone
     aligned: bool = False  # features are vectors in the space of the text encoder, made with a sentence map
+    word_map: Literal["random", "principal"] = "random"  # how a map narrower than the text encoder's states starts
     concept_start: float = 1.0  # how much concepts count at the start: their map is that of words, times this
     starts_from: str | None = None  # the recipe whose weights it goes on from; None: random ones
     trained: tuple[str, ...] = ()  # the reranker's parts that learn; all where none is named
@@ -85,6 +86,7 @@ class Recipe:
     validate_images: int = 500
     mixed_precision: bool = True  # bfloat16 on a GPU; a CPU computes in float32
     save_every: int = 100  # steps
+    weight_bits: Literal[8, 16] = 16  # of a number of the matrices that are kept; scores are computed in float32
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -105,6 +107,8 @@ class Recipe:
             raise ValueError("question_weight and grounding_weight need concept vectors: set concept_dim")
         if not self.aligned and (self.picture_noise or self.region_noise):
             raise ValueError("noise is for features in the space of the text encoder: set aligned")
+        if self.word_map == "principal" and not self.aligned:
+            raise ValueError("a principal word map is for features in the space of the text encoder: set aligned")
         if self.most_steps is not None and self.most_steps < 0:
             raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
         if not 0 < self.own_share <= 1:
@@ -267,7 +271,7 @@ RECIPES = {
         "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=120
     ),
     "sman-flickr8k-aligned": aligned_recipe(
-        "sman", width=128, epochs=11, most_steps=2400, learning_rate=1e-3, grounding_weight=0.0, validate_images=200
+        "sman", width=192, word_map="principal", grounding_weight=0.0, score_temperature=0.15, weight_bits=8
     ),
     "scan-t2i-lse-f30k": paper_recipe("scan-t2i-lse", **F30K),
     "scan-t2i-lse-coco": paper_recipe("scan-t2i-lse", **COCO),

@@ -30,6 +30,7 @@ from models.training.losses import batch_losses
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
 from models.training.recipes import RECIPES, Diverged, Recipe
 from models.training.word_init import init_word_embeddings
+from models.training.word_map import start_maps
 
 LAST_FILE = "last.pt"
 BEST_FOLDER = "best"
@@ -220,7 +221,7 @@ class Training:
         report = evaluate(self.averaged_matcher(), self.dev, shortlists=(100,))
         log({"step": self.step, "steps": self.total_steps, "validation": report})
         if self.early_stopping.is_best(report["exhaustive"]["rsum"]):
-            save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER)
+            save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER, matrix_bits=self.recipe.weight_bits)
 
 
 def initial_matcher(
@@ -236,6 +237,8 @@ def initial_matcher(
     if initial and recipe.starts_from in RECIPES and initial.name != RECIPES[recipe.starts_from].model:
         raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
     matcher = untrained_matcher(recipe, train, initial.reader if initial else reader)
+    if recipe.aligned:
+        start_maps(matcher, train, principal=recipe.word_map == "principal")
     if initial:
         surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
         if surplus:

@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "models.text": {"batches", "digests", "kernels", "quantised_rows"},
     "models.kernels": {"batches"},
     "models.rerankers": {"batches", "kernels"},
-    "models.matching": {"batches", "digests", "kernels", "rerankers", "text"},
+    "models.matching": {"batches", "digests", "kernels", "quantised_rows", "rerankers", "text"},
     "models.extractors": {"batches", "quantised_rows", "safe_load", "single_threads"},
     "models.datasets": {"batches", "extractors"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers", "text"},
