@@ -151,8 +151,9 @@ $(KERNELS): models/kernels/build.py models/kernels/targets.py $(wildcard models/
 	@rm -rf $(VENV)/compiler
 	@touch $@
 
+# Tests start hundreds of processes: each would compile PyTorch's sources anew where Python is told to write no bytecode.
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/.uv
 	@echo 'Installing what Regard runs on and is tested with (PyTorch is most of it: about 5 GB on disk).'
-	$(SYNC) requirements-dev.lock
+	$(SYNC) --compile-bytecode requirements-dev.lock
 	$(LINK)
 	@touch $@

@@ -11,9 +11,10 @@ Stage one can be corrected too, by further numbers in each embedding: with pictu
 inner products needs nothing else. Where sentences have none, the last number is left out.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -62,12 +63,21 @@ class HubnessConfig:
         return 2 if self.stage_one_text_weight else int(self.stage_one_weight > 0)
 
 
+class _EncodedPictures(NamedTuple):
+    """Encoded pictures, and the tensors that they were made of with their states then."""
+
+    made_of: list[Tensor]
+    states: list[tuple[int, torch.device, torch.dtype]]
+    rows: Rows
+
+
 class HubnessCorrection(nn.Module):
     """The offsets of pictures and sentences that `HubnessBanks` give. It has no weights of its own to save."""
 
     def __init__(self, config: HubnessConfig, banks: HubnessBanks) -> None:
         super().__init__()
         self.config, self.banks = config, banks
+        self._pictures: _EncodedPictures | None = None
         self._embeddings: dict[str, tuple[Tensor, Tensor]] = {}  # bank -> its vectors, and their unit embeddings
         self._keep("sentence", banks.sentences)
         if banks.pictures is not None:
@@ -120,10 +130,9 @@ class HubnessCorrection(nn.Module):
         if not self.config.text_weight:
             return words.vectors.new_zeros(len(words))
         if self.config.similarity == "scores":
-            typical = self._typical_pictures()
-            pictures = reranker.precompute(typical)
+            pictures = self._encoded_pictures(reranker)
             similarities = score_in_blocks(
-                reranker, pictures, words, image_block=len(typical), kernels=table_kernels(kernels)
+                reranker, pictures, words, image_block=len(pictures), kernels=table_kernels(kernels)
             )
             nearness = self._mean_of_nearest(similarities)
         return self.config.text_weight * nearness
@@ -181,6 +190,20 @@ class HubnessCorrection(nn.Module):
             embeddings = embed()
             self._embeddings[bank] = vectors, embeddings
         return embeddings
+
+    def _encoded_pictures(self, reranker: Reranker[Any]) -> Rows:
+        """The typical pictures as the reranker encodes them: once, until its weights or the bank are others."""
+        typical = self._typical_pictures()
+        made_of = [typical.vectors, *reranker.parameters()]
+        if torch.is_grad_enabled() or any(tensor.is_inference() for tensor in made_of):
+            made: Rows = reranker.precompute(typical)
+            return made
+        # Every change in place counts a version up, and a move to another device or type is seen by these.
+        states = [(tensor._version, tensor.device, tensor.dtype) for tensor in made_of]
+        kept = self._pictures
+        if kept is None or kept.states != states or not all(map(operator.is_, kept.made_of, made_of)):
+            kept = self._pictures = _EncodedPictures(made_of, states, reranker.precompute(typical))
+        return kept.rows
 
     def _typical_sentences(self) -> Words:
         """The typical sentences, of a few words each."""

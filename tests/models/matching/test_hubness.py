@@ -19,11 +19,10 @@ from models.matching.checkpoint import BadCheckpoint, load_matcher, new_matcher,
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig, Similarity
-from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means, typical_parts
+from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
-from models.rerankers.attention import l2_normalise
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.support.fakes import COLOURS
@@ -295,6 +294,37 @@ def test_embeddings_of_a_bank_are_made_once_and_are_those_of_the_bank_as_it_is(m
     assert not torch.equal(expected, first)
 
 
+@torch.no_grad()
+def test_typical_pictures_are_encoded_once_and_are_those_of_the_weights_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    banks = [VectorBank.quantise(torch.randn(6, 2, 8, generator=torch.Generator().manual_seed(n))) for n in (1, 2)]
+    calibration = Calibration(text=LOG_ODDS, image=LOG_ODDS, hubness=replace(CONFIG, similarity="scores"))
+    plain = small_matcher("caan")
+
+    def calibrated(bank: VectorBank) -> SingleMatcher:
+        return plain.with_calibration(calibration, HubnessBanks(sentence_bank(plain), bank))
+
+    def offsets(matcher: SingleMatcher) -> Tensor:
+        return matcher.texts_from(Words(vectors, torch.ones(2, 3, dtype=torch.bool))).offset
+
+    vectors = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(3))
+    matcher = calibrated(banks[0])
+    first = offsets(matcher)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(plain.reranker), "precompute", None)  # nothing asks for it a second time
+        assert torch.equal(offsets(matcher), first)
+    for weight in plain.reranker.parameters():  # which both share
+        weight.mul_(1.5)
+    second = offsets(matcher)
+    assert torch.equal(second, offsets(calibrated(banks[0])))
+    assert not torch.equal(second, first)
+    assert matcher.hubness is not None
+    matcher.hubness.picture_vectors = banks[1].dequantise()
+    assert torch.equal(offsets(matcher), offsets(calibrated(banks[1])))
+    assert not torch.equal(offsets(matcher), second)
+
+
 def test_a_picture_without_regions_has_no_offset() -> None:
     empty = Regions(torch.zeros(1, 4, 16), torch.zeros(1, 4, dtype=torch.bool))
     images, _ = corrected_matcher("scan-i2t-lse").encode_regions(empty)
@@ -314,66 +344,6 @@ def test_a_picture_without_regions_has_no_offset() -> None:
 def test_a_correction_that_makes_no_sense_is_refused(options: dict[str, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         HubnessConfig(**{"image_weight": 0.5, "text_weight": 0.5, "neighbours": 2, **options})  # type: ignore[arg-type]
-
-
-def test_centroids_are_the_means_of_their_groups() -> None:
-    """Three bundles of directions: from some start a centroid ends in each."""
-    generator = torch.Generator().manual_seed(0)
-    middles = torch.eye(3, 8)
-    vectors = l2_normalise(middles.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 8, generator=generator))
-    for seed in range(5):
-        centroids = spherical_k_means(vectors, 3, seed)
-        nearest = (vectors @ centroids.T).argmax(1)
-        if len({*nearest.tolist()}) == 3 and (centroids @ middles.T).max(0).values.min() > 0.9:
-            break
-    else:
-        pytest.fail("no start found all three")
-    for group in range(3):
-        torch.testing.assert_close(centroids[group], vectors[nearest == group].mean(0), atol=1e-5, rtol=0)
-    with pytest.raises(ValueError, match="there are 150"):
-        spherical_k_means(vectors, 151)
-
-
-@given(st.integers(0, 2**31), st.integers(1, 3), st.integers(1, 9))
-def test_a_quantised_bank_is_near_its_vectors_and_its_file_holds_it_exactly(seed: int, parts: int, width: int) -> None:
-    vectors = 3 * torch.randn(6, parts, width, generator=torch.Generator().manual_seed(seed))
-    bank = VectorBank.quantise(vectors)
-    dequantised = bank.dequantise()
-    assert ((dequantised - vectors).abs() <= vectors.abs().amax(2, keepdim=True) / 253).all()
-    torch.testing.assert_close(VectorBank.quantise(dequantised).dequantise(), dequantised)  # once is enough
-    assert torch.equal(VectorBank.from_tensors(bank.tensors()).dequantise(), dequantised)
-    assert bank.tensors()["bank"].ndim == (2 if parts == 1 else 3)  # as files of before, which have one vector
-    with pytest.raises(ValueError, match="units missing"):
-        VectorBank.from_tensors({"bank": bank.integers})
-
-
-def test_the_parts_of_groups_are_centroids_of_their_own_vectors() -> None:
-    generator = torch.Generator().manual_seed(0)
-    group_of = torch.tensor([0, 2, 0, 1, 0, 0, 2, 2])
-    vectors = torch.randn(8, 5, generator=generator)
-    found = typical_parts(vectors, group_of, 3, 1)
-    for group in range(3):
-        torch.testing.assert_close(found[group, 0], vectors[group_of == group].mean(0))
-    each = typical_parts(vectors, group_of, 3, 3)
-    assert each.shape == (3, 3, 5)
-    torch.testing.assert_close(each[1], vectors[3].expand(3, 5))  # one vector stands for all three
-    assert {tuple(one.tolist()) for one in each[2]} == {tuple(vectors[n].tolist()) for n in (1, 6, 7)}
-    with pytest.raises(ValueError, match="group 3 of a bank is empty"):
-        typical_parts(vectors, group_of, 4, 1)
-
-
-def test_the_banks_of_sentences_and_pictures_share_a_file() -> None:
-    sentences, typical = (VectorBank.quantise(torch.randn(count, 1, 4)) for count in (3, 5))
-    assert [*HubnessBanks(sentences).tensors()] == ["bank", "units"]
-    both = HubnessBanks(sentences, typical).tensors()
-    assert [*both] == ["bank", "units", "picture_bank", "picture_units"]
-    again = HubnessBanks.from_tensors(both)
-    assert again.pictures is not None
-    assert torch.equal(again.sentences.dequantise(), sentences.dequantise())
-    assert torch.equal(again.pictures.dequantise(), typical.dequantise())
-    assert HubnessBanks.from_tensors(sentences.tensors()).pictures is None
-    with pytest.raises(ValueError, match="units missing"):
-        HubnessBanks.from_tensors({name: tensor for name, tensor in both.items() if name != "picture_units"})
 
 
 def test_a_missing_damaged_or_unfit_bank_is_refused(tmp_path: Path) -> None:
