@@ -6,9 +6,11 @@ leaves behind it is either committed or done again; nothing else has to be put r
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -80,10 +82,11 @@ class Ingestion:
         self._in_hand: BatchInHand | None = None
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
 
-    def advance(self, without_regions: bool) -> bool:
+    def advance(self, without_regions: bool, stop: threading.Event | None = None) -> bool:
         """Give the next batch to the detector and commit the one before; False when there was nothing to do.
 
-        The last batch is committed too. `without_regions` commits pictures whose regions are found later.
+        The last batch is committed too. `without_regions` commits pictures whose regions are found later. The detector
+        begins no batch once `stop` is set.
         """
         pictures, worked = self._waiting(), self._in_hand is not None
         self._decode_ahead(pictures)
@@ -95,7 +98,7 @@ class Ingestion:
             if decoded := self._decoded(batch):
                 self._commit(decoded, None)
         else:
-            begun = self._begun(self._decoded(batch))  # where it fails, the batch before stays in hand
+            begun = self._begun(self._decoded(batch), stop)  # where it fails, the batch before stays in hand
             before, self._in_hand = self._in_hand, begun
             self._commit_found(before)
             nothing_waits = len(pictures) == len(batch)
@@ -104,7 +107,7 @@ class Ingestion:
         return worked or bool(pictures)
 
     def end_batch(self) -> None:
-        """Commit the batch that the detector has, once it is done with it."""
+        """Commit the batch that the detector has, once it is done with it. One that it did not begin stays queued."""
         last, self._in_hand = self._in_hand, None
         self._commit_found(last)
 
@@ -166,7 +169,7 @@ class Ingestion:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
         self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clock())
 
-    def _begun(self, decoded: Sequence[Decoded]) -> BatchInHand | None:
+    def _begun(self, decoded: Sequence[Decoded], stop: threading.Event | None) -> BatchInHand | None:
         """The pictures, with the detector from now on; None where there are none."""
         if not decoded:
             return None
@@ -174,14 +177,20 @@ class Ingestion:
             found = [(one, self._found.get(one[0].image_id, self._extractor)) for one in decoded]
             others = [one for one, record in found if record is None]
             pictures = [one for _, one in others]
-            records = self._detector.submit(packed_records, self._extractor, pictures) if pictures else None
+            records = self._detector.submit(self._found_unless, stop, pictures) if pictures else None
         return BatchInHand([(one, record) for one, record in found if record is not None], others, records)
+
+    def _found_unless(self, stop: threading.Event | None, pictures: Sequence[DecodedPicture]) -> Records:
+        """The region records of the pictures; CancelledError where `stop` is set."""
+        if stop is not None and stop.is_set():
+            raise CancelledError
+        return packed_records(self._extractor, pictures)
 
     def _commit_found(self, batch: BatchInHand | None) -> None:
         """Commit the pictures of a batch, each once the detector is done with it."""
         if batch is None:
             return
-        with ended_with_fault(self._catalog.starts, batch.image_ids):
+        with suppress(CancelledError), ended_with_fault(self._catalog.starts, batch.image_ids):
             for part, records in self._regions_of(batch):
                 self._slab.append(self._catalog.num_slots(), records)
                 reach(FaultPoint.SLAB_CATALOG)
@@ -205,8 +214,8 @@ class Ingestion:
         """The region records of the pictures, together or, when one of them spoils it, one by one."""
         try:
             records = find()
-        except torch.AcceleratorError:
-            raise  # the device is lost to this process and no picture is to blame: the next one starts afresh
+        except (torch.AcceleratorError, CancelledError):
+            raise  # no picture is to blame: the device is lost, and the next process starts afresh; or this one ends
         except Exception as error:  # whatever it is, one picture never stops the queue
             log.exception("detection failed for %s", ", ".join(picture.image_id for picture, _ in decoded))
             if len(decoded) == 1:

@@ -96,7 +96,7 @@ class Worker:
         """`run_once` where the disk has room; otherwise a pause, after which it is worth another look."""
         try:
             if self._space.enough_to_work():
-                worked = self.run_once()
+                worked = self.run_once(stop)
                 self._paused = False
                 return worked
             self._pause(stop, "little room is left")
@@ -114,10 +114,13 @@ class Worker:
         self._migration.forget_ahead()
         stop.wait(PAUSE_S)
 
-    def run_once(self) -> bool:
-        """One batch of each kind of work, and the views' next rows; False when there was nothing to do."""
+    def run_once(self, stop: threading.Event | None = None) -> bool:
+        """One batch of each kind of work, and the views' next rows; False when there was nothing to do.
+
+        The detector begins no batch once `stop` is set.
+        """
         self._beat()
-        ingested = self._ingestion.advance(without_regions=self._migration.filling)
+        ingested = self._ingestion.advance(without_regions=self._migration.filling, stop=stop)
         migrated = self._migration.advance()
         advanced = self._extend_views()
         # The detector may have a picture that was deleted since: nothing of it may be left after it is erased.

@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import pytest
@@ -95,6 +96,34 @@ def test_a_worker_that_is_asked_to_stop_commits_the_batch_in_hand(store: Store) 
         worker.run(wakeups, stop)
     assert slots(store, ids)[:2] == [0, 1]
     assert store.catalog.starts.of(ids) == {}
+
+
+def test_a_worker_that_is_asked_to_stop_begins_no_other_batch(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids, stop, batches = accepted(store, 6), threading.Event(), 0
+    handed_over, submit = threading.Semaphore(0), ThreadPoolExecutor.submit
+
+    def counted(pool: ThreadPoolExecutor, *job: Any) -> Future[Any]:
+        future = submit(pool, *job)
+        handed_over.release()
+        return future
+
+    class Stopping(FakeExtractor):
+        def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+            nonlocal batches
+            batches += 1
+            for _ in range(2 if batches == 1 else 0):  # this batch, and the next one
+                assert handed_over.acquire(timeout=30)
+            stop.set()
+            return super().extract(pictures)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", counted)
+    with store.worker(Stopping(), batch=2) as (worker, wakeups):
+        worker.run(wakeups, stop)
+    assert batches == 1
+    assert slots(store, ids) == [0, 1, None, None, None, None]
+    assert store.catalog.starts.of(ids) == {}
+    store.drain()
+    store.check({image_id: noise(seed) for seed, image_id in enumerate(ids)})
 
 
 def test_nothing_is_left_of_a_picture_that_is_deleted_while_the_detector_has_it(
