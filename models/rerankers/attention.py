@@ -156,7 +156,7 @@ class AdditiveAttention(nn.Module):
 
     def __init__(self, key_width: int, width: int) -> None:
         super().__init__()
-        self.keys = nn.Linear(key_width, width)
+        self.keys = Linear(key_width, width)
         self.query = Linear(width, width)
         self.weight = nn.Linear(width, 1, bias=False)
 

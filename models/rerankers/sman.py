@@ -116,8 +116,8 @@ class Sman(Reranker[SmanImages]):
         self.region_output_second = Linear(features, width)  # P2
         self.word_first = AdditiveAttention(width, width)
         self.word_second = AdditiveAttention(width, width)
-        self.region_gate = nn.Linear(width, width)  # Uv
-        self.word_gate = nn.Linear(width, width)  # Ut
+        self.region_gate = Linear(width, width)  # Uv
+        self.word_gate = Linear(width, width)  # Ut
         if width % UNITS_AT_A_TIME == 0:
             self.kernel_form = SmanForm(
                 outside=config.text_product == "outside", concatenation=config.similarity == "concatenation"

@@ -129,11 +129,12 @@ INLINE float largest_of(lanes x) {
   return most;
 }
 
-/* e^x within two roundings, 0 below SMALLEST. x = n ln 2 + rest: e^rest is a polynomial, 2^n is put into the exponent. */
 #define SMALLEST -86.9f
 #define LARGEST 88.72f /* beyond it e^x is infinite in float32 */
 
-INLINE lanes exponential(lanes x) {
+/* e^x within two roundings, of x that are brought between the two. x = n ln 2 + rest: e^rest is a polynomial, 2^n is put
+ * into the exponent. */
+INLINE lanes bounded_exponential(lanes x) {
   const lanes shift = all(12582912.0f); /* 1.5 * 2^23: what is added to it is rounded to a whole number */
   const lanes bounded = choose(x < SMALLEST, all(SMALLEST), choose(x > LARGEST, all(LARGEST), x));
   const lanes shifted = bounded * 1.44269504f + shift;
@@ -149,12 +150,16 @@ INLINE lanes exponential(lanes x) {
   sum = sum * rest + 1.0f;
   /* 2^128 is no float32, so half of the power is multiplied by twice the rest. */
   const bits power = ((bits)shifted - (bits)shift + 126u) << 23;
-  const lanes result = (sum + sum) * (lanes)power;
-  return choose(x > LARGEST, all(INFINITY), choose(x < SMALLEST, all(0.0f), result));
+  return (sum + sum) * (lanes)power;
 }
 
-/* 1 / (1 + e^-x) */
-INLINE lanes logistic(lanes x) { return 1.0f / (1.0f + exponential(-x)); }
+/* e^x, 0 below SMALLEST */
+INLINE lanes exponential(lanes x) {
+  return choose(x > LARGEST, all(INFINITY), choose(x < SMALLEST, all(0.0f), bounded_exponential(x)));
+}
+
+/* 1 / (1 + e^-x); beyond the bounds it is 1, or less than what is normal in float32. */
+INLINE lanes logistic(lanes x) { return 1.0f / (1.0f + bounded_exponential(-x)); }
 
 /* tanh(x), also of small x within a few roundings of itself: a polynomial below SMALL_ANGLE, by Cephes' coefficients
  * (S. Moshier, tanhf.c). */

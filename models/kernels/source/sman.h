@@ -7,6 +7,8 @@
 #include "attention.h"
 #include "records.h"
 
+#define SUMMED_PARTS 4 /* vectors of columns that are summed over all regions at a time */
+
 typedef struct {
   const char *keys, *values; /* halves [regions][width] */
   const char *whole, *own;   /* halves [width]: v0 and v1 */
@@ -32,7 +34,7 @@ typedef struct {
 } sman_form;
 
 typedef struct {
-  float *keys, *weights; /* [width] of one region; [regions] or [words] */
+  float *weights; /* [regions] or [words] */
   float *regions, *words; /* [width]: what is attended to */
   float *whole, *own;
   int32_t *real_regions;
@@ -40,11 +42,10 @@ typedef struct {
 
 static void *allocate_sman(const sman_pictures *all, const sman_sentence *said, sman_space *space) {
   const size_t width = all->width, most = all->regions > said->words ? all->regions : said->words;
-  void *const parts[] = {&space->keys,  &space->weights, &space->regions,
-                           &space->words, &space->whole,   &space->own,
-                           &space->real_regions};
-  const size_t sizes[] = {width, most, width, width, width, width, rounded_up(all->regions)};
-  return allocate_parts(parts, sizes, 7);
+  void *const parts[] = {&space->weights, &space->regions, &space->words,
+                         &space->whole,   &space->own,     &space->real_regions};
+  const size_t sizes[] = {most, width, width, width, width, rounded_up(all->regions)};
+  return allocate_parts(parts, sizes, 6);
 }
 
 /* weight . tanh(key * query / 2), up to a constant, which a softmax does not see. */
@@ -54,9 +55,32 @@ static float logit_inside(const float *key, const float *query, const float *wei
   return 2.0f * sum_of(sum);
 }
 
+static float logit_of_halves(const half *key, const float *query, const float *weight, int width) {
+  lanes sum = {0};
+  for (int n = 0; n < width; n += LANES) sum += load(weight + n) * logistic(widened(key + n) * load(query + n));
+  return 2.0f * sum_of(sum);
+}
+
 /* into += weight * values */
 static void add_weighted(float weight, const float *values, int width, float *into) {
   for (int n = 0; n < width; n += LANES) store(into + n, load(into + n) + weight * load(values + n));
+}
+
+/* The sums of `rows` rows of halves, each times its weight, for `parts` (a constant) vectors of columns. */
+INLINE void sum_columns(const int parts, const half *values, const float *weights, int rows, int width, float *into) {
+  lanes sum[SUMMED_PARTS] = {0};
+  for (int row = 0; row < rows; row++)
+#pragma GCC unroll 4
+    for (int p = 0; p < parts; p++) sum[p] += weights[row] * widened(values + (size_t)row * width + p * LANES);
+#pragma GCC unroll 4
+  for (int p = 0; p < parts; p++) store(into + p * LANES, sum[p]);
+}
+
+static void weighted_sum(const half *values, const float *weights, int rows, int width, float *into) {
+  int n = 0;
+  for (; n + SUMMED_PARTS * LANES <= width; n += SUMMED_PARTS * LANES)
+    sum_columns(SUMMED_PARTS, values + n, weights, rows, width, into + n);
+  for (; n < width; n += LANES) sum_columns(1, values + n, weights, rows, width, into + n);
 }
 
 /* What a picture's regions are attended to as. */
@@ -67,20 +91,15 @@ static void attend_regions(const sman_pictures *all, const sman_sentence *said, 
   const half *values = (const half *)(all->values + row * all->values_step);
   const int regions = read_mask(all->mask + row * all->mask_step, all->regions, space->real_regions);
   const float *query = said->region_queries + candidate * width;
-  memset(space->regions, 0, sizeof(float) * width);
   if (next >= 0) fetch((const half *)(all->keys + next * all->keys_step), all->regions * width);
   for (int region = 0; region < regions; region++) {
     space->weights[region] = 0;
     if (!space->real_regions[region]) continue;
-    widen(keys + (size_t)region * width, width, space->keys);
-    space->weights[region] = logit_inside(space->keys, query, f->region_weight, width);
+    space->weights[region] = logit_of_halves(keys + (size_t)region * width, query, f->region_weight, width);
   }
   softmax(regions, space->real_regions, space->weights);
   if (next >= 0) fetch((const half *)(all->values + next * all->values_step), all->regions * width);
-  for (int region = 0; region < regions; region++) {
-    widen(values + (size_t)region * width, width, space->keys);
-    add_weighted(space->weights[region], space->keys, width, space->regions);
-  }
+  weighted_sum(values, space->weights, regions, width, space->regions);
   for (int n = 0; n < width; n += LANES) store(space->regions + n, hyperbolic_tangent(load(space->regions + n)));
 }
 
