@@ -172,10 +172,10 @@ class AdditiveAttention(nn.Module):
 
     def doubled_query(self, query: Float[Tensor, "*queries D"]) -> Float[Tensor, "*queries D"]:
         """2 tanh(Wq query)"""
-        doubled: Tensor = 2 * self.query(query).tanh()
+        doubled: Tensor = 4 * (2 * self.query(query)).sigmoid() - 2  # as in `tanh_logits`
         return doubled
 
     def weighed_query(self, query: Float[Tensor, "*queries D"]) -> Float[Tensor, "*queries D"]:
         """w * tanh(Wq query)"""
-        weighed: Tensor = self.query(query).tanh() * self.weight.weight[0]
+        weighed: Tensor = self.doubled_query(query) * (self.weight.weight[0] / 2)
         return weighed
