@@ -1,7 +1,7 @@
 /* Layers of a BERT encoder, as models/text/bert_encoder.py computes them in PyTorch.
  *
  * Weights stay as they are stored, whole numbers of a byte with a scale for each row, and are widened where they are
- * used, once for all pieces: with the dozen pieces of a sentence most of the time would else go into reading them.
+ * used: with the dozen pieces of a sentence most of the time would else go into reading them.
  */
 #ifndef REGARD_TRANSFORMER_H
 #define REGARD_TRANSFORMER_H
@@ -10,7 +10,12 @@
 
 #include "attention.h"
 
-#define INPUTS_AT_ONCE 256 /* whose weights are widened at a time: they stay in the first cache */
+#define MARGIN 16 /* numbers between rows that would else lie a power of two apart, and displace each other in a cache */
+
+typedef struct {
+  float *numbers;
+  size_t step; /* from a row to the next */
+} matrix;
 
 /* y = scale (W x) + bias; sizes are multiples of BLOCK. */
 typedef struct {
@@ -38,9 +43,8 @@ typedef struct {
 typedef struct {
   float *projected; /* [rows][3 width] */
   float *attended;  /* [rows][width] */
-  float *hidden;    /* [rows][hidden] */
+  float *hidden;    /* [rows][hidden + MARGIN] */
   float *sums;      /* [rows][BLOCK] */
-  float *chunk;     /* [INPUTS_AT_ONCE][BLOCK] */
   float *keys, *values, *table; /* of one head of the longest sentence */
   int32_t *real_rows, *real_columns;
 } encoder_space;
@@ -56,49 +60,84 @@ static void *part_of(char **from, size_t numbers) {
 /* The allocation, to be freed, or null. */
 static void *allocate_encoder(const transformer *t, int rows, int longest, encoder_space *space) {
   const size_t columns = (size_t)blocks_of(longest) * BLOCK, head = t->width / t->heads, count = rows;
-  const size_t sizes[] = {count * 3 * t->width, count * t->width,   count * t->hidden, count * BLOCK, INPUTS_AT_ONCE * BLOCK,
-                          columns * head,       longest * head, columns * longest, longest,       columns};
+  const size_t sizes[] = {count * 3 * t->width, count * t->width,   count * (t->hidden + MARGIN), count * BLOCK,
+                          columns * head,       longest * head,   columns * longest,            longest,       columns};
   size_t numbers = 0;
-  for (int n = 0; n < 10; n++) numbers += sizes[n] + 16;
+  for (int n = 0; n < 9; n++) numbers += sizes[n] + 16;
   void *all_of_it = malloc(numbers * sizeof(float) + 64);
   if (!all_of_it) return 0;
   char *from = (char *)(((uintptr_t)all_of_it + 63) / 64 * 64);
   float **floats[] = {&space->projected, &space->attended, &space->hidden, &space->sums,
-                      &space->chunk,     &space->keys,     &space->values, &space->table};
-  for (int n = 0; n < 8; n++) *floats[n] = part_of(&from, sizes[n]);
-  space->real_rows = part_of(&from, sizes[8]);
-  space->real_columns = part_of(&from, sizes[9]);
+                      &space->keys,      &space->values,   &space->table};
+  for (int n = 0; n < 7; n++) *floats[n] = part_of(&from, sizes[n]);
+  space->real_rows = part_of(&from, sizes[7]);
+  space->real_columns = part_of(&from, sizes[8]);
   return all_of_it;
 }
 
-/* `count`, a multiple of BLOCK, whole numbers as floats. */
-static void widen_weights(const int8_t *from, size_t count, float *to) {
-  size_t n = 0;
+/* LANES whole numbers of a byte as floats. */
+INLINE lanes widened_bytes(const int8_t *from) {
 #if defined(__AVX512F__)
-  for (; n < count; n += 16)
-    _mm512_storeu_ps(to + n, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(from + n)))));
+  return (lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)from)));
 #elif defined(__AVX2__)
-  for (; n < count; n += 8)
-    _mm256_storeu_ps(to + n, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(from + n)))));
+  return (lanes)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)from)));
+#else
+  typedef int8_t few __attribute__((vector_size(LANES)));
+  few value;
+  memcpy(&value, from, sizeof value);
+  return __builtin_convertvector(value, lanes);
 #endif
-  for (; n < count; n++) to[n] = from[n];
 }
 
-/* into [rows][outputs] */
-static void apply_linear(const linear *f, const float *from, int rows, const encoder_space *space, float *into) {
+/* One block of outputs of a layer, from its weights on, of `rows` rows (a constant), all of whose sums stay in
+ * registers. The weights are widened there too: that takes no time from the products, which other units compute. */
+INLINE void apply_block(const int rows, const linear *f, int block, matrix from, matrix into) {
+  const int8_t *packed = f->packed + (size_t)block * f->inputs * BLOCK;
+  lanes sum[MOST_SUMS][PARTS] = {0};
+  for (int d = 0; d < f->inputs; d++) {
+    lanes column[PARTS];
+#pragma GCC unroll 4
+    for (int p = 0; p < PARTS; p++) column[p] = widened_bytes(packed + (size_t)d * BLOCK + p * LANES);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+      for (int p = 0; p < PARTS; p++) sum[r][p] += from.numbers[r * from.step + d] * column[p];
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < PARTS; p++) {
+    const int place = block * BLOCK + p * LANES;
+    const lanes scale = load(f->scale + place), bias = load(f->bias + place);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) store(into.numbers + r * into.step + place, sum[r][p] * scale + bias);
+  }
+}
+
+/* The same of a number of rows that is known when it is called, MOST_SUMS at most. */
+static void apply_few(int rows, const linear *f, int block, matrix from, matrix into) {
+#define CASE(count) \
+  case count: \
+    apply_block(count, f, block, from, into); \
+    break;
+  switch (rows) {
+    CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#if MOST_SUMS > 6
+    CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14) CASE(15) CASE(16)
+#endif
+  }
+#undef CASE
+}
+
+static matrix from_row(matrix all_rows, int row) {
+  return (matrix){all_rows.numbers + (size_t)row * all_rows.step, all_rows.step};
+}
+
+/* into [rows][outputs]; rows go in groups of nearly the same size. */
+static void apply_linear(const linear *f, matrix from, int rows, matrix into) {
   for (int block = 0; block < f->outputs / BLOCK; block++) {
-    const int8_t *packed = f->packed + (size_t)block * f->inputs * BLOCK;
-    memset(space->sums, 0, sizeof(float) * (size_t)rows * BLOCK);
-    for (int start = 0; start < f->inputs; start += INPUTS_AT_ONCE) {
-      const int length = f->inputs - start < INPUTS_AT_ONCE ? f->inputs - start : INPUTS_AT_ONCE;
-      widen_weights(packed + (size_t)start * BLOCK, (size_t)length * BLOCK, space->chunk);
-      multiply_many(rows, from + start, f->inputs, length, space->chunk, space->sums);
-    }
-    for (int p = 0; p < BLOCK; p += LANES) {
-      const lanes scale = load(f->scale + block * BLOCK + p), bias = load(f->bias + block * BLOCK + p);
-      for (int row = 0; row < rows; row++)
-        store(into + (size_t)row * f->outputs + block * BLOCK + p,
-              load(space->sums + (size_t)row * BLOCK + p) * scale + bias);
+    int groups = (rows + MOST_SUMS - 1) / MOST_SUMS;
+    for (int done = 0, count; done < rows; done += count, groups--) {
+      count = (rows - done + groups - 1) / groups;
+      apply_few(count, f, block, from_row(from, done), from_row(into, done));
     }
   }
 }
@@ -184,15 +223,18 @@ static void attend_pieces(const transformer *t, const float *projected, int piec
 /* One layer, in place, for the states [rows][width] of the pieces of sentences one after the other. */
 static void apply_layer(const transformer *t, const transformer_layer *layer, const int32_t *lengths,
                         int32_t sentences, int rows, const encoder_space *space, float *states) {
-  apply_linear(&layer->query_key_value, states, rows, space, space->projected);
+  const matrix own = {states, t->width}, attended = {space->attended, t->width}, mixed = {space->projected, t->width},
+               projected = {space->projected, 3 * (size_t)t->width},
+               hidden = {space->hidden, (size_t)t->hidden + MARGIN};
+  apply_linear(&layer->query_key_value, own, rows, projected);
   for (int n = 0, first = 0; n < sentences; first += lengths[n], n++)
     attend_pieces(t, space->projected + (size_t)first * 3 * t->width, lengths[n], space,
                   space->attended + (size_t)first * t->width);
-  apply_linear(&layer->mix, space->attended, rows, space, space->projected);
+  apply_linear(&layer->mix, attended, rows, mixed);
   add_and_normalise(&layer->attention_norm, space->projected, rows, t->width, t->epsilon, states);
-  apply_linear(&layer->widen, states, rows, space, space->hidden);
-  gelu((size_t)rows * t->hidden, space->hidden);
-  apply_linear(&layer->narrow, space->hidden, rows, space, space->projected);
+  apply_linear(&layer->widen, own, rows, hidden);
+  for (int row = 0; row < rows; row++) gelu(t->hidden, from_row(hidden, row).numbers);
+  apply_linear(&layer->narrow, hidden, rows, mixed);
   add_and_normalise(&layer->output_norm, space->projected, rows, t->width, t->epsilon, states);
 }
 
