@@ -64,7 +64,7 @@ def quantise_matrices(state: Mapping[str, Tensor], bits: int) -> dict[str, Tenso
     """Tensors by their names as `dequantise_all` reads them: matrices with rows of whole eights in few bits."""
     stored: dict[str, Tensor] = {}
     for name, tensor in state.items():
-        if tensor.dim() == 2 and tensor.shape[1] % 8 == 0:
+        if tensor.dim() == 2 and tensor.shape[1] % 8 == 0 and tensor.is_floating_point():
             stored |= {name + ending: part for ending, part in quantise_rows(tensor.float().cpu(), bits).items()}
         else:
             stored[name] = tensor

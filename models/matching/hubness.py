@@ -83,6 +83,10 @@ class HubnessCorrection(nn.Module):
         if banks.pictures is not None:
             self._keep("picture", banks.pictures)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made of: versions of its weights begin anew, so it encodes typical pictures itself."""
+        return self.__dict__ | {"_pictures": None}
+
     def _keep(self, name: str, bank: VectorBank) -> None:
         # A bank's entry is scored as a sentence of its vectors as words, or as a picture of them as regions.
         vectors = bank.dequantise()

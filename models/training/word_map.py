@@ -5,7 +5,7 @@ from itertools import chain, islice
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
@@ -31,7 +31,7 @@ def start_maps(matcher: SingleMatcher, train: CaptionedFeatures, principal: bool
         sentences = islice(chain.from_iterable(train.captions), _MOST_SENTENCES)
         words = principal_directions(mean_states(reader, list(sentences)), len(words))
     reranker.start_as(words)
-    if not reranker.projects:
+    if isinstance(matcher.pooled.image, nn.Linear) and isinstance(matcher.pooled.text, nn.Identity):
         assert isinstance(reranker.region_encoder, RawRegionEncoder)
         matcher.pooled.image.load_state_dict({"weight": reranker.region_encoder.map_like(words)})
 

@@ -85,8 +85,8 @@ class Ingestion:
     def advance(self, without_regions: bool, stop: threading.Event | None = None) -> bool:
         """Give the next batch to the detector and commit the one before; False when there was nothing to do.
 
-        The last batch is committed too. `without_regions` commits pictures whose regions are found later. The detector
-        begins no batch once `stop` is set.
+        The last batch is committed too. `without_regions` commits pictures whose regions are found later. A batch
+        that the detector did not begin before `stop` is set stays queued.
         """
         pictures, worked = self._waiting(), self._in_hand is not None
         self._decode_ahead(pictures)

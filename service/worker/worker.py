@@ -117,7 +117,7 @@ class Worker:
     def run_once(self, stop: threading.Event | None = None) -> bool:
         """One batch of each kind of work, and the views' next rows; False when there was nothing to do.
 
-        The detector begins no batch once `stop` is set.
+        The detector begins no batch of new pictures once `stop` is set.
         """
         self._beat()
         ingested = self._ingestion.advance(without_regions=self._migration.filling, stop=stop)

@@ -9,6 +9,7 @@ from models.quantised_rows import (
     QuantisedEmbedding,
     dequantise_all,
     dequantise_rows,
+    quantise_matrices,
     quantise_rows,
 )
 
@@ -44,6 +45,18 @@ def test_tensors_that_are_stored_as_they_are_stay_so() -> None:
     assert set(read) == {"bias", "matrix"}
     assert torch.equal(read["bias"], bias.float())
     torch.testing.assert_close(read["matrix"], matrix, atol=0.05, rtol=0)
+
+
+def test_matrices_of_floats_alone_are_put_into_few_bits() -> None:
+    state = {
+        "matrix": torch.randn(2, 8),
+        "odd": torch.randn(2, 9),
+        "bias": torch.randn(8),
+        "ids": torch.ones(2, 8).int(),
+    }
+    stored = quantise_matrices(state, 8)
+    assert set(stored) == {"matrix.planes", "matrix.scale", "odd", "bias", "ids"}
+    assert all(torch.equal(dequantise_all(stored)[name], state[name]) for name in ("odd", "bias", "ids"))
 
 
 def test_rows_that_do_not_fill_bytes_are_refused() -> None:

@@ -92,6 +92,18 @@ def test_sman_starts_as_cosines_of_mean_regions_and_mean_words(word_map: str, tm
     assert float(torch.corrcoef(torch.stack([scores.flatten(), expected.flatten()]))[0, 1]) > 0.98
 
 
+@pytest.mark.parametrize("changes", [{"embed_dim": 8}, {"embed_dim": 16}, {"width": 2 * WIDTH}])
+def test_a_stage_one_with_layers_of_its_own_keeps_their_start(changes: dict[str, int], tmp_path: Path) -> None:
+    recipe = replace(recipe_of("sman", "principal"), **changes)  # type: ignore[arg-type]
+    torch.manual_seed(0)
+    matcher = initial_matcher(recipe, aligned(), None, small_reader(tmp_path, NOUNS))
+    for weight in matcher.pooled.parameters():
+        narrow = weight if len(weight) < weight.shape[1] else weight.T
+        torch.testing.assert_close(narrow @ narrow.T, torch.eye(len(narrow)), atol=1e-5, rtol=0)
+    regions = matcher.reranker.project(aligned().regions(range(3)))
+    assert matcher.pooled.embed_images(regions).isfinite().all()
+
+
 @torch.no_grad()
 def test_the_whole_picture_is_added_to_each_raw_region(tmp_path: Path) -> None:
     encoder = matcher_of(tmp_path, "sman", "random").reranker.region_encoder
