@@ -84,7 +84,7 @@ class HubnessCorrection(nn.Module):
             self._keep("picture", banks.pictures)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: versions of its weights begin anew, so it encodes typical pictures itself."""
+        """The attributes of a copy, which encodes typical pictures itself: versions of its weights begin anew."""
         return self.__dict__ | {"_pictures": None}
 
     def _keep(self, name: str, bank: VectorBank) -> None:

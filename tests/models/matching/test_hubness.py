@@ -320,12 +320,16 @@ def test_typical_pictures_are_encoded_once_and_are_those_of_the_weights_as_they_
     assert torch.equal(second, offsets(calibrated(banks[0])))
     assert not torch.equal(second, first)
     assert matcher.hubness is not None
-    copied = copy.deepcopy(matcher)
-    for original, own in zip(plain.reranker.parameters(), copied.reranker.parameters(), strict=True):
-        for _ in range(original._version):  # as often as the original's were changed
-            own.mul_(1.01)
-    own_banks = HubnessBanks(sentence_bank(plain), banks[0])
-    assert torch.equal(offsets(copied), offsets(copied.with_calibration(calibration, own_banks)))
+    one = copy.deepcopy(matcher)
+    for weight in one.reranker.parameters():
+        weight.mul_(1.5)
+    offsets(one)
+    other = copy.deepcopy(one)
+    for weight in other.reranker.parameters():  # as often as those of the first copy, and otherwise
+        weight.mul_(0.5)
+    assert torch.equal(
+        offsets(other), offsets(other.with_calibration(calibration, HubnessBanks(sentence_bank(plain), banks[0])))
+    )
     matcher.hubness.picture_vectors = banks[1].dequantise()
     assert torch.equal(offsets(matcher), offsets(calibrated(banks[1])))
     assert not torch.equal(offsets(matcher), second)
