@@ -237,7 +237,7 @@ def initial_matcher(
     if initial and recipe.starts_from in RECIPES and initial.name != RECIPES[recipe.starts_from].model:
         raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
     matcher = untrained_matcher(recipe, train, initial.reader if initial else reader)
-    if recipe.aligned:
+    if recipe.aligned and initial is None:
         start_maps(matcher, train, principal=recipe.word_map == "principal")
     if initial:
         surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
