@@ -24,6 +24,7 @@ from service import VERSION
 from service.auth.exposure import check_exposure
 from service.auth.permissions import Permission
 from service.errors import Misconfigured, UserError, user_input
+from service.garbage_collection import pass_over_loaded_objects
 from service.model_names import model_name
 from service.settings import Settings
 from service.storage.data_dir import DataDir
@@ -137,6 +138,7 @@ class _WebSide:
         """Answer on a socket until it is told to end; see web_server."""
         from service.connections import web_server  # noqa: PLC0415 - the web server comes with it
 
+        pass_over_loaded_objects()
         web_server(self.app, self.settings, listens, ends).run(sockets=[listening])
 
     def as_first_process(self) -> FirstProcess:

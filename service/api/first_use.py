@@ -7,6 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from service.errors import ModelNotLoaded
+from service.garbage_collection import pass_over_loaded_objects
 from service.search.model_views import ModelView
 
 log = logging.getLogger(__name__)
@@ -48,4 +49,5 @@ class ModelLoader:
             of_files = isinstance(fault, (OSError, ValueError))
             log.error("the model %s cannot be loaded: %s", model.name, fault, exc_info=not of_files)
             raise ModelNotLoaded(model.name) from fault
+        pass_over_loaded_objects()
         log.info("loaded the model %s (%s) in %.1f s", model.name, matcher.digest, time.perf_counter() - started)
