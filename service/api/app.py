@@ -211,7 +211,7 @@ class RequestMiddleware:
                 message["headers"] = [
                     *message["headers"],
                     (b"x-request-id", request_id.encode()),
-                    *protective_headers(message["headers"]),
+                    *protective_headers(status, message["headers"]),
                 ]
                 if status == NotReady.status and self._is_one_of_several:  # the next connection may reach another one
                     message["headers"].append((b"connection", b"close"))

@@ -1,6 +1,7 @@
 """Headers that tell browsers how far an answer may be trusted: what it may load, who may embed it, what it is."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 
 # Data: nothing is loaded from it. A picture opened by itself is a document of its own: it gets no origin and no script.
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
@@ -40,10 +41,16 @@ def content_security_policy(media_type: str) -> str:
     return page_policy() if media_type.startswith("text/html") else DATA_POLICY
 
 
-def protective_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers that an answer with the `given` ones lacks; those that a route set itself stay."""
+def protective_headers(status: int, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers that an answer with the `given` ones lacks; those that a route set itself stay.
+
+    An answer that the client's copy is still right (304) has no type, and says nothing of how far that copy may be
+    trusted: browsers put the headers of such an answer in the place of the copy's own (RFC 9111, section 3.2).
+    """
     names = {name.lower() for name, _ in given}
-    media_type = next((value.decode("latin-1") for name, value in given if name.lower() == b"content-type"), "")
-    wanted = {**EVERY_ANSWER, "Content-Security-Policy": content_security_policy(media_type)}
+    wanted = dict(EVERY_ANSWER)
+    if status != HTTPStatus.NOT_MODIFIED:
+        media_type = next((value.decode("latin-1") for name, value in given if name.lower() == b"content-type"), "")
+        wanted["Content-Security-Policy"] = content_security_policy(media_type)
     lower = {name.lower().encode("ascii"): value.encode("ascii") for name, value in wanted.items()}
     return [(name, value) for name, value in lower.items() if name not in names]

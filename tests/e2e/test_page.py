@@ -73,6 +73,19 @@ def test_the_first_view_is_small_and_ready_to_type(browser: Browser, address: st
     visit.close()
 
 
+def test_a_page_that_the_browser_has_kept_works_when_it_is_opened_again(browser: Browser, address: str) -> None:
+    faults: list[str] = []
+    with contextlib.closing(browser.new_context()) as context:  # no visit: its routes switch the browser's cache off
+        page = context.new_page()
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.goto(address)
+        for open_again in (page.reload, page.reload, lambda: page.goto(address)):
+            expect(page.locator("#main li.card")).to_have_count(len(PAIRS))
+            open_again()
+        expect(page.locator("#main li.card")).to_have_count(len(PAIRS))
+    assert faults == []
+
+
 def test_a_word_lights_the_regions_that_answered_it(visit: Visit) -> None:
     answer = search(visit.page, "red blue")
     assert len(answer["results"]) == len(PAIRS)

@@ -46,8 +46,16 @@ def test_the_page_and_all_that_it_names_are_served(api: Api) -> None:
         part = api.get(path)
         assert part.status_code == 200
         assert part.headers["x-content-type-options"] == "nosniff"
-        again = api.request("GET", path, headers={"if-none-match": part.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/", "/page/page.js", "/page/page.css"])
+def test_a_copy_that_is_still_right_keeps_its_own_policy(api: Api, path: str) -> None:
+    part = api.get(path)
+    again = api.request("GET", path, headers={"if-none-match": part.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    shared = again.headers.keys() & part.headers.keys() - {"x-request-id", "date"}
+    assert {name: again.headers[name] for name in shared} == {name: part.headers[name] for name in shared}
+    assert "content-security-policy" not in again.headers  # browsers would take it for the copy's
 
 
 @pytest.mark.parametrize("path", ["/page/nothing.js", "/page/..%2f__init__.py", "/page/%2e%2e/settings.py"])
