@@ -262,3 +262,12 @@ def first_damaged(check: Callable[[int], None], start: int, stop: int) -> int:
         except Corrupt:
             return row
     return stop
+
+
+def damaged_rows(check: Callable[[int], None], start: int, stop: int) -> list[int]:
+    """Those of the rows start .. stop that fail their check."""
+    damaged, row = [], first_damaged(check, start, stop)
+    while row < stop:
+        damaged.append(row)
+        row = first_damaged(check, row + 1, stop)
+    return damaged

@@ -30,7 +30,7 @@ from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups
-from service.worker.worker import Worker
+from service.worker.worker import ROLE, Worker
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def open_worker(
         repair = RecordRepair(
             slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor, settle=settle
         )
-        repair.mend_tail(settings.detect_batch)
+        repair.mend_tail(settings.detect_batch, beat=lambda: catalog.heartbeat(ROLE, time.time()))
         worker = Worker(
             catalog=catalog,
             originals=originals,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from index.catalog import Catalog
 from index.records import Image
-from index.slab import Slab
+from index.slab import Slab, damaged_rows
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class RecordRepair:
-    """Makes damaged records again: a damaged tail when the worker starts, single ones while it runs."""
+    """Makes damaged records again: those in a damaged tail when the worker starts, single ones while it runs."""
 
     def __init__(
         self,
@@ -42,17 +42,23 @@ class RecordRepair:
         """Leading slots that have a record."""
         return self._catalog.num_region_records(self._extractor.digest)
 
-    def mend_tail(self, batch: int) -> int:
-        """Make the committed records of a damaged tail again, `batch` at a time; the number of these records."""
+    def mend_tail(self, batch: int, beat: Callable[[], None] = lambda: None) -> int:
+        """Make those committed records of a damaged tail again that do not match their checksums, `batch` at a time;
+        the number of these records.
+
+        `beat`, called before each batch, tells others that the worker lives.
+        """
         committed = self.num_records()
-        start = valid = self._slab.valid_prefix(committed)
-        while start < committed:
-            images = self._catalog.pictures_at(range(start, min(start + batch, committed)))
+        damaged = damaged_rows(self._slab.check, self._slab.valid_prefix(committed), committed)
+        made = 0
+        while made < len(damaged):
+            beat()
+            images = self._catalog.pictures_at(_leading_run(damaged[made:])[:batch])
             ids = [image.image_id for image in images]
             length = batch_length(ids, self._catalog.starts.of(ids), batch)
-            self._make(range(start, start + length), images[:length])
-            start += length
-        return committed - valid
+            self._make(range(damaged[made], damaged[made] + length), images[:length])
+            made += length
+        return made
 
     def make_again(self, slot: int) -> None:
         """Make the record of a slot again from its original; where there is none, note it among the failures."""
@@ -103,3 +109,11 @@ class RecordRepair:
         except DecodeFailed as failed:
             log.error("picture %s has lost its regions: %s", image.image_id, failed.reason)
             return None
+
+
+def _leading_run(slots: Sequence[int]) -> range:
+    """The first of the ascending slots, as far as each follows the one before."""
+    length = 1
+    while length < len(slots) and slots[length] == slots[0] + length:
+        length += 1
+    return range(slots[0], slots[0] + length)

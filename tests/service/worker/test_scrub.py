@@ -5,11 +5,13 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 
+from models.extractors.base import Detections
 from service.storage.verification import find_damage
 from service.worker.worker import Worker
-from tests.support.fakes import FakeMatcher
+from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
@@ -24,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def pictures(store: Store) -> dict[str, object]:
+def pictures(store: Store) -> dict[str, PIL.Image.Image]:
     made = {store.accept(encoded(noise(seed), "PNG"), captions=["red"]): noise(seed) for seed in range(NUM)}
     store.drain()
     return dict(made)
@@ -45,7 +47,7 @@ def scrub(worker: Worker, seconds: float) -> None:
 
 
 def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_runs(
-    store: Store, pictures: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
     before = store.slab().read(range(NUM))
@@ -60,8 +62,37 @@ def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_r
     assert store.catalog.failures.page() == []
 
 
+class Counting(FakeExtractor):
+    """Counts the pictures that it is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def extract(self, pictures: list[PIL.Image.Image]) -> Detections:
+        self.seen += len(pictures)
+        return super().extract(pictures)
+
+
+@pytest.mark.parametrize("damaged", [[0], [1, 3], [1, 2, 4], [0, 1, 2, 3, 4], []])
+def test_a_start_makes_damaged_records_again_and_leaves_sound_ones(
+    store: Store, pictures: dict[str, PIL.Image.Image], damaged: list[int]
+) -> None:
+    store.accept(encoded(noise(NUM), "PNG"))
+    for slot in damaged:
+        zero_record(store, slot)
+    before = store.catalog.last_heartbeat("worker")
+    detector = Counting()
+    with store.worker(detector, batch=2):  # which has queued pictures left
+        assert detector.seen == len(damaged)
+        assert (store.catalog.last_heartbeat("worker") != before) == bool(damaged)
+    assert list(find_damage(store.folder)) == []
+    store.drain()
+    store.check(pictures | {store.accept(encoded(noise(NUM), "PNG")): noise(NUM)})
+
+
 def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
-    store: Store, pictures: dict[str, object]
+    store: Store, pictures: dict[str, PIL.Image.Image]
 ) -> None:
     image_id = list(pictures)[1]
     store.originals.path(image_id, "png").unlink()
@@ -73,7 +104,7 @@ def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
     assert store.catalog.blank_slots("fake-extractor") == [1]
 
 
-def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[str, object]) -> None:
+def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
     other = FakeMatcher("other", "other-digest")
     with store.worker(matchers=[FakeMatcher(), other]) as (worker, _):
         zero_record(store, 2)
@@ -82,7 +113,7 @@ def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[
     store.check({image_id: noise(seed) for seed, image_id in enumerate(pictures)}, other)
 
 
-def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: dict[str, object]) -> None:
+def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
     with store.worker() as (worker, _):
         size = store.slab().dtype.itemsize
         read: list[int] = []
@@ -105,7 +136,7 @@ def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: d
 @pytest.mark.parametrize("harm", ["changed", "gone"])
 def test_a_damaged_original_is_told_once_a_round(
     store: Store,
-    pictures: dict[str, object],
+    pictures: dict[str, PIL.Image.Image],
     harm: str,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -127,7 +158,7 @@ def test_a_damaged_original_is_told_once_a_round(
         assert caplog.text.count(words) == 1
 
 
-def test_damage_of_a_view_is_found(store: Store, pictures: dict[str, object]) -> None:
+def test_damage_of_a_view_is_found(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
     path = store.folder / "views" / "fake-matcher" / "captions" / "words.bin"
     content = bytearray(path.read_bytes())
     content[0] ^= 255
@@ -137,13 +168,13 @@ def test_damage_of_a_view_is_found(store: Store, pictures: dict[str, object]) ->
     assert "the view is built anew" in damage
 
 
-def test_missing_records_are_one_line(store: Store, pictures: dict[str, object]) -> None:
+def test_missing_records_are_one_line(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
     (store.folder / "regions" / "header.json").unlink()
     (damage,) = find_damage(store.folder)
     assert f"{NUM} region records are missing" in damage
 
 
-def test_a_deleted_picture_is_verified_too(store: Store, pictures: dict[str, object]) -> None:
+def test_a_deleted_picture_is_verified_too(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
     image_id = next(iter(pictures))
     store.catalog.delete(image_id, NOW)
     store.originals.path(image_id, "png").unlink()
