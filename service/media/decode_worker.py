@@ -14,6 +14,7 @@ import signal
 import struct
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +31,12 @@ from service.media.strip_metadata import strip_metadata
 FRAME_HEADER = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
 LONGEST_REASON = 500  # characters
 LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, which a re-encoded one may need
+# Errors that say what a file is, and not that it is damaged.
+NO_SUCH_PICTURE = (
+    PIL.UnidentifiedImageError,
+    PIL.Image.DecompressionBombError,
+    PIL.Image.DecompressionBombWarning,
+)
 
 Reply = tuple[dict[str, Any], list[bytes]]
 
@@ -64,9 +71,9 @@ def handle_request(request: dict[str, Any], max_pixels: int) -> Reply:
     except OSError as error:
         # Pillow's own complaints carry no error number: those with one are the system's.
         system = {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}
-        reply = damaged_reply(error) if error.errno is None else system
+        reply = damaged_reply(error, Path(request["path"]), max_pixels) if error.errno is None else system
     except pixels.DECODE_ERRORS as error:
-        reply = damaged_reply(error)
+        reply = damaged_reply(error, Path(request["path"]), max_pixels)
     return reply, []
 
 
@@ -116,8 +123,16 @@ def stripped_file(path: Path, extension: str, orientation: int | None) -> tuple[
         return pixels.encode_jpeg(pixels.decode_file(str(path), None).picture, quality=92), "jpg"
 
 
-def damaged_reply(error: BaseException) -> dict[str, Any]:
-    """The reply for a file that opens as a picture and does not decode."""
+def damaged_reply(error: BaseException, path: Path, max_pixels: int) -> dict[str, Any]:
+    """The reply for a file that does not decode: why it is no picture that is taken in, or else that it is damaged.
+
+    A picture to search with is looked at here for the first time.
+    """
+    if isinstance(error, NO_SUCH_PICTURE):
+        with suppress(OSError, MemoryError):
+            refused, _ = inspect(path, max_pixels)
+            if "unreadable" in refused:
+                return {"reason": refused["unreadable"], "final": True}
     said = str(error)[: LONGEST_REASON - 100]
     return {"reason": f"The file is damaged or cut short ({said}); upload a complete copy of it.", "final": True}
 

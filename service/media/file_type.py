@@ -24,6 +24,7 @@ EXTENSIONS = {
     RAW_FORMAT: RAW_EXTENSION,
 }
 ACCEPTED = "JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF or GIF"
+WHOLE_OR_JPEG = "upload a complete copy, or export it as JPEG."
 
 # Signatures of files that are not accepted: offset, bytes, advice.
 SIGNATURES = (
@@ -32,10 +33,22 @@ SIGNATURES = (
     (0, b"Rar!", "This is a RAR archive: unpack it and upload the pictures in it."),
     (0, b"7z\xbc\xaf", "This is a 7-Zip archive: unpack it and upload the pictures in it."),
     (0, b"%PDF", f"This is a PDF document: save its pages as {ACCEPTED} files."),
-    (4, b"ftyphe", "This HEIC picture is damaged, or not coded as phones do: export it as JPEG."),
-    (4, b"ftypmif1", "This HEIF picture is damaged, or not coded as phones do: export it as JPEG."),
+    (
+        4,
+        b"ftyphe",
+        f"This HEIC picture is damaged, or not coded as phones do: {WHOLE_OR_JPEG}",
+    ),
+    (
+        4,
+        b"ftypmif1",
+        f"This HEIF picture is damaged, or not coded as phones do: {WHOLE_OR_JPEG}",
+    ),
     (4, b"ftypmsf1", "This is a HEIF sequence that cannot be read: export one picture of it as JPEG."),
-    (4, b"ftypavi", "This AVIF picture is damaged, or of a kind that is not read: export it as JPEG."),
+    (
+        4,
+        b"ftypavi",
+        f"This AVIF picture is damaged, or of a kind that is not read: {WHOLE_OR_JPEG}",
+    ),
     (4, b"ftyp", f"This is a film: upload single pictures of it as {ACCEPTED}."),
     (4, b"jP  ", f"This is a JPEG 2000 picture: export it as {ACCEPTED}."),
     (0, b"\xff\x0a", f"This is a JPEG XL picture: export it as {ACCEPTED}."),

@@ -1,6 +1,8 @@
 """Asking with a picture over HTTP: captions for it, pictures like it, and whatever is no picture."""
 
 import json
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,9 +71,15 @@ def test_a_wrong_form_field_is_named(api: Api, fields: dict[str, str], field: st
 
 
 def test_what_is_no_picture_is_refused_with_its_reason(api: Api) -> None:
-    assert problem(ask_with(api, b"hello"), 422, "unreadable-picture")["detail"]
+    assert problem(ask_with(api, b"hello"), 422, "unreadable-picture")["detail"].startswith("This is text, not")
+    assert problem(ask_with(api, b""), 422, "unreadable-picture")["detail"].startswith("The file is empty")
+    many = bytearray(png(two_coloured("red", "blue")))
+    many[16:24] = struct.pack(">II", 20_000, 20_000)
+    many[29:33] = struct.pack(">I", zlib.crc32(many[12:29]))
+    detail = problem(ask_with(api, bytes(many)), 422, "unreadable-picture")["detail"]
+    assert detail.endswith("more than 80 megapixels: save it smaller.")
     cut = png(two_coloured("red", "blue", 400, 400))[:100]
-    assert problem(ask_with(api, cut), 422, "unreadable-picture")["detail"]
+    assert "damaged or cut short" in problem(ask_with(api, cut), 422, "unreadable-picture")["detail"]
     problem(api.request("POST", "/search/image", json={}), 422, "invalid-request")
     problem(ask_with(api, None, k=3), 422, "invalid-request")
     problem(ask_with(api, None, image_id="0" * 32), 404, "not-found")

@@ -46,7 +46,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     file.write_bytes(huge_png(20_000, 20_000))
     # Twelve times too little memory for its pixels: decoding it would fail in another way.
     with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**28, max_pixels=80_000_000)) as small:
-        with pytest.raises(DecodeFailed, match="400000000 pixels") as failed:
+        with pytest.raises(DecodeFailed, match="has 20000 x 20000 pixels, more than 80 megapixels") as failed:
             small.decode(file)
         assert failed.value.final
 
@@ -57,7 +57,7 @@ def test_a_phones_picture_that_claims_another_size_than_it_has_stays_within_limi
     file = tmp_path / "bomb"
     with DecodePool(1, DecodeLimits(timeout_s=20, memory_bytes=2**29, max_pixels=80_000_000)) as small:
         file.write_bytes(claiming_size(whole, 12_000, 8_000))
-        with pytest.raises(DecodeFailed, match="96000000 pixels"):
+        with pytest.raises(DecodeFailed, match="has 12000 x 8000 pixels, more than 80 megapixels"):
             small.decode(file)
         for claimed in (4_000, 3_000), (8, 8):  # libavif scales, libheif refuses
             file.write_bytes(claiming_size(whole, *claimed))
