@@ -1,6 +1,7 @@
 """Loads the extractor and the models that settings name; model_names.py says how they name them."""
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from service.model_names import DETECTOR, ensemble_members, model_name, weights_
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.region_stores import features_extractor, other_extractors
+
+DEVICE = re.compile(r"cpu|cuda(?::(\d+))?")
 
 log = logging.getLogger(__name__)
 
@@ -248,7 +251,13 @@ def detector_of(folder: Path | None, device: str) -> Extractor:
 
 
 def device_of(name: str) -> str:
-    """The device that `auto` means here, or the one named."""
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    """The device that `auto` means here, or the one named. Misconfigured for one that is not there."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    found = DEVICE.fullmatch(name)
+    if found is None or (name != "cpu" and int(found[1] or 0) >= torch.cuda.device_count()):
+        raise Misconfigured(
+            f"there is no device {name} that PyTorch can use here: choose another one, cpu or auto (--device, or the"
+            " setting REGARD_DEVICE)"
+        )
+    return name

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
@@ -36,11 +37,32 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
     """Make a data directory of the snapshot, with a collection id of its own; the number of its pictures.
 
     `each` is called for each file. UserError where the folder is not empty, or the snapshot is not whole, was damaged,
-    or holds what no snapshot does; what was written by then is to be removed.
+    or holds what no snapshot does; nothing is left of what was written by then.
     """
-    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+    was_there = data_dir.exists()
+    if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir)
+    try:
+        return _restore(source, data_dir, each)
+    except BaseException:
+        _empty(data_dir)
+        if not was_there:
+            data_dir.rmdir()
+        raise
+
+
+def _empty(folder: Path) -> None:
+    """Remove everything in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:
+    """`restore_snapshot` into a folder that is empty."""
     names: set[str] = set()
     about: dict[str, Any] | None = None
     with _members(source) as members:

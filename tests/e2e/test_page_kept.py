@@ -69,6 +69,19 @@ def test_what_no_line_can_show_stays_as_it_is(visit: Visit) -> None:
     assert edit("Captions", "three", "four")["captions"] == ["one\ntwo", "four"]
 
 
+def test_a_line_that_is_no_tag_is_refused_and_nothing_is_changed(visit: Visit) -> None:
+    page = visit.page
+    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    before = httpx.get(f"{visit.address}/images/{image['image_id']}/info").json()
+    page.reload()
+    page.locator("#main li.card").get_by_role("button", name="Edit").click()
+    form = page.locator("form.editor")
+    form.get_by_label("Tags").fill("no colon here")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("alert")).to_contain_text("“no colon here” has no colon")
+    assert httpx.get(f"{visit.address}/images/{image['image_id']}/info").json() == before
+
+
 def test_a_caption_that_came_meanwhile_is_not_lost(visit: Visit) -> None:
     page = visit.page
     (image,) = httpx.get(f"{visit.address}/images").json()["images"]

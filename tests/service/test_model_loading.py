@@ -9,7 +9,7 @@ from models.matching.lazy_matcher import MatcherHeader
 from service import model_loading
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.errors import Misconfigured
-from service.model_loading import LoadedModels, load_model, load_models
+from service.model_loading import LoadedModels, device_of, load_model, load_models
 from service.model_names import model_name
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor
@@ -204,3 +204,13 @@ def test_an_ensemble_is_served_by_its_name(folders: Path) -> None:
         store.accept(encoded(noise(9), "PNG"))
     store.catalog.close()
     web.close()
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "cudda", "cuda:", "cuda:x", "CPU", ""])
+def test_a_device_that_is_not_there_is_said_in_words(name: str) -> None:
+    with pytest.raises(Misconfigured, match=f"no device {name} that"):
+        device_of(name)
+
+
+def test_automatic_is_a_device_that_is_there() -> None:
+    assert device_of(device_of("auto")) in ("cpu", "cuda")

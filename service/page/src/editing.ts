@@ -97,11 +97,15 @@ export function changedTags(before: Tags, text: string): Record<string, string |
   return Object.fromEntries([...gone.map((one) => [one, null] as const), ...changed]);
 }
 
-/** The name and value that a line says; what it begins with is the name of a known tag, up to its first colon another. */
+/**
+ * The name and value that a line says; what it begins with is the name of a known tag, up to its first colon another.
+ * Error where it has no colon.
+ */
 function tagOf(line: string, known: string[]): [name: string, value: string | number] {
   const named = known.filter((one) => line.startsWith(`${oneLine(one)}:`)).sort((one, other) => other.length - one.length)[0];
   const end = named === undefined ? line.indexOf(":") : oneLine(named).length;
-  return [named ?? line.slice(0, end < 0 ? undefined : end).trim(), value(line.slice(end + 1))];
+  if (end < 0) throw new Error(`Write each tag as name: value on a line of its own; “${line}” has no colon.`);
+  return [named ?? line.slice(0, end).trim(), value(line.slice(end + 1))];
 }
 
 /** What is written as a number is one. */

@@ -250,7 +250,25 @@ def test_nothing_in_a_snapshot_is_trusted(store: Store, tmp_path: Path, harm: st
     do(tmp_path / "copy")
     with pytest.raises(UserError, match=words):
         restore_snapshot(tmp_path / "copy", tmp_path / "restored")
-    assert not (tmp_path / "restored" / "catalog.sqlite").exists()
+    assert not (tmp_path / "restored").exists()
+
+
+def test_a_folder_is_as_empty_after_a_failed_restore_as_before(store: Store, tmp_path: Path) -> None:
+    take_snapshot(store.folder, tmp_path / "whole.tar")
+    (tmp_path / "cut.tar").write_bytes((tmp_path / "whole.tar").read_bytes()[:-20_000])
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    with pytest.raises(UserError, match=r"was cut|not a whole snapshot"):
+        restore_snapshot(tmp_path / "cut.tar", restored)
+    assert list(restored.iterdir()) == []
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore_snapshot(tmp_path / "whole.tar", restored, each=stop)
+    assert list(restored.iterdir()) == []
+    assert restore_snapshot(tmp_path / "whole.tar", restored) == NUM - 1
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
@@ -281,7 +299,7 @@ def test_no_name_in_an_archive_is_trusted(tmp_path: Path, bad: tarfile.TarInfo) 
         archive.addfile(bad, io.BytesIO(b"x"))
     with pytest.raises(UserError, match="nothing of it is used"):
         restore_snapshot(tmp_path / "bad.tar", tmp_path / "deep" / "restored")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "deep", "restored"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "deep"]
 
 
 def test_the_same_name_twice_and_no_archive_are_refused(tmp_path: Path) -> None:
