@@ -56,6 +56,9 @@ def _message(error: Mapping[str, Any]) -> str:
             return "is missing; send a JSON object with Content-Type application/json"
         case "missing":
             return "is missing"
+        case "model_attributes_type" | "dict_type" | "model_type":
+            said = "must be a JSON object"
+            return f"{said}, sent with Content-Type application/json" if error["loc"] == ("body",) else said
         case "extra_forbidden":
             return "is not a field of this request"
     return str(error["msg"]).removeprefix("Value error, ")

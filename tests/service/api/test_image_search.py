@@ -11,8 +11,13 @@ import httpx
 import pytest
 
 from service.api.schemas.results import ImageAnswer
+from service.model_loading import LoadedModels
+from service.settings import Settings
+from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
-from tests.support.web_app import Api, checked, png, problem
+from tests.support.pictures import encoded
+from tests.support.web_app import Api, Web, checked, png, problem
+from tests.support.worker_store import Store, noise
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +121,19 @@ def test_without_any_caption_the_answer_says_so(tmp_path: Path) -> None:
     finally:
         bare.close()
         library.close()
+
+
+def test_a_stored_picture_that_is_sent_again_is_not_like_itself(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    files = [encoded(noise(seed), "PNG") for seed in range(4)]
+    ids = [store.accept(content) for content in files]
+    store.drain()
+    store.catalog.close()
+    loaded = LoadedModels(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"], lazy={})
+    web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
+    web.services.catalog.heartbeat("worker", web.services.clock())
+    for content, own in zip(files, ids, strict=True):
+        form = {"image": ("again.png", content), "target": (None, "images")}
+        alike = checked(web.request("POST", "/search/image", files=form), 200, ImageAnswer)
+        assert {hit["image_id"] for hit in alike["results"]} == set(ids) - {own}
+    web.close()

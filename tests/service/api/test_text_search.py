@@ -161,7 +161,7 @@ def test_a_wrong_field_is_named_with_what_to_do(api: Api, body: dict[str, Any], 
     [
         (b"{", 422, "is not JSON"),
         (b"", 422, "is missing; send a JSON object"),
-        (b"[]", 422, "body"),
+        (b"[]", 422, "body: must be a JSON object, sent with Content-Type application/json"),
         (b'{"query": "x", "min_score": NaN}', 422, "finite"),
         (b'{"query": "\\ud800"}', 422, "query"),
         (b"\xff", 400, "body"),
@@ -172,6 +172,12 @@ def test_a_body_that_is_no_request_is_refused_in_words(api: Api, content: bytes,
     headers = {"content-type": "application/json"}
     answer = api.request("POST", "/search/text", content=content, headers=headers)
     assert words in problem(answer, status, "invalid-request" if status == 422 else "bad-request")["detail"]
+
+
+def test_json_without_its_content_type_is_told_what_to_send(api: Api) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}  # as curl -d sends it
+    answer = api.request("POST", "/search/text", content=b'{"query": "red"}', headers=headers)
+    assert "sent with Content-Type application/json" in problem(answer, 422, "invalid-request")["detail"]
 
 
 @pytest.mark.parametrize("query", ["red\x00blue", "🐕 🟥", "r" * 512, "é" * 512, "a " * 200 + "red", "' OR 1=1 --"])
