@@ -44,7 +44,7 @@ RUNS: Mapping[str, str] = {  # what stands behind `regard bench`
     "shortlist": "shortlist --width 386 --rounds 5",
     "shortlist-million": "shortlist --width 386 --rounds 3 --candidates 1000000",
     "serve": "serve --pictures 10000 --clients 8 --seconds 5 --rounds 3",
-    "ingest": "ingest --rounds 5",
+    "ingest": "ingest --pictures 300 --rounds 3",
     "ingest-beside": "ingest --pictures 24 --rounds 2 --beside 1",
     "start": "start --rounds 2",
 }

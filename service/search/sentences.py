@@ -99,10 +99,11 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
 
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str, has_text: bool) -> bool | None:
-    """Whether anything matches a sentence: words that a picture's text holds do, keyboard noise alone never does."""
+    """Whether anything matches a sentence: words that a picture's text holds do, keyboard noise and punctuation alone
+    never do."""
     if has_text:
         return True
-    words = [word for word in words_of(matcher, sentence) if word not in (START, END)]
+    words = [word for word in words_of(matcher, sentence) if word not in (START, END) and any(map(str.isalnum, word))]
     if set(words) <= set(matcher.unknown_words(sentence)):
         return False
     return candidates.matched

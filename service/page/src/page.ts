@@ -1,6 +1,6 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
-import { ask, Latest } from "./api";
+import { ask, Latest, Refusal } from "./api";
 import { sideBySide, type Ranking } from "./comparing";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
@@ -14,6 +14,8 @@ import { counted, loadedFirst, titleOf } from "./text";
 
 const TYPING_MS = 200;
 const K = 24;
+const MOST = 100; // that the service gives
+const TOO_MANY_REQUESTS = 429;
 
 const query = find<HTMLInputElement>("query");
 const main = find("main");
@@ -24,6 +26,7 @@ const detail = new Detail((hit) => void searchLike(hit));
 const options = new SearchOptions(() => void again());
 let typing = 0;
 let again = searchText; // what was asked last, asked with the options as they are then
+let k = K; // results that are asked for
 
 /** A picture to ask with: a file, or a stored one. */
 type Asked = { image: File } | { image_id: string };
@@ -37,12 +40,30 @@ function show([first, second]: Ranking[], note: string, ...above: HTMLElement[])
   status.textContent = note;
   if (second) {
     showWords(null);
-    main.replaceChildren(...above, sideBySide(first!, second, actions));
+    const shown = Math.max(first!.results.length, second.results.length);
+    main.replaceChildren(...above, sideBySide(first!, second, actions), ...more(shown));
     return;
   }
   const { grid, words } = resultGrid(first!.results, actions);
   showWords(words);
-  main.replaceChildren(...above, grid);
+  main.replaceChildren(...above, grid, ...more(first!.results.length));
+}
+
+/** A button for further results, where there may be some. */
+function more(shown: number): HTMLElement[] {
+  if (k === MOST || shown < k) return [];
+  const ask = async () => {
+    k = MOST;
+    await again();
+    main.querySelectorAll("li")[shown]?.querySelector("button")?.focus();
+  };
+  return [button("Show more", () => void ask(), { class: "more" })];
+}
+
+/** A new question, which begins with few results. */
+function askAnew(question: () => Promise<void>): Promise<void> {
+  k = K;
+  return question();
 }
 
 /** One request, or two of different models: each of the models chosen answers. */
@@ -73,7 +94,7 @@ async function searchText(): Promise<void> {
   if (!text) return showLibrary();
   const json = {
     query: text,
-    k: K,
+    k,
     explain: true,
     sort: options.order,
     filter: options.filter,
@@ -95,7 +116,7 @@ async function searchText(): Promise<void> {
 /** The form that asks with a picture, with the options as they are. */
 function formOf(asked: Asked, target: "images" | "captions", model: string | null): FormData {
   const form = new FormData();
-  const fields: Record<string, unknown> = { ...asked, target, model, k: K, ...options.cutOff };
+  const fields: Record<string, unknown> = { ...asked, target, model, k, ...options.cutOff };
   if (options.filter) fields.filter = JSON.stringify(options.filter);
   if (target === "images") Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups });
   for (const [name, value] of Object.entries(fields))
@@ -114,7 +135,7 @@ async function searchPicture(asked: Asked, title: string): Promise<void> {
         const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
         const poor = results.length || !left_out ? "" : " Nothing matches well.";
         const few = left_out ? `${poor} ${counted(left_out, "candidate")} below the cut-off.` : "";
-        const sentences = button("Sentences for it", () => void searchSentences(asked, title));
+        const sentences = button("Sentences for it", () => void askAnew(() => searchSentences(asked, title)));
         show(answers as Ranking[], `Pictures like ${title}.${few}${loaded}`, el("p", {}, sentences));
       },
     ),
@@ -135,8 +156,9 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
         status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
         showWords(null);
         main.replaceChildren(
-          el("p", {}, button("Pictures like it", () => void searchPicture(asked, title))),
+          el("p", {}, button("Pictures like it", () => void askAnew(() => searchPicture(asked, title)))),
           sentenceList(hits),
+          ...more(hits.length),
         );
       },
     ),
@@ -144,11 +166,11 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
 }
 
 function searchLike(hit: { image_id: string; captions: string[]; filename: string }): Promise<void> {
-  return searchPicture({ image_id: hit.image_id }, titleOf(hit));
+  return askAnew(() => searchPicture({ image_id: hit.image_id }, titleOf(hit)));
 }
 
 function searchFile(image: File): Promise<void> {
-  return searchPicture({ image }, image.name || "the one you pasted");
+  return askAnew(() => searchPicture({ image }, image.name || "the one you pasted"));
 }
 
 /** Without a question: the library, or a greeting where it is empty. */
@@ -185,6 +207,9 @@ async function tried(work: Promise<void>): Promise<void> {
     await work;
   } catch (fault) {
     status.textContent = fault instanceof Error ? fault.message : String(fault);
+    if (!(fault instanceof Refusal) || fault.status >= 500 || fault.status === TOO_MANY_REQUESTS) return;
+    showWords(null); // the question was refused: what is shown answers another one
+    main.replaceChildren();
   } finally {
     main.removeAttribute("aria-busy");
   }
@@ -194,19 +219,19 @@ async function start(): Promise<void> {
   query.value = new URLSearchParams(location.hash.slice(1)).get("q") ?? "";
   query.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => void searchText(), TYPING_MS);
+    typing = setTimeout(() => void askAnew(searchText), TYPING_MS);
   });
   find("search").addEventListener("submit", (event) => {
     event.preventDefault();
     clearTimeout(typing);
-    void searchText();
+    void askAnew(searchText);
   });
   find<HTMLInputElement>("like-file").addEventListener("change", (event) => {
     const file = (event.target as HTMLInputElement).files?.[0];
     if (file) void searchFile(file);
   });
   find("show-add").addEventListener("click", () => adding.open());
-  find("show-library").addEventListener("click", () => ((query.value = ""), void searchText()));
+  find("show-library").addEventListener("click", () => ((query.value = ""), void askAnew(searchText)));
   onDrop((file) => void searchFile(file), (files) => void adding.take(files));
   query.focus();
   await startSession();

@@ -194,7 +194,8 @@ def test_words_of_a_picture_match_and_keyboard_noise_does_not(full: Library, mon
         meaning = Calibration(text=line, image=line, text_match=test)
         monkeypatch.setattr(full.matcher, "calibration", meaning)
         assert full.text("red and blue", match="pictures").matched is expected
-        assert full.text("xqzv wrtk", match="pictures").matched is False
+        for noise in ("xqzv wrtk", "!!!", "? xqzv !"):
+            assert full.text(noise, match="pictures").matched is False
         assert full.text("red and blue", match="both").matched is True  # a caption says so
 
 

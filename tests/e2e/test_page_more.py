@@ -1,0 +1,56 @@
+"""More results than the page shows at first, and questions that the service refuses."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import COLOURS, two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+
+from tests.e2e.browser import Visit, search, send
+
+pytestmark = pytest.mark.browser
+
+NUM, AT_FIRST = 30, 24
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        for left, right in itertools.islice(itertools.product(COLOURS, repeat=2), NUM):
+            send(url, f"{left}-{right}.png", png(two_coloured(left, right, 64, 48)), {"captions": [f"{left}, {right}"]})
+        yield url
+
+
+def test_more_results_come_when_they_are_asked_for(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    cards, more = page.locator("#main li.card"), page.get_by_role("button", name="Show more")
+    expect(cards).to_have_count(AT_FIRST)
+    first = cards.evaluate_all("cards => cards.map(one => one.dataset.image)")
+    more.click()
+    expect(cards).to_have_count(NUM)
+    expect(more).to_be_hidden()
+    assert cards.evaluate_all("cards => cards.map(one => one.dataset.image)")[:AT_FIRST] == first
+    expect(cards.nth(AT_FIRST).locator("button").first).to_be_focused()
+    search(page, "blue")  # another question begins with few
+    expect(cards).to_have_count(AT_FIRST)
+    cards.first.get_by_role("button", name="More like this").click()
+    expect(page.locator("#status")).to_contain_text("Pictures like")
+    expect(cards).to_have_count(AT_FIRST)
+    more.click()
+    expect(cards).to_have_count(NUM - 1)
+
+
+def test_what_was_shown_before_does_not_stand_below_a_refusal(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    expect(page.locator("#main li.card")).to_have_count(AT_FIRST)
+    page.locator("#like-file").set_input_files({"name": "a.jpg", "mimeType": "image/jpeg", "buffer": b"no picture"})
+    expect(page.locator("#status")).to_contain_text("This is text, not a picture")
+    expect(page.locator("#main li")).to_have_count(0)
