@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 RESTART_S = 5.0
 
 log = logging.getLogger(__name__)
+_asked_to_end = threading.Event()
 
 
 def run_worker(settings: Settings, end_with_stdin: bool) -> None:
@@ -139,6 +140,7 @@ class _WebSide:
         from service.connections import web_server  # noqa: PLC0415 - the web server comes with it
 
         pass_over_loaded_objects()
+        _exit_if_asked()
         web_server(self.app, self.settings, listens, ends).run(sockets=[listening])
 
     def as_first_process(self) -> FirstProcess:
@@ -184,13 +186,23 @@ def _load(settings: Settings) -> "LoadedModels":
 
 
 def exit_on_signals() -> None:
-    """Exit through the `with` blocks on SIGTERM and SIGINT, with status 0; the server restores these when it ends."""
+    """Exit through the `with` blocks on SIGTERM and SIGINT, with status 0; the server restores these when it ends.
+
+    Where the exit is lost, as every exception is that comes in a finalizer, `_exit_if_asked` makes up for it.
+    """
 
     def leave(number: int, frame: FrameType | None) -> None:
+        _asked_to_end.set()
         raise SystemExit(0)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
+
+
+def _exit_if_asked() -> None:
+    """Exit where a signal asked for it and nothing came of that."""
+    if _asked_to_end.is_set():
+        raise SystemExit(0)
 
 
 @contextlib.contextmanager

@@ -81,3 +81,31 @@ def test_who_starts_and_who_stops_it_hears_what_waits(tmp_path: Path, caplog: py
         catalog.accept(new, 1.0)
     tell_of_queued(path, "they are stored")
     assert "2 pictures wait for their regions: they are stored" in caplog.text
+
+
+LOSING_THE_EXIT = """
+import os, signal, socket, sys
+from pathlib import Path
+from service.serve import _WebSide, exit_on_signals
+from service.settings import Settings
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+
+exit_on_signals()
+one = Finalized()
+del one
+print("still there", flush=True)
+with socket.create_server(("127.0.0.1", 0)) as listening:
+    _WebSide(None, None, Settings(data_dir=Path(sys.argv[1])), "").answer(listening, lambda: os._exit(3))
+"""
+
+
+def test_a_signal_that_comes_in_a_finalizer_ends_it_all_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOSING_THE_EXIT, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert ended.stdout == "still there\n"
+    assert "Exception ignored in" in ended.stderr
