@@ -265,7 +265,7 @@ def first_damaged(check: Callable[[int], None], start: int, stop: int) -> int:
 
 
 def damaged_rows(check: Callable[[int], None], start: int, stop: int) -> list[int]:
-    """Those of the rows start .. stop that fail their check."""
+    """The rows of start .. stop that fail their check."""
     damaged, row = [], first_damaged(check, start, stop)
     while row < stop:
         damaged.append(row)
