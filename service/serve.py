@@ -53,6 +53,7 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     """Run a worker until it is told to end."""
     from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
+    _check_restored(settings)
     keep_freed_memory()
     loaded = _load(settings)
     serve_worker(settings, loaded.extractor, loaded.in_views(), loaded.on_request(), end_with_stdin)
@@ -83,6 +84,7 @@ def run_api(
     Misconfigured where strangers could reach it without a key.
     """
     check_exposure(settings)
+    _check_restored(settings)
     exit_on_signals()
     catalog = DataDir(settings.data_dir).catalog
     log.info("the data directory is %s", settings.data_dir.resolve())
@@ -183,6 +185,15 @@ def _load(settings: Settings) -> "LoadedModels":
 
     with user_input():  # weights and descriptions in folders that settings name
         return LoadedModels.from_settings(settings, at_first_use=True)
+
+
+def _check_restored(settings: Settings) -> None:
+    """UserError where a restore into the data directory did not come to its end: it would pass for an empty one."""
+    if DataDir(settings.data_dir).unchecked_catalog.exists():
+        raise UserError(
+            f"a restore into {settings.data_dir} did not come to its end: remove that folder, and run `regard restore`"
+            " again"
+        )
 
 
 def exit_on_signals() -> None:

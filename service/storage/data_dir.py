@@ -16,6 +16,11 @@ class DataDir:
         return self.root / "catalog.sqlite"
 
     @property
+    def unchecked_catalog(self) -> Path:
+        """The catalog of a snapshot that is being restored, until everything of it is there."""
+        return self.root / "catalog.unchecked"
+
+    @property
     def keys(self) -> Path:
         """The API keys' digests, for the owner of the folder alone."""
         return self.root / "keys.json"

@@ -23,7 +23,6 @@ from service.storage.originals import Originals, image_id_of
 from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT
 
 COPIED_AT_ONCE = 1 << 20
-UNCHECKED = "catalog.unchecked"  # the catalog's name until everything is there
 
 
 class Member(NamedTuple):
@@ -79,7 +78,7 @@ def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:
             each()
     if about is None or CATALOG not in names:
         raise UserError(f"{source} is not a whole snapshot: `regard snapshot` did not come to its end")
-    unchecked = data_dir / UNCHECKED
+    unchecked = DataDir(data_dir).unchecked_catalog
     try:
         check_foreign_catalog(unchecked)
     except (DamagedCatalog, UnknownSchema) as fault:
@@ -117,7 +116,7 @@ def _read_about(source: Path, content: bytes) -> dict[str, Any]:
 
 def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> None:
     """Write one file below the data directory; an original only if it is the picture that its name says."""
-    path = data_dir / (UNCHECKED if name == CATALOG else name)
+    path = DataDir(data_dir).unchecked_catalog if name == CATALOG else data_dir / name
     make_folder(path.parent)
     digest = hashlib.sha256()
     with path.open("xb") as file:

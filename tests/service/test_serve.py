@@ -109,3 +109,11 @@ def test_a_signal_that_comes_in_a_finalizer_ends_it_all_the_same(tmp_path: Path)
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert ended.stdout == "still there\n"
     assert "Exception ignored in" in ended.stderr
+
+
+@pytest.mark.parametrize("role", ["all", "api", "worker"])
+def test_what_a_killed_restore_left_is_not_served(regard: Regard, tmp_path: Path, role: str) -> None:
+    (tmp_path / "catalog.unchecked").write_bytes(b"half a catalog")
+    status, _, noted = regard("serve", "--data-dir", tmp_path, "--role", role)
+    assert (status, "a restore into" in noted, "remove that folder" in noted) == (1, True, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["catalog.unchecked"]
