@@ -247,17 +247,16 @@ class SearchEngine:
         query: Query[ImageSearchRequest],
         picture: PIL.Image.Image,
         size: tuple[int, int],
-        image_id: str | None = None,
         accelerate: Accelerate = run_here,
     ) -> ImageSearchResult[Any]:
-        """`image` for a file whose full (width, height) is `size`; `image_id` is its own where it is stored as well.
+        """`image` for a picture that is not stored, whose full (width, height) is `size`.
 
         FeaturesOnly, or NotReady during a migration, where the model reads what another detector finds.
         """
         self._galleries.check_detector_of(query.model)
         watch = Stopwatch("detect", "encode", "shortlist", "rerank")
         features = accelerate(watch.timed("detect", self.detect, picture, *size))
-        return self.image(query, features, image_id, accelerate, watch)
+        return self.image(query, features, None, accelerate, watch)
 
     def like_stored(
         self, query: Query[ImageSearchRequest], image_id: str, accelerate: Accelerate = run_here

@@ -39,7 +39,6 @@ from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
 from service.search.engine import Query
 from service.search.requests import ImageSearchRequest, TextSearchRequest
-from service.storage.originals import image_id_of
 
 router = APIRouter(tags=["search"])
 T = TypeVar("T")
@@ -153,8 +152,7 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
         decoded = await asyncio.wrap_future(services.pool.submit(picture.path))
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
-    size, own_id = (decoded.width, decoded.height), image_id_of(picture.sha256)
-    return partial(services.search.uploaded, query, decoded.picture, size, own_id)
+    return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
 
 
 async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:

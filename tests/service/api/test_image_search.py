@@ -123,7 +123,7 @@ def test_without_any_caption_the_answer_says_so(tmp_path: Path) -> None:
         library.close()
 
 
-def test_a_stored_picture_that_is_sent_again_is_not_like_itself(tmp_path: Path) -> None:
+def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path)
     files = [encoded(noise(seed), "PNG") for seed in range(4)]
     ids = [store.accept(content) for content in files]
@@ -133,7 +133,11 @@ def test_a_stored_picture_that_is_sent_again_is_not_like_itself(tmp_path: Path) 
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
     web.services.catalog.heartbeat("worker", web.services.clock())
     for content, own in zip(files, ids, strict=True):
-        form = {"image": ("again.png", content), "target": (None, "images")}
-        alike = checked(web.request("POST", "/search/image", files=form), 200, ImageAnswer)
-        assert {hit["image_id"] for hit in alike["results"]} == set(ids) - {own}
+        form: dict[str, Any] = {"target": (None, "images")}
+        sent = checked(
+            web.request("POST", "/search/image", files=form | {"image": ("again.png", content)}), 200, ImageAnswer
+        )
+        assert {hit["image_id"] for hit in sent["results"]} == set(ids)
+        asked = checked(web.request("POST", "/search/image", files=form | {"image_id": (None, own)}), 200, ImageAnswer)
+        assert {hit["image_id"] for hit in asked["results"]} == set(ids) - {own}
     web.close()

@@ -138,6 +138,7 @@ def test_pictures_like_a_picture_take_the_options_of_a_search(
 
 
 def test_the_best_stay_when_the_newest_come_first(regard: Regard, url: str, tmp_path: Path) -> None:
+    """A picture that is not stored gets one result more than it shows: the least like it goes, not the oldest."""
     two_coloured("green", "black").save(tmp_path / "new.png")
     first = ("similar", tmp_path / "new.png", "--url", url, "--json", "-k", 1)
     (best,) = json.loads(regard(*first)[1])["results"]
@@ -150,7 +151,7 @@ def test_nothing_is_said_before_results(regard: Regard, url: str, folder: Path) 
     assert said.splitlines()[0].split()[0] == "rank"
     assert "nothing" not in said + noted
     _, said, _ = regard("similar", folder / "red.png", "--url", url, "--min-score", 2)
-    assert said == "nothing matches well enough: 3 candidates left out\n"
+    assert said == "nothing matches well enough: 4 candidates left out\n"
     status, _, noted = regard("similar", folder / "red.png", "--url", url, "--min-probability", 0.5)
     assert (status, "use min_score" in noted) == (1, True)
 
