@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 RESTART_S = 5.0
 
 log = logging.getLogger(__name__)
-_asked_to_end = threading.Event()
+_signals: list[int] = []  # that asked this process to end; a lock could be held by what a signal interrupts
 
 
 def run_worker(settings: Settings, end_with_stdin: bool) -> None:
@@ -203,7 +203,7 @@ def exit_on_signals() -> None:
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
-        _asked_to_end.set()
+        _signals.append(number)
         raise SystemExit(0)
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -212,7 +212,7 @@ def exit_on_signals() -> None:
 
 def _exit_if_asked() -> None:
     """Exit where a signal asked for it and nothing came of that."""
-    if _asked_to_end.is_set():
+    if _signals:
         raise SystemExit(0)
 
 

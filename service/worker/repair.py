@@ -53,7 +53,7 @@ class RecordRepair:
         made = 0
         while made < len(damaged):
             beat()
-            images = self._catalog.pictures_at(_leading_run(damaged[made:])[:batch])
+            images = self._catalog.pictures_at(_leading_run(damaged[made : made + batch]))
             ids = [image.image_id for image in images]
             length = batch_length(ids, self._catalog.starts.of(ids), batch)
             self._make(range(damaged[made], damaged[made] + length), images[:length])

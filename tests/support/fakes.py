@@ -70,6 +70,18 @@ class FakeExtractor(Extractor):
         return torch.cat([colours.flatten(), colours.mean(0), torch.ones(1)])
 
 
+class CountingExtractor(FakeExtractor):
+    """Remembers how many pictures it looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = 0
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        self.looked_at += len(pictures)
+        return super().extract(pictures)
+
+
 @dataclass(frozen=True)
 class FakeImages(Rows):
     """Unit colour vectors of regions [K R E] and which are real [K R]."""

@@ -137,6 +137,7 @@ def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_
         sent = checked(
             web.request("POST", "/search/image", files=form | {"image": ("again.png", content)}), 200, ImageAnswer
         )
+        assert sent["results"][0]["image_id"] == own
         assert {hit["image_id"] for hit in sent["results"]} == set(ids)
         asked = checked(web.request("POST", "/search/image", files=form | {"image_id": (None, own)}), 200, ImageAnswer)
         assert {hit["image_id"] for hit in asked["results"]} == set(ids) - {own}

@@ -1,30 +1,17 @@
 """Pictures whose regions came with them go to no detector, and end up as any others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import PIL.Image
 import pytest
 
-from models.extractors.base import Detections
 from service.storage.found_regions import FoundRegions, regions_parcel
 from service.storage.region_records import pack
-from tests.support.fakes import FakeExtractor
+from tests.support.fakes import CountingExtractor, FakeExtractor
 from tests.support.kill_points import decode_here
 from tests.support.pictures import encoded
 from tests.support.worker_store import Store, noise
-
-
-class CountingExtractor(FakeExtractor):
-    """Remembers how many pictures it looked at."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looked_at = 0
-
-    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        self.looked_at += len(pictures)
-        return super().extract(pictures)
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.extractors.base import Detections
 from service.storage.verification import find_damage
 from service.worker.worker import Worker
-from tests.support.fakes import FakeExtractor, FakeMatcher
+from tests.support.fakes import CountingExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
@@ -62,18 +61,6 @@ def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_r
     assert store.catalog.failures.page() == []
 
 
-class Counting(FakeExtractor):
-    """Counts the pictures that it is shown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = 0
-
-    def extract(self, pictures: list[PIL.Image.Image]) -> Detections:
-        self.seen += len(pictures)
-        return super().extract(pictures)
-
-
 @pytest.mark.parametrize("damaged", [[0], [1, 3], [1, 2, 4], [0, 1, 2, 3, 4], []])
 def test_a_start_makes_damaged_records_again_and_leaves_sound_ones(
     store: Store, pictures: dict[str, PIL.Image.Image], damaged: list[int]
@@ -82,9 +69,9 @@ def test_a_start_makes_damaged_records_again_and_leaves_sound_ones(
     for slot in damaged:
         zero_record(store, slot)
     before = store.catalog.last_heartbeat("worker")
-    detector = Counting()
+    detector = CountingExtractor()
     with store.worker(detector, batch=2):  # which has queued pictures left
-        assert detector.seen == len(damaged)
+        assert detector.looked_at == len(damaged)
         assert (store.catalog.last_heartbeat("worker") != before) == bool(damaged)
     assert list(find_damage(store.folder)) == []
     store.drain()
