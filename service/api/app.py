@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -25,6 +25,7 @@ from service.api.dependencies import ClientDisconnected
 from service.api.failure_log import log_failure
 from service.api.openapi import complete_document
 from service.api.problems import invalid_request, problem_instance, problem_response
+from service.api.query_parameters import refuse_unknown_parameters
 from service.api.request_guard import RequestGuard
 from service.api.request_origin import RequestOrigin
 from service.api.routes import (
@@ -104,20 +105,10 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
             sqlite3.OperationalError: handle_disk,
         },
     )
-    for routes in (
-        page,
-        docs,
-        search,
-        explanations,
-        ingest,
-        library,
-        images,
-        picture_changes,
-        models,
-        health,
-        session,
-    ):
+    for routes in (page, docs, images, health, session):  # shown by browsers and asked by probes, which may add some
         app.include_router(routes.router)
+    for routes in (search, explanations, ingest, library, picture_changes, models):
+        app.include_router(routes.router, dependencies=[Depends(refuse_unknown_parameters)])
     make_document, made = app.openapi, dict[str, Any]()
 
     def openapi() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from service.errors import InvalidRequest, Problem
+from service.validation_messages import plain_message
 
 PROBLEM_JSON = "application/problem+json"
 LONGEST_TEXT = 2000  # characters of one text in a problem document, which may repeat what the client sent
@@ -61,7 +62,7 @@ def _message(error: Mapping[str, Any]) -> str:
             return f"{said}, sent with Content-Type application/json" if error["loc"] == ("body",) else said
         case "extra_forbidden":
             return "is not a field of this request"
-    return str(error["msg"]).removeprefix("Value error, ")
+    return plain_message(error)
 
 
 def problem_responses(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:

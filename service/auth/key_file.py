@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from index.files import make_folder, sync_folder
 from service.auth.api_keys import ApiKey
 from service.errors import UserError
+from service.validation_messages import plain_message
 
 FORMAT = 1
 MODE = 0o600  # digests of keys tell nobody the keys, but who has them and since when
@@ -54,7 +55,8 @@ def parse_keys(path: Path, text: bytes) -> list[ApiKey]:
         first = fault.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise BadKeyFile(
-            f"{path} is damaged ({place}: {first['msg']}); restore it from a backup, or remove it and create keys anew"
+            f"{path} is damaged ({place}: {plain_message(first)}); restore it from a backup, or remove it and create"
+            " keys anew"
         ) from fault
     if content.format != FORMAT:
         raise BadKeyFile(f"{path} has format {content.format}; this release of Regard reads format {FORMAT}")

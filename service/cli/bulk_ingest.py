@@ -15,6 +15,7 @@ from service.cli.output import show_progress
 from service.cli.sending import found_pictures
 from service.errors import UserError
 from service.ingest.manifest import ManifestEntry
+from service.validation_messages import plain_message
 
 if TYPE_CHECKING:
     from service.cluster.bulk_files import OfferedFile
@@ -56,5 +57,5 @@ def offered_files(
         try:
             entry = ManifestEntry(captions=captions.get(name, []), tags=tags)
         except ValidationError as invalid:
-            raise UserError(f"{name}: {invalid.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+            raise UserError(f"{name}: {plain_message(invalid.errors()[0])}") from None
         yield OfferedFile(number, name, str(path.resolve()), entry.captions, entry.tags)

@@ -40,10 +40,11 @@ def picture_filter(
     values = tag_conditions(tags or [])
     if date is not None and not since is until is None:
         raise typer.BadParameter("--date is a whole year, month or day: name it, or --since and --until")
+    first, last = check_date("--since", since), check_date("--until", until)
+    if first and last and date_span(first)[0] > date_span(last)[1]:
+        raise typer.BadParameter(f"no time is from {first} on (--since) and until {last} (--until)")
     period: str | dict[str, str] | None = check_date("--date", date) or {
-        end: text
-        for end, text in (("gte", check_date("--since", since)), ("lte", check_date("--until", until)))
-        if text is not None
+        end: text for end, text in (("gte", first), ("lte", last)) if text is not None
     }
     found: dict[str, Any] = {"tags": values, "taken_at": period}
     given = {name: condition for name, condition in found.items() if condition}

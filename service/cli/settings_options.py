@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from service.settings import PREFIX, ClusterSettings, Settings
+from service.validation_messages import plain_message
 
 
 def flag_name(name: str) -> str:
@@ -79,7 +80,7 @@ def read_cluster_settings(given: dict[str, Any]) -> ClusterSettings:
 def wrong_setting(fault: ValidationError) -> typer.BadParameter:
     """A sentence about the first setting that is wrong."""
     first = fault.errors(include_url=False)[0]
-    message = first["msg"].removeprefix("Value error, ")
+    message = plain_message(first)
     if not first["loc"]:
         return typer.BadParameter(message)
     name = str(first["loc"][0])

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from service.dates import unix_seconds
 from service.errors import InvalidRequest
 from service.ingest.filenames import display_name
+from service.validation_messages import plain_message
 
 MAX_ERRORS_SHOWN = 20  # of one manifest
 
@@ -79,7 +80,7 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
         errors = [
             {
                 "field": ".".join(["manifest", *(display_name(str(step)) for step in error["loc"])]),
-                "problem": error["msg"].removeprefix("Value error, "),
+                "problem": plain_message(error),
             }
             for error in invalid.errors(include_url=False)[:MAX_ERRORS_SHOWN]
         ]

@@ -74,6 +74,11 @@ class Range(RequestModel):
             raise ValueError("give gte, lte or both")
         return self
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no number can lie in it."""
+        return isinstance(self.gte, int | float) and isinstance(self.lte, int | float) and self.gte > self.lte
+
 
 def _check_date(text: str) -> str:
     """The text; ValueError, in words, for what is no date."""
@@ -105,6 +110,8 @@ class Period(RequestModel):
     def _one_end(self) -> Self:
         if self.gte is None and self.lte is None:
             raise ValueError("give gte, lte or both")
+        if self.gte is not None and self.lte is not None and date_span(self.gte)[0] > date_span(self.lte)[1]:
+            raise ValueError(f"no time is from {self.gte} on and until {self.lte}")
         return self
 
     def seconds(self) -> dict[str, float]:
@@ -137,6 +144,11 @@ class PictureFilter(RequestModel):
 
     def compiled(self) -> Filter:
         """The filter as the catalog takes it; InvalidRequest where it makes no sense."""
+        for name, condition in self.tags.items():
+            if isinstance(condition, Range) and condition.is_empty:
+                raise InvalidRequest.field(
+                    f"filter.tags.{name}", f"no number is at least {condition.gte} and at most {condition.lte}"
+                )
         tags = {
             name: condition.model_dump(exclude_none=True) if isinstance(condition, Range) else condition
             for name, condition in self.tags.items()

@@ -6,6 +6,7 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 from pydantic_core import PydanticCustomError
 
 from service.search.requests import ImageId, ImageSearchRequest, PictureFilter
+from service.validation_messages import plain_message
 
 
 def _empty_as_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -21,7 +22,7 @@ def filter_from_json(text: str | None) -> PictureFilter | None:
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from fault
+        raise ValueError(f"{where}: {plain_message(first)}" if where else plain_message(first)) from fault
 
 
 def _filter(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:

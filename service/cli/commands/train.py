@@ -17,6 +17,7 @@ from service.cli.options import CaptionsFile, Device, FeaturesFolder, NumRegions
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
+from service.validation_messages import plain_message
 
 if TYPE_CHECKING:
     from models.training.logs import Log
@@ -120,7 +121,9 @@ def change_recipe(recipe: R, changes: list[str]) -> R:
     try:
         return TypeAdapter(type(recipe)).validate_python(fields | values)
     except ValidationError as problem:
-        wrong = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}".lstrip(": ") for error in problem.errors()]
+        wrong = [
+            f"{'.'.join(map(str, error['loc']))}: {plain_message(error)}".lstrip(": ") for error in problem.errors()
+        ]
         raise UserError(f"--set: {'; '.join(wrong)}") from None
 
 

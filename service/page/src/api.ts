@@ -1,5 +1,6 @@
 // Requests to the service. The API key, where one is needed, is kept for this tab and sent in a header, never in a URL.
 import type { ProblemAnswer } from "./openapi";
+import { inWords } from "./problems";
 
 const KEY = "regard-key";
 
@@ -8,7 +9,7 @@ export class Refusal extends Error {
     readonly status: number,
     readonly problem: Partial<ProblemAnswer> & Record<string, unknown>,
   ) {
-    super(problem.detail ?? `The service answered ${status}.`);
+    super(inWords(problem) ?? `The service answered ${status}.`);
   }
 }
 

@@ -99,11 +99,11 @@ export class Library {
       el(
         "div",
         { class: "actions" },
-        button("Edit", edit, { class: "link", "aria-label": `Edit ${titleOf(image)}` }),
+        button("Edit", edit, { class: "link change", "aria-label": `Edit ${titleOf(image)}` }),
         image.state === "ready" &&
           button("More like this", () => this.like(image), { class: "link", "aria-label": `More like this: ${titleOf(image)}` }),
         button("Delete", () => void remove(image, find("status"), gone).catch(failed), {
-          class: "link",
+          class: "link change",
           "aria-label": `Delete ${titleOf(image)}`,
         }),
       ),

@@ -112,11 +112,14 @@ export class SearchOptions {
     return this.grouped.checked;
   }
 
-  /** The limit that results have to reach, as the service takes it; none where nothing is written. */
+  /** The limit that results have to reach, as the service takes it; none where nothing is written. Error for no limit. */
   get cutOff(): { min_score?: number; min_probability?: number } {
     const least = this.least.valueAsNumber;
+    if (this.least.validity.badInput) throw new Error("At least: write a number.");
     if (Number.isNaN(least)) return {};
-    return this.unit.value === "min_score" ? { min_score: least } : { min_probability: least / 100 };
+    if (this.unit.value === "min_score") return { min_score: least };
+    if (least < 0 || least > 100) throw new Error("At least: write a percentage from 0 to 100, or choose “score”.");
+    return { min_probability: least / 100 };
   }
 
   /** The filter as the service takes it; null for none. */

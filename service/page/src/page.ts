@@ -5,6 +5,7 @@ import { sideBySide, type Ranking } from "./comparing";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
+import { current, remember, settle, type Asked, type Question } from "./history";
 import { Library } from "./library";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
@@ -13,6 +14,7 @@ import { startSession } from "./session";
 import { counted, loadedFirst, titleOf } from "./text";
 
 const TYPING_MS = 200;
+const SETTLED_MS = 3000; // after which what is typed is another question, and Back goes to the one before
 const K = 24;
 const MOST = 100; // that the service gives
 const TOO_MANY_REQUESTS = 429;
@@ -25,11 +27,9 @@ const adding = new Adding(() => void again());
 const detail = new Detail((hit) => void searchLike(hit));
 const options = new SearchOptions(() => void again());
 let typing = 0;
-let again = searchText; // what was asked last, asked with the options as they are then
+let settling = 0;
 let k = K; // results that are asked for
-
-/** A picture to ask with: a file, or a stored one. */
-type Asked = { image: File } | { image_id: string };
+let again = () => answer(current()); // what was asked last, asked with the options as they are then
 
 const actions: Actions = {
   open: (all, place) => detail.open(all, place),
@@ -60,10 +60,35 @@ function more(shown: number): HTMLElement[] {
   return [button("Show more", () => void ask(), { class: "more" })];
 }
 
-/** A new question, which begins with few results. */
-function askAnew(question: () => Promise<void>): Promise<void> {
+/** Asks a new question. */
+function askAnew(question: Question, isTyped = false): Promise<void> {
+  clearTimeout(typing);
+  remember(question, isTyped);
+  if (question.kind !== "text") query.value = "";
+  return answer(question);
+}
+
+/** Answers a question that stands in the history, with few results at first. */
+function answer(question: Question): Promise<void> {
   k = K;
-  return question();
+  again = () => tried(answerAsIs(question));
+  const about = question.kind === "text" ? question.text : question.title;
+  document.title = about ? `${about} · Regard` : "Regard";
+  return again();
+}
+
+function answerAsIs(question: Question): Promise<void> {
+  if (question.kind === "text") return searchText(question.text);
+  const { asked, title } = question;
+  return question.kind === "pictures" ? searchPicture(asked, title) : searchSentences(asked, title);
+}
+
+/** Shows what the entry of the history that the browser came to asks. */
+function goTo(question: Question): Promise<void> {
+  clearTimeout(typing);
+  clearTimeout(settling);
+  query.value = question.kind === "text" ? question.text : "";
+  return answer(question);
 }
 
 /** One request, or two of different models: each of the models chosen answers. */
@@ -87,10 +112,7 @@ function noteOf(answer: TextAnswer): string {
   return notes.join(" ");
 }
 
-async function searchText(): Promise<void> {
-  again = searchText;
-  const text = query.value.trim();
-  history.replaceState(null, "", text ? `#${new URLSearchParams({ q: text })}` : location.pathname);
+async function searchText(text: string): Promise<void> {
   if (!text) return showLibrary();
   const json = {
     query: text,
@@ -102,14 +124,12 @@ async function searchText(): Promise<void> {
     group_near_duplicates: options.groups,
     ...options.cutOff,
   };
-  await tried(
-    searches.run(
-      (signal) => byEachModel((model) => ask<TextAnswer>("/search/text", { json: { ...json, model }, signal })),
-      (answers) => {
-        const notes = answers.map((one) => (answers.length > 1 ? `${one.model}: ${noteOf(one)}` : noteOf(one)));
-        show(answers, notes.join(" "));
-      },
-    ),
+  await searches.run(
+    (signal) => byEachModel((model) => ask<TextAnswer>("/search/text", { json: { ...json, model }, signal })),
+    (answers) => {
+      const notes = answers.map((one) => (answers.length > 1 ? `${one.model}: ${noteOf(one)}` : noteOf(one)));
+      show(answers, notes.join(" "));
+    },
   );
 }
 
@@ -118,59 +138,55 @@ function formOf(asked: Asked, target: "images" | "captions", model: string | nul
   const form = new FormData();
   const fields: Record<string, unknown> = { ...asked, target, model, k, ...options.cutOff };
   if (options.filter) fields.filter = JSON.stringify(options.filter);
-  if (target === "images") Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups });
+  if (target === "images")
+    Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups, min_probability: null });
   for (const [name, value] of Object.entries(fields))
     if (value !== null) form.set(name, value instanceof File ? value : String(value));
   return form;
 }
 
 async function searchPicture(asked: Asked, title: string): Promise<void> {
-  again = () => searchPicture(asked, title);
-  await tried(
-    searches.run(
-      (signal) =>
-        byEachModel((model) => ask<ImageAnswer>("/search/image", { form: formOf(asked, "images", model), signal })),
-      (answers) => {
-        const { left_out, results } = answers[0]!;
-        const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
-        const poor = results.length || !left_out ? "" : " Nothing matches well.";
-        const few = left_out ? `${poor} ${counted(left_out, "candidate")} below the cut-off.` : "";
-        const sentences = button("Sentences for it", () => void askAnew(() => searchSentences(asked, title)));
-        show(answers as Ranking[], `Pictures like ${title}.${few}${loaded}`, el("p", {}, sentences));
-      },
-    ),
+  await searches.run(
+    (signal) =>
+      byEachModel((model) => ask<ImageAnswer>("/search/image", { form: formOf(asked, "images", model), signal })),
+    (answers) => {
+      const { left_out, results } = answers[0]!;
+      const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
+      const poor = results.length || !left_out ? "" : " Nothing matches well.";
+      const few = left_out ? `${poor} ${counted(left_out, "candidate")} below the cut-off.` : "";
+      const uncut = "min_probability" in options.cutOff ? " How alike pictures are is no percentage: no cut-off." : "";
+      const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
+      show(answers as Ranking[], `Pictures like ${title}.${few}${uncut}${loaded}`, el("p", {}, sentences));
+    },
   );
 }
 
 /** Shows the stored captions that describe a picture best, or why there are none. */
 async function searchSentences(asked: Asked, title: string): Promise<void> {
-  again = () => searchSentences(asked, title);
   const form = formOf(asked, "captions", options.models[0]);
-  await tried(
-    searches.run(
-      (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
-      (answer) => {
-        const hits = answer.results as CaptionHit[];
-        const none = answer.left_out ? "Nothing matches well." : "Nothing was found.";
-        const told = answer.note ?? (hits.length ? `Sentences for ${title}.` : none);
-        status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
-        showWords(null);
-        main.replaceChildren(
-          el("p", {}, button("Pictures like it", () => void askAnew(() => searchPicture(asked, title)))),
-          sentenceList(hits),
-          ...more(hits.length),
-        );
-      },
-    ),
+  await searches.run(
+    (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
+    (answer) => {
+      const hits = answer.results as CaptionHit[];
+      const none = answer.left_out ? "Nothing matches well." : "Nothing was found.";
+      const told = answer.note ?? (hits.length ? `Sentences for ${title}.` : none);
+      status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
+      showWords(null);
+      main.replaceChildren(
+        el("p", {}, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),
+        sentenceList(hits),
+        ...more(hits.length),
+      );
+    },
   );
 }
 
 function searchLike(hit: { image_id: string; captions: string[]; filename: string }): Promise<void> {
-  return askAnew(() => searchPicture({ image_id: hit.image_id }, titleOf(hit)));
+  return askAnew({ kind: "pictures", asked: { image_id: hit.image_id }, title: titleOf(hit) });
 }
 
 function searchFile(image: File): Promise<void> {
-  return askAnew(() => searchPicture({ image }, image.name || "the one you pasted"));
+  return askAnew({ kind: "pictures", asked: { image }, title: image.name || "the one you pasted" });
 }
 
 /** Without a question: the library, or a greeting where it is empty. */
@@ -178,16 +194,14 @@ async function showLibrary(): Promise<void> {
   showWords(null);
   const { filter, order } = options;
   const library = new Library({ sort: order === "date" ? "date" : "latest", filter }, (image) => void searchLike(image));
-  await tried(
-    searches.run(
-      (signal) => library.start(signal),
-      (page) => {
-        const empty = !page.images.length;
-        library.show(page);
-        status.textContent = empty ? (filter ? "No picture passes the filter." : "") : "";
-        main.replaceChildren(empty && !filter ? greeting() : library.element);
-      },
-    ),
+  await searches.run(
+    (signal) => library.start(signal),
+    (page) => {
+      const empty = !page.images.length;
+      library.show(page);
+      status.textContent = empty ? (filter ? "No picture passes the filter." : "") : "";
+      main.replaceChildren(empty && !filter ? greeting() : library.element);
+    },
   );
 }
 
@@ -197,7 +211,7 @@ function greeting(): HTMLElement {
     { class: "greeting" },
     el("h2", {}, "No pictures yet"),
     el("p", {}, "Drop photographs or whole folders anywhere on this page, then ask for what is in them."),
-    button("Add pictures", () => adding.open()),
+    button("Add pictures", () => adding.open(), { class: "change" }),
   );
 }
 
@@ -215,28 +229,37 @@ async function tried(work: Promise<void>): Promise<void> {
   }
 }
 
+/** What is written in the line. */
+function written(): Question {
+  return { kind: "text", text: query.value.trim() };
+}
+
 async function start(): Promise<void> {
-  query.value = new URLSearchParams(location.hash.slice(1)).get("q") ?? "";
+  const first = current();
+  if (first.kind === "text") query.value = first.text;
   query.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => void askAnew(searchText), TYPING_MS);
+    clearTimeout(settling);
+    typing = setTimeout(() => void askAnew(written(), true), TYPING_MS);
+    settling = setTimeout(settle, SETTLED_MS);
   });
   find("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    clearTimeout(typing);
-    void askAnew(searchText);
+    void askAnew(written(), true);
+    settle();
   });
+  addEventListener("popstate", () => void goTo(current()));
   find<HTMLInputElement>("like-file").addEventListener("change", (event) => {
     const file = (event.target as HTMLInputElement).files?.[0];
     if (file) void searchFile(file);
   });
   find("show-add").addEventListener("click", () => adding.open());
-  find("show-library").addEventListener("click", () => ((query.value = ""), void askAnew(searchText)));
+  find("show-library").addEventListener("click", () => ((query.value = ""), void askAnew(written())));
   onDrop((file) => void searchFile(file), (files) => void adding.take(files));
   query.focus();
-  await startSession();
+  await startSession(() => void again());
   await options.load();
-  if (!searches.begun && !typing) await searchText(); // somebody may have typed meanwhile
+  if (!searches.begun && !typing) await answer(current()); // somebody may have typed meanwhile
 }
 
 void tried(start());

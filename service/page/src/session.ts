@@ -1,14 +1,30 @@
 // The dialog that asks for an API key, and the session of this browser that pictures are loaded by.
 import { ask, keepKey, onKeyNeeded } from "./api";
-import { el } from "./dom";
+import { el, find } from "./dom";
 import type { SessionAnswer } from "./openapi";
 
 let open: Promise<boolean> | null = null;
 
-export async function startSession(): Promise<void> {
-  onKeyNeeded((why) => (open ??= keyDialog(why).finally(() => (open = null))));
+/** Asks who looks, and for a key where one is needed; `onother` hears that somebody signed in with another key. */
+export async function startSession(onother: () => void): Promise<void> {
+  onKeyNeeded(askForKey);
+  find("other-key").addEventListener("click", () => void askForKey("").then((taken) => taken && onother()));
   const session = await ask<SessionAnswer>("/session");
-  if (session.required && !session.permission) await (open ??= keyDialog("").finally(() => (open = null)));
+  if (session.required && !session.permission) await askForKey("");
+  else tell(session);
+}
+
+/** One dialog at a time: whoever asks meanwhile waits for the same key. */
+function askForKey(why: string): Promise<boolean> {
+  return (open ??= keyDialog(why).finally(() => (open = null)));
+}
+
+/** Hides what the key does not allow (see page.css), and shows by which key somebody is here. */
+function tell({ required, permission, name }: SessionAnswer): void {
+  document.body.classList.toggle("read-only", permission === "read");
+  const other = find("other-key");
+  other.hidden = !required;
+  other.title = `Signed in as ${name}, which may ${permission}`;
 }
 
 /** True once a key was taken, false where the user gave up. */
@@ -43,6 +59,7 @@ async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDia
   });
   if (response.ok) {
     keepKey(key.value.trim());
+    tell(await response.json());
     dialog.close("taken");
     return;
   }

@@ -69,9 +69,9 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("loss=foo", "loss: Input should be 'hinge', 'binary' or 'info_nce'"),
-        ("width=abc", "width: Input should be a valid integer"),
-        ("width=1.5", "width: Input should be a valid integer"),
+        ("loss=foo", "loss: must be 'hinge', 'binary' or 'info_nce'"),
+        ("width=abc", "width: must be an integer"),
+        ("width=1.5", "width: must be an integer"),
         ("batch=0", "batch must be above 0, not 0"),
         ("word_dropout=1", "word_dropout must be 0 or more and less than 1"),
         ("decay_after=[-3]", "decay_after names epochs from 1 on"),

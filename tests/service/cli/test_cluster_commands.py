@@ -127,7 +127,7 @@ def test_a_quorum_that_cannot_be_reached_is_refused(regard: Regard) -> None:
     assert "write_quorum is 3, and there are 2 replicas" in error
     status, _, error = regard("cluster", "up", "--shards", 0)
     assert status == 2
-    assert "--shards (REGARD_SHARDS): Input should be greater than or equal to 1" in error
+    assert "--shards (REGARD_SHARDS): must be at least 1" in error
 
 
 def test_status_is_a_table_for_people_and_json_for_programs(regard: Regard, stand_in: StandIn) -> None:

@@ -109,6 +109,7 @@ def test_an_empty_list_says_so(regard: Regard, url: str, tmp_path: Path) -> None
         (["--date", "yesterday"], "--date 'yesterday': must be a year"),
         (["--since", "2024-13"], "--since '2024-13': month must be in 1..12"),
         (["--date", "2024", "--until", "2025"], "name it, or --since and --until"),
+        (["--since", "2024", "--until", "2023-06"], "no time is from 2024 on (--since) and until 2023-06 (--until)"),
         (["--tag", "year"], "--tag takes NAME=VALUE, not 'year'"),
         (["--tag", "year="], "--tag takes NAME=VALUE"),
         (["--tag", "year>2024"], "--tag takes NAME=VALUE, not 'year>2024'"),

@@ -1,0 +1,71 @@
+// Questions in the browser's history, so that Back goes to the one before, and an address is that of its question.
+
+/** A picture to ask with: a file, or a stored one. */
+export type Asked = { image: File } | { image_id: string };
+
+/** A sentence, "" for the library; or a picture that others, or stored sentences, are compared with. */
+export type Question =
+  | { kind: "text"; text: string }
+  | { kind: "pictures" | "sentences"; asked: Asked; title: string };
+
+/** What an entry of the history keeps: `typing` while its sentence may still grow, the place of a file among `files`. */
+interface Entry {
+  typing?: boolean;
+  title?: string;
+  file?: string;
+}
+
+const files = new Map<string, File>(); // an address cannot hold them, so that a page that is loaded anew has none
+const STORED = { pictures: "like", sentences: "sentences" } as const;
+
+/** Makes a question the newest entry; one that is being typed takes the place of its own beginning. */
+export function remember(question: Question, typing = false): void {
+  const address = addressOf(question);
+  if (location.hash === new URL(address, location.href).hash && !("asked" in question)) return;
+  const goesOn = typing && entry().typing;
+  history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
+}
+
+/** Ends the typing: what comes next is another question. */
+export function settle(): void {
+  history.replaceState({ ...entry(), typing: false }, "");
+}
+
+/** The question of the entry that the browser is at. */
+export function current(): Question {
+  const { file, title } = entry();
+  const image = file === undefined ? undefined : files.get(file);
+  const hash = new URLSearchParams(location.hash.slice(1));
+  for (const kind of ["pictures", "sentences"] as const) {
+    const image_id = hash.get(STORED[kind]);
+    if (image_id === null) continue;
+    if (image_id) return { kind, asked: { image_id }, title: title ?? "this one" };
+    if (image) return { kind, asked: { image }, title: title ?? image.name };
+  }
+  return { kind: "text", text: hash.get("q") ?? "" };
+}
+
+function entry(): Entry {
+  return (history.state as Entry | null) ?? {};
+}
+
+function entryOf(question: Question, typing: boolean): Entry {
+  if (question.kind === "text") return { typing };
+  const { asked, title } = question;
+  return "image" in asked ? { title, file: keep(asked.image) } : { title };
+}
+
+/** The name under which a file is kept: one that no page of this tab gave before. */
+function keep(file: File): string {
+  const name = `${performance.timeOrigin} ${files.size}`;
+  files.set(name, file);
+  return name;
+}
+
+function addressOf(question: Question): string {
+  if (question.kind !== "text") {
+    const image_id = "image_id" in question.asked ? question.asked.image_id : "";
+    return `#${new URLSearchParams({ [STORED[question.kind]]: image_id })}`;
+  }
+  return question.text ? `#${new URLSearchParams({ q: question.text })}` : location.pathname;
+}

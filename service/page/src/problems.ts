@@ -1,0 +1,26 @@
+// Problems in the words of the page, which names fields otherwise than requests do.
+import type { ProblemAnswer } from "./openapi";
+
+const NAMES: [RegExp, string][] = [
+  [/^(?:filter\.)?taken_at\.gte$/, "From"],
+  [/^(?:filter\.)?taken_at\.lte$/, "To"],
+  [/^(?:filter\.)?taken_at$/, "Date"],
+  [/^(?:filter\.)?tags\.(.+)$/s, "Tag “$1”"],
+  [/^captions\b.*$/s, "Captions"],
+  [/^min_(?:score|probability)$/, "At least"],
+  [/^(?:query|model|filter)$/, ""],
+];
+
+/** What is wrong with each field, by its name on the page; undefined where the service said nothing. */
+export function inWords(problem: Partial<ProblemAnswer>): string | undefined {
+  const faults = (problem.errors ?? []).map(({ field, problem }) => {
+    const [pattern, name] = NAMES.find(([pattern]) => pattern.test(field)) ?? [/^.*$/s, "$&"];
+    const shown = field.replace(pattern, name);
+    return shown ? `${shown}: ${sentence(problem)}` : sentence(problem[0]!.toUpperCase() + problem.slice(1));
+  });
+  return faults.length ? faults.join(" ") : problem.detail;
+}
+
+function sentence(text: string): string {
+  return text.endsWith(".") ? text : `${text}.`;
+}

@@ -1,0 +1,156 @@
+"""The page's questions in the browser's history, and what it shows to a key that may only read."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browser import Visit, accessibility_faults, search, send
+
+pytestmark = pytest.mark.browser
+
+COLOURS = ["red", "green", "blue", "yellow"]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        for colour in COLOURS:
+            send(url, f"{colour}.png", png(two_coloured(colour, colour, 64, 48)), {"captions": [f"all {colour}"]})
+        yield url
+
+
+def line(page: Page) -> str:
+    """What is written in the line for questions."""
+    return page.get_by_label("What do the pictures show?").input_value()
+
+
+def test_back_and_forward_go_through_the_questions(visit: Visit) -> None:
+    page, status, shown = visit.page, visit.page.locator("#status"), visit.page.locator("#main li.card .title")
+    library = page.get_by_role("list", name="Library")
+    expect(library).to_be_visible()
+    search(page, "red")
+    page.locator("#main li.card").first.get_by_role("button", name="More like this").click()
+    expect(status).to_have_text("Pictures like all red.")
+    assert line(page) == ""
+    page.get_by_role("button", name="Sentences for it").click()
+    expect(page.get_by_role("list", name="Sentences")).to_be_visible()
+    page.go_back()
+    expect(status).to_have_text("Pictures like all red.")
+    page.go_back()
+    expect(shown.first).to_have_text("all red")
+    expect(status).to_have_text("4 pictures.")
+    assert line(page) == "red"
+    assert page.title() == "red · Regard"
+    page.go_back()
+    expect(library).to_be_visible()
+    assert line(page) == ""
+    page.go_forward()
+    expect(status).to_have_text("4 pictures.")
+    page.go_forward()
+    expect(status).to_have_text("Pictures like all red.")
+    page.reload()
+    expect(status).to_have_text("Pictures like all red.")
+    expect(shown).to_have_count(len(COLOURS) - 1)
+
+
+def test_a_sentence_is_one_question_until_it_rests(visit: Visit) -> None:
+    page = visit.page
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+    before = page.evaluate("history.length")
+    search(page, "re")
+    search(page, "red")
+    assert page.evaluate("history.length") == before + 1
+    with page.expect_response("**/search/text"):
+        page.get_by_label("What do the pictures show?").press("Enter")
+    search(page, "blue")
+    assert page.evaluate("history.length") == before + 2
+    page.go_back()
+    expect(page.locator("#main li.card .title").first).to_have_text("all red")
+    assert line(page) == "red"
+
+
+def test_a_picture_from_a_file_is_gone_back_to(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    for colour in ("red", "blue"):
+        chosen = {
+            "name": f"my {colour}.png",
+            "mimeType": "image/png",
+            "buffer": png(two_coloured(colour, "white", 64, 48)),
+        }
+        page.get_by_label("Search with a picture").set_input_files(files=[chosen])
+        expect(status).to_have_text(f"Pictures like my {colour}.png.")
+    page.go_back()
+    expect(status).to_have_text("Pictures like my red.png.")
+    page.reload()  # no address can hold a file
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+
+
+def test_an_address_that_was_sent_shows_its_question(visit: Visit) -> None:
+    page = visit.page
+    image_id = search(page, "green")["results"][0]["image_id"]
+    page.goto("about:blank")
+    page.goto(f"{visit.address}#like={image_id}")
+    expect(page.locator("#status")).to_have_text("Pictures like this one.")
+    page.evaluate("location.hash = '#q=yellow'")
+    expect(page.locator("#main li.card .title").first).to_have_text("all yellow")
+    assert line(page) == "yellow"
+
+
+def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    search(page, "red")
+    for end, text in (("From", "2024"), ("to", "2023")):
+        page.get_by_label(end, exact=True).fill(text)
+        page.get_by_label(end, exact=True).press("Tab")
+    expect(status).to_have_text("Date: no time is from 2024 on and until 2023.")
+    page.get_by_label("From", exact=True).fill("spring")
+    page.get_by_label("From", exact=True).press("Tab")
+    expect(status).to_contain_text("From: must be a year, month or day (2024, 2024-05, 2024-05-06)")
+    for end in ("From", "to"):
+        page.get_by_label(end, exact=True).fill("")
+        page.get_by_label(end, exact=True).press("Tab")
+    page.get_by_label("At least").fill("190")
+    page.get_by_label("At least").press("Tab")
+    expect(status).to_have_text("At least: write a percentage from 0 to 100, or choose “score”.")
+    page.get_by_label("At least").fill("10")
+    chosen = {"name": "mine.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "red", 64, 48))}
+    page.get_by_label("Search with a picture").set_input_files(files=[chosen])
+    expect(status).to_have_text("Pictures like mine.png. How alike pictures are is no percentage: no cut-off.")
+
+
+def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_path: Path) -> None:
+    keys = {one: create_key(one, one, time.time()) for one in (Permission.READ, Permission.WRITE)}
+    change_keys(tmp_path / "keys.json", lambda known: [stored for _, stored in keys.values()])
+    with running_server(tmp_path) as address:
+        visit = Visit(browser, address)
+        page, dialog = visit.page, visit.page.get_by_role("dialog")
+        add = page.get_by_role("button", name="Add pictures")
+
+        def sign_in(permission: Permission) -> None:
+            dialog.get_by_label("API key").fill(keys[permission][0])
+            dialog.get_by_role("button", name="Sign in").click()
+            expect(dialog).to_be_hidden()
+
+        sign_in(Permission.READ)
+        expect(page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+        expect(add).to_have_count(0)
+        other = page.get_by_role("button", name="Key…")
+        expect(other).to_have_attribute("title", "Signed in as read, which may read")
+        assert accessibility_faults(page) == []
+        other.click()
+        sign_in(Permission.WRITE)
+        expect(add).to_have_count(2)  # in the greeting, too
+        expect(other).to_have_attribute("title", "Signed in as write, which may write")
+        visit.close()

@@ -1,0 +1,51 @@
+"""Query parameters that a route does not have, and ranges in which nothing can lie."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.library import Library
+from tests.support.web_app import Api, problem
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    library = Library(tmp_path)
+    api = Api(library)
+    yield api
+    api.close()
+    library.close()
+
+
+def test_a_misspelt_parameter_is_named_with_those_that_there_are(api: Api) -> None:
+    found = problem(api.get("/images", limt=5, sort="date"), 422, "invalid-request")
+    assert found["errors"] == [
+        {
+            "field": "limt",
+            "problem": "is not a parameter of this request; it has after, filter, limit, sort",
+        }
+    ]
+
+
+def test_a_field_of_a_body_does_not_belong_into_the_address(api: Api) -> None:
+    found = problem(api.request("POST", "/search/text?k=5", json={"query": "a dog"}), 422, "invalid-request")
+    assert found["detail"] == "k: is not a parameter of this request, which has none in its address"
+
+
+@pytest.mark.parametrize("path", ["/", "/livez", "/session"])
+def test_what_others_add_to_addresses_of_pages_and_probes_is_let_be(api: Api, path: str) -> None:
+    assert api.get(path, source="elsewhere").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "words"),
+    [
+        ({"tags": {"a": {"gte": 2, "lte": 1.5}}}, "filter.tags.a", "no number is at least 2 and at most 1.5"),
+        ({"taken_at": {"gte": "2024", "lte": "2023"}}, "filter.taken_at", "no time is from 2024 on and until 2023"),
+    ],
+)
+def test_a_range_in_which_nothing_can_lie_is_refused(api: Api, wanted: dict[str, Any], field: str, words: str) -> None:
+    found = problem(api.text("x", filter=wanted), 422, "invalid-request")
+    assert found["errors"] == [{"field": field, "problem": words}]
