@@ -61,15 +61,27 @@ def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, 
 
 @contextmanager
 def told_when_stopped(summary: IngestSummary, total: int) -> Iterator[None]:
-    """Ends the program at Ctrl-C, and says before what of `total` files is safe and how it goes on."""
+    """Ends the program at Ctrl-C, and says before what of `total` files is safe and how it goes on.
+
+    It says so, too, where the service refuses or cannot be reached any more, which others make a UserError of.
+    """
+    from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    def tell(found: str) -> None:
+        stored = summary.accepted + summary.duplicates
+        print_note(f"\nstopped: {stored} pictures are stored and will be found {found}; `regard jobs` says how far")
+        if left := total - stored - len(summary.rejected):
+            print_note(f"{left} files were not sent yet: the same command goes on with them")
+
     try:
         yield
     except KeyboardInterrupt:
-        stored = summary.accepted + summary.duplicates
-        print_note(f"\nstopped: {stored} pictures are stored and will be found without you; `regard jobs` says how far")
-        if left := total - stored - len(summary.rejected):
-            print_note(f"{left} files were not sent yet: the same command goes on with them")
+        tell("without you")
         raise typer.Exit(INTERRUPTED) from None
+    except RegardError:
+        if summary.accepted or summary.duplicates:
+            tell("when the service goes on")
+        raise
 
 
 def found_pictures(paths: Sequence[Path]) -> FoundFiles:

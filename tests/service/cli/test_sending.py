@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from models.extractors.base import Detections
-from regard_client import Client
+from regard_client import Client, ServerUnreachable
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import Progress, Task
 from service.cli.sending import INTERRUPTED, send_files, told_when_stopped, wait_for_regions
@@ -111,6 +111,15 @@ def test_who_stops_it_hears_what_is_safe_and_goes_on(held: HeldExtractor, tmp_pa
         assert "Traceback" not in said
         held.may_go_on.set()
         assert send_files(url, [photos]).duplicates == 2
+
+
+def test_a_service_that_is_lost_leaves_word_of_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    for accepted in (3, 0):
+        with pytest.raises(ServerUnreachable), told_when_stopped(IngestSummary(accepted=accepted), 5):
+            raise ServerUnreachable("nothing answers")
+        said = capsys.readouterr().err
+        assert ("stopped: 3 pictures are stored and will be found when the service goes on" in said) is (accepted > 0)
+        assert ("2 files were not sent yet" in said) is (accepted > 0)
 
 
 def test_what_was_not_sent_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
