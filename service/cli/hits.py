@@ -135,7 +135,8 @@ def strongest_word(explanation: dict[str, Any]) -> str:
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:
     """A line for each word of the sentence: its contribution to the score, and the region with the largest share of it;
-    where the model has no shares, the region that it attends to most. One line for what the text alone found."""
+    where the model has no shares, the region that it attends to most. The marks that a sentence begins and ends with
+    have one line, so that all contributions add up to the score. One line for what the text alone found."""
     if explanation.get("kind") == "text":
         return [f"  found by its text alone: {', '.join(word['text'] for word in explanation['words'])}"]
     lines = []
@@ -152,4 +153,8 @@ def explanation_lines(explanation: dict[str, Any]) -> list[str]:
             if region["box"] is not None:
                 line += f" [{', '.join(f'{edge:.0f}' for edge in region['box'])}]"
         lines.append(line)
+    marks = [number for number, word in enumerate(explanation.get("words", ())) if word["special"]]
+    if marks and explanation["contributions"] is not None:
+        added = sum(explanation["contributions"][number] for number in marks)
+        lines.append(f"  ({' and '.join(explanation['words'][number]['text'] for number in marks)}) {added:+.3f}")
     return lines

@@ -27,7 +27,7 @@ ATTENTION = [[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]
 def test_a_word_is_shown_with_the_region_of_its_largest_share() -> None:
     shares = [[0.1, 0.0], [0.03, -0.01], [0.1, 0.15]]
     lines = explanation_lines(explanation(contributions=[0.1, 0.02, 0.25], attention=ATTENTION, shares=shares))
-    assert lines == ["  a +0.020 picture", "  dog +0.250 dog [1, 2, 30, 40]"]
+    assert lines == ["  a +0.020 picture", "  dog +0.250 dog [1, 2, 30, 40]", "  (<start>) +0.100"]
 
 
 def test_what_the_text_alone_found_says_so() -> None:
