@@ -77,7 +77,7 @@ def test_the_word_that_mattered_stands_beside_and_every_word_below(regard: Regar
     assert row.split()[5] == "red"
     name, *words = below.splitlines()
     assert name == "1 red.png"
-    assert [line.split()[0] for line in words] == ["green", "red"]
+    assert [line.split()[0] for line in words] == ["green", "red", "(<start>"]
 
 
 @pytest.mark.parametrize(
