@@ -206,6 +206,7 @@ class Intake:
                 texts["manifest"] = self._read_text(file)
             elif file.field != "images":
                 raise InvalidRequest.field(display_name(file.field), "files are sent in the field `images`")
+        form.require_file("images")
         if unknown := next((name for name in texts if name != "manifest"), None):
             raise InvalidRequest.field(
                 display_name(unknown), "there is no such field; a form has `images` and `manifest`"

@@ -54,6 +54,11 @@ class MultipartForm:
     files: list[UploadedFile] = field(default_factory=list)
     fields: dict[str, str] = field(default_factory=dict)
 
+    def require_file(self, name: str) -> None:
+        """InvalidRequest where the field of files `name` holds text, as a path does that was sent for its file."""
+        if name in self.fields:
+            raise InvalidRequest.field(name, f"is text where files belong; curl sends a file by -F {name}=@PATH")
+
 
 def parse_boundary(content_type: str) -> bytes:
     """The boundary that a Content-Type header announces; InvalidRequest where it is not that of a form."""

@@ -126,6 +126,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
 
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
     """The fields, and the picture unless a stored one is asked with. InvalidRequest, TooLarge."""
+    form.require_file("image")
     try:
         body = ImageSearchForm.model_validate(form.fields)
     except ValidationError as fault:

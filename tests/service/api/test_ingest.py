@@ -126,6 +126,13 @@ def test_a_body_that_is_no_form_is_refused(api: Api) -> None:
     problem(api.request("POST", "/ingest", content=b"--x\r\nnonsense", headers=headers), 422, "invalid-request")
 
 
+@pytest.mark.parametrize(("path", "field"), [("/ingest", "images"), ("/search/image", "image")])
+def test_a_path_that_was_sent_for_its_file_is_told_how_to_send_it(api: Api, path: str, field: str) -> None:
+    answer = api.request("POST", path, files={field: (None, "photos/red.png")})
+    said = problem(answer, 422, "invalid-request")["errors"]
+    assert said == [{"field": field, "problem": f"is text where files belong; curl sends a file by -F {field}=@PATH"}]
+
+
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_body_over_its_limit_is_cut_while_it_comes(api: Api, announced: bool) -> None:
     sent = 0
