@@ -55,6 +55,7 @@ from index.text_statistics import SharedTexts
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
 
 EVER = float("-inf")
+FURTHEST_JUMP = 2**40  # of a version: a 64-bit number has room for millions of them
 
 
 class Catalog:
@@ -103,6 +104,12 @@ class Catalog:
         """Make this another collection than the one that it is a copy of: nothing kept for that one counts here."""
         with self._database.changing() as db:
             db.execute("UPDATE collection SET id = lower(hex(randomblob(8))), secret = randomblob(32)")
+
+    def count_apart(self) -> None:
+        """Move the version to where no copy of this catalog is or comes to, so that what is kept elsewhere under a
+        version is this catalog's alone. Copies made by hand have its id and secret, and would count on alike."""
+        with self._database.changing() as db:
+            db.execute("UPDATE counters SET value = value + abs(random() % ?) WHERE name = 'version'", [FURTHEST_JUMP])
 
     # -- taking pictures in
 

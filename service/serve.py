@@ -27,6 +27,7 @@ from service.errors import Misconfigured, UserError, user_input
 from service.garbage_collection import pass_over_loaded_objects
 from service.model_names import model_name
 from service.settings import Settings
+from service.storage.ballast import give_up_ballast, lay_ballast
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
 from service.supervisor import supervised_worker
@@ -53,7 +54,7 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
     """Run a worker until it is told to end."""
     from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
-    _check_restored(settings)
+    _prepare_data_dir(settings)
     keep_freed_memory()
     loaded = _load(settings)
     serve_worker(settings, loaded.extractor, loaded.in_views(), loaded.on_request(), end_with_stdin)
@@ -84,7 +85,7 @@ def run_api(
     Misconfigured where strangers could reach it without a key.
     """
     check_exposure(settings)
-    _check_restored(settings)
+    _prepare_data_dir(settings)
     exit_on_signals()
     catalog = DataDir(settings.data_dir).catalog
     log.info("the data directory is %s", settings.data_dir.resolve())
@@ -187,13 +188,18 @@ def _load(settings: Settings) -> "LoadedModels":
         return LoadedModels.from_settings(settings, at_first_use=True)
 
 
-def _check_restored(settings: Settings) -> None:
-    """UserError where a restore into the data directory did not come to its end: it would pass for an empty one."""
+def _prepare_data_dir(settings: Settings) -> None:
+    """Make the room that opening what is stored needs. Misconfigured where the disk is full all the same; UserError
+    where a restore into the data directory did not come to its end: it would pass for an empty one.
+    """
     if DataDir(settings.data_dir).unchecked_catalog.exists():
         raise UserError(
             f"a restore into {settings.data_dir} did not come to its end: remove that folder, and run `regard restore`"
             " again"
         )
+    give_up_ballast(settings.data_dir)
+    if settings.data_dir.is_dir():
+        lay_ballast(settings.data_dir)
 
 
 def exit_on_signals() -> None:

@@ -221,6 +221,8 @@ def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     """Redis where there is one, this process's memory otherwise."""
     if settings.redis_url is None:
         return LocalCache(settings.cache_entries)
+    if not catalog.read_only:  # what may not be written is what it was when it was copied, and may be taken for it
+        catalog.count_apart()
     return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from index.files import make_folder, sync_folder
 from service.auth.api_keys import ApiKey
 from service.errors import UserError
+from service.storage.ballast import give_up_ballast
 from service.validation_messages import plain_message
 
 FORMAT = 1
@@ -69,6 +70,7 @@ def change_keys(path: Path, change: Callable[[list[ApiKey]], Sequence[ApiKey]]) 
     A reader, or a crash, sees the keys of before or after. BadKeyFile, and what `change` raises, leave all as it is.
     """
     make_folder(path.parent)
+    give_up_ballast(path.parent)  # a key that was stolen is revoked on a full disk, too
     with contextlib.ExitStack() as stack:
         # The lock's file stays: removing it would let two programs lock two files.
         lock = os.open(path.with_name(LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)

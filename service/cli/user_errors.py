@@ -1,5 +1,7 @@
 """The exceptions that tell of a user's mistake. Any other one is a bug, and shows its traceback."""
 
+import errno
+
 from service.errors import UserError
 
 # Exceptions of `models` and `index` about what a user gave. Named rather than imported, which would load PyTorch.
@@ -37,5 +39,7 @@ def one_line(error: BaseException) -> str:
     """The error's message in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk that is written to is full: make room there, and try again"
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__

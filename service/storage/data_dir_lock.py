@@ -7,6 +7,7 @@ from pathlib import Path
 
 from index.lock import Locked, WriterLock
 from service.errors import Misconfigured
+from service.storage.ballast import give_up_ballast
 
 PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
 
@@ -14,7 +15,9 @@ log = logging.getLogger(__name__)
 
 
 def lock_data_dir(folder: Path) -> WriterLock:
-    """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written."""
+    """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written or its
+    disk is full."""
+    give_up_ballast(folder)
     try:
         return WriterLock(folder)
     except OSError as fault:

@@ -1,6 +1,7 @@
 """Answers that were kept are given again only where they are answers, and to this very question."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from service.api.cache import LocalCache
 from service.api.schemas.results import ImageAnswer, TextAnswer, answer_format
 from service.search.requests import TextSearchRequest
 from tests.support.library import Library, two_coloured
+from tests.support.redis_server import RedisServer
 from tests.support.web_app import Api, checked
 
 
@@ -107,3 +109,20 @@ def test_every_collection_has_an_id_of_its_own_that_stays_until_it_is_renewed(tm
     assert again.collection().secret != before.secret
     for catalog in (first, second, again):
         catalog.close()
+
+
+def test_copies_made_by_hand_do_not_answer_for_each_other(tmp_path: Path, redis_server: RedisServer) -> None:
+    library = Library(tmp_path / "a")
+    ids = {colour: library.add(colour, two_coloured(colour, colour)) for colour in ("red", "blue", "green")}
+    library.close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    for folder, colour in (("a", "red"), ("b", "blue")):
+        library = Library(tmp_path / folder)
+        api = Api(library, redis_url=redis_server.url)
+        api.request("DELETE", f"/images/{ids[colour]}").raise_for_status()
+        for kept in (False, True):
+            answer = checked(api.text("red"), 200, TextAnswer)
+            assert answer["cached"] is kept
+            assert {hit["image_id"] for hit in answer["results"]} == set(ids.values()) - {ids[colour]}
+        api.close()
+        library.close()

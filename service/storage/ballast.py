@@ -1,0 +1,49 @@
+"""A file that is given up where the disk is full, so that a service still starts, searches and deletes there.
+
+SQLite cannot open a catalog without writing a little beside it, and no key can be revoked without writing the file of
+keys; so whoever finds a full disk needs some room first.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from service.errors import Misconfigured
+
+NAME = "ballast"
+BALLAST_BYTES = 2**20
+NEEDED_BYTES = 2**18
+
+log = logging.getLogger(__name__)
+
+
+def lay_ballast(data_dir: Path) -> None:
+    """Lay the file where it is missing, may be written, and the disk has room for more than that."""
+    file = data_dir / NAME
+    if file.exists() or not os.access(data_dir, os.W_OK) or shutil.disk_usage(data_dir).free < 2 * BALLAST_BYTES:
+        return
+    try:
+        with file.open("xb") as opened:
+            os.posix_fallocate(opened.fileno(), 0, BALLAST_BYTES)
+    except OSError:  # another process was faster, or the disk has filled meanwhile
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def give_up_ballast(data_dir: Path) -> None:
+    """Remove the file where the disk is full. Misconfigured where it is full all the same.
+
+    Does nothing where there is no such folder, or it may not be written.
+    """
+    if not os.access(data_dir, os.W_OK) or _has_room(data_dir):
+        return
+    (data_dir / NAME).unlink(missing_ok=True)
+    if not _has_room(data_dir):
+        raise Misconfigured(f"the disk of {data_dir} is full: make room there, a megabyte or more, and try again")
+    log.warning("the disk of %s is full: %s was removed, so that what is stored can be opened", data_dir, NAME)
+
+
+def _has_room(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free >= NEEDED_BYTES

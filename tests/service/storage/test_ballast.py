@@ -1,0 +1,75 @@
+"""The file that makes room where a disk is full."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys, read_keys
+from service.auth.permissions import Permission
+from service.errors import Misconfigured
+from service.storage import ballast
+from service.storage.ballast import BALLAST_BYTES, NAME, NEEDED_BYTES, give_up_ballast, lay_ballast
+from service.storage.data_dir_lock import lock_data_dir
+
+
+class Disk:
+    """A disk that other programs fill, beside what lies in one folder."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free_without_us = 100 * BALLAST_BYTES
+        self._folder = folder
+        monkeypatch.setattr(ballast.shutil, "disk_usage", lambda _: SimpleNamespace(free=self.free))
+
+    @property
+    def free(self) -> int:
+        return self.free_without_us - sum(file.stat().st_size for file in self._folder.iterdir() if file.is_file())
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(tmp_path, monkeypatch)
+
+
+def test_it_is_laid_once_and_given_up_where_the_disk_is_full(
+    disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lay_ballast(tmp_path)
+    lay_ballast(tmp_path)
+    file = tmp_path / NAME
+    assert file.stat().st_size == BALLAST_BYTES
+    assert file.stat().st_blocks * 512 >= BALLAST_BYTES  # room that is really taken
+    give_up_ballast(tmp_path)
+    assert file.exists()
+    disk.free_without_us = BALLAST_BYTES
+    give_up_ballast(tmp_path)
+    assert not file.exists()
+    assert "the disk of" in caplog.text
+    assert disk.free >= NEEDED_BYTES
+    lay_ballast(tmp_path)  # there is none to spare
+    assert not file.exists()
+
+
+def test_a_disk_without_it_that_is_full_is_named(disk: Disk, tmp_path: Path) -> None:
+    disk.free_without_us = NEEDED_BYTES - 1
+    for open_it in (give_up_ballast, lock_data_dir):
+        with pytest.raises(Misconfigured, match=f"the disk of {tmp_path} is full: make room there"):
+            open_it(tmp_path)
+
+
+def test_a_key_is_revoked_on_a_full_disk(disk: Disk, tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    _, stored = create_key("lost", Permission.ADMIN, 0.0)
+    change_keys(path, lambda keys: [stored])
+    lay_ballast(tmp_path)
+    disk.free_without_us = disk.free_without_us - disk.free
+    change_keys(path, lambda keys: [])
+    assert read_keys(path) == []
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_folder_that_is_not_there_is_left_alone(disk: Disk, tmp_path: Path) -> None:
+    disk.free_without_us = 0
+    give_up_ballast(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
