@@ -86,6 +86,8 @@ class ShardedGallery:
         """Whether no picture was ever encoded for the model."""
         return all(state.is_empty for state in self._states.values())
 
+    num_missing = 0  # shards do not tell
+
     @property
     def has_captions(self) -> bool:
         """Whether there is a caption to be found."""

@@ -38,6 +38,10 @@ class Gallery(Protocol):
         """Whether no picture was ever encoded for the model."""
 
     @property
+    def num_missing(self) -> int:
+        """How many pictures are committed and not encoded for the model yet, as far as that is known here."""
+
+    @property
     def has_captions(self) -> bool:
         """Whether there is a caption to be found."""
 

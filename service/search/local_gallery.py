@@ -59,6 +59,12 @@ class LocalGallery:
         return self._snapshot is None
 
     @property
+    def num_missing(self) -> int:
+        """How many pictures are committed and not in the view yet."""
+        visible, _ = self._picture_masks(None)
+        return max(0, len(visible) - (0 if self._snapshot is None else self._snapshot.counts.images))
+
+    @property
     def has_captions(self) -> bool:
         """Whether there is a caption to be found."""
         return bool(self._catalog.visible_captions().any())

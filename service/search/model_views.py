@@ -13,6 +13,7 @@ from index.view import Counts, NoView, Snapshot, View, ViewMismatch
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
 from service.errors import NotReady, UnknownModel, ViewNotBuilt
+from service.search.query_notes import MOST_AT_ONCE
 from service.storage.region_stores import ANSWERING, MigrationProgress, RegionStores
 
 log = logging.getLogger(__name__)
@@ -173,11 +174,11 @@ class ModelViews:
             progress = self._regions.progress()
             if progress is not None and progress.total:
                 raise migrating(progress)
-        if (snapshot is None or not model.maintained) and self._catalog.num_slots():
+        if (snapshot is None or not snapshot.counts.images or not model.maintained) and self._catalog.num_slots():
             self._maintain(self._catalog.requested_views())
             state = model.state(self._catalog)
-            if snapshot is None or state.state == "not built":
-                raise not_built(model, state)
+            if snapshot is None or state.state == "not built" or is_begun(state):
+                raise not_built(model, state, self._catalog.read_only)
         return model, snapshot
 
     def request_build(self, model: ModelView, now: float) -> None:
@@ -249,13 +250,23 @@ class ViewRefresher:
                 log.exception("the views could not be refreshed")
 
 
-def not_built(model: ModelView, state: ViewState) -> ViewNotBuilt:
-    """The problem that a caller reads who asks a model without a view."""
-    what = (
-        "is being built; try again shortly"
-        if model.maintained
-        else f"is not built; POST /models/{model.name}/build builds it now, REGARD_VIEWS at every start"
-    )
+def is_begun(state: ViewState) -> bool:
+    """Whether none of many pictures can be found yet: more than come in at a time."""
+    return not state.pictures and state.missing_pictures > MOST_AT_ONCE
+
+
+def not_built(model: ModelView, state: ViewState, read_only: bool = False) -> ViewNotBuilt:
+    """The problem that a caller reads who asks a model without a view; `read_only`: where nothing can be built."""
+    if read_only:
+        what = (
+            "is not built, and nothing can be built here: let `regard serve` open this data directory once where it may"
+            " be written"
+        )
+    elif model.maintained:
+        total = state.pictures + state.missing_pictures
+        what = f"is being built, {state.pictures} of {total} pictures so far; try again shortly"
+    else:
+        what = f"is not built; POST /models/{model.name}/build builds it now, REGARD_VIEWS at every start"
     build = {"state": state.state, "pictures": state.pictures, "missing_pictures": state.missing_pictures}
     return ViewNotBuilt(f"The view of {model.name} {what}.", build=build)
 

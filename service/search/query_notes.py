@@ -19,12 +19,13 @@ FUNCTION_WORDS = {
     "Polish": "z na w i do nad pod przed bez dwa jest są się obok oraz dwie",
 }
 WORDS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
+MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
 
 
-def note_on(query: str) -> str | None:
-    """The part of a question that models read, and parts that they do not understand, in sentences for people; None
-    where nothing stands out."""
+def note_on(query: str, num_missing: int = 0) -> str | None:
+    """The part of a question that models read, parts that they do not understand, and how many pictures they cannot
+    find yet, where these are more than come in at a time; in sentences for people. None where nothing stands out."""
     notes = []
     if (subject := subject_of(query)) != query:
         notes.append(f"Searched for “{subject}”.")
@@ -32,6 +33,8 @@ def note_on(query: str) -> str | None:
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
+    if num_missing > MOST_AT_ONCE:
+        notes.append(f"{num_missing} pictures are not searched yet: they are being made ready.")
     return " ".join(notes) or None
 
 

@@ -14,6 +14,7 @@ from service.api.problems import problem_responses
 from service.api.schemas.resources import LiveAnswer, ReadyAnswer
 from service.api.services import Services
 from service.errors import NotReady, Problem
+from service.search.model_views import is_begun
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
@@ -89,10 +90,12 @@ def _checks_of_directory(services: Services) -> Mapping[str, Callable[[], str]]:
 def _view_state(services: Services) -> str:
     if not services.refresher.alive:
         return "the thread that follows the views has ended"
-    if services.models.default.snapshot() is None:
-        if services.catalog.num_slots():
-            return f"the view of {services.models.default.name} is not built yet"
-        return "ok: the store is empty"
+    model = services.models.default
+    state = model.state(services.catalog)
+    if model.snapshot() is None:
+        return f"the view of {model.name} is not built yet" if state.missing_pictures else "ok: the store is empty"
+    if is_begun(state):
+        return f"the view of {model.name} is being built: 0 of {state.missing_pictures} pictures so far"
     return "ok"
 
 

@@ -14,7 +14,9 @@ import pytest
 from models.single_threads import usual_threads
 from service.api.routes import health
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
+from service.api.schemas.results import TextAnswer
 from service.api.services import SEARCH_THREADS
+from service.search import model_views, query_notes
 from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import NOW, Library, two_coloured
@@ -127,6 +129,25 @@ def test_a_view_that_settings_leave_out_is_built_on_request(api: Api) -> None:
     assert checked(api.request("POST", "/models/fake/build"), 202, ModelListed)["state"] == "ready"
     assert api.library.catalog.requested_views() == {"other-digest"}
     problem(api.request("POST", "/models/scam/build"), 404, "unknown-model")
+
+
+def test_a_library_of_which_nothing_can_be_found_yet_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (model_views, query_notes):
+        monkeypatch.setattr(module, "MOST_AT_ONCE", 2)
+    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catch_up()  # an empty view, as a worker begins it
+    for colour in ("red", "green", "blue"):
+        assert checked(api.text("red"), 200, TextAnswer)["results"] == []
+        api.library.add(colour, two_coloured(colour, colour), view=False)
+    assert "is being built, 0 of 3 pictures" in problem(api.text("red"), 409, "view-not-built")["detail"]
+    assert "is being built: 0 of 3" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["view"]
+    api.library.catch_up()
+    for number in range(3):
+        api.library.add(f"more {number}", two_coloured("cyan", "cyan"), view=False)
+    answer = checked(api.text("red"), 200, TextAnswer)
+    assert answer["note"] == "3 pictures are not searched yet: they are being made ready."
+    assert len(answer["results"]) == 3
+    checked(api.get("/readyz"), 200, ReadyAnswer)
 
 
 def test_metrics_speak_of_requests_stages_and_store(api: Api) -> None:
