@@ -13,7 +13,10 @@ from service.errors import UserError
 from service.settings import ClientSettings
 
 if TYPE_CHECKING:
-    from regard_client import Client, RegardError, RequestRefused
+    from regard_client import Client, RegardError
+
+
+AWAY_S = 60.0  # that a service which answered is waited for, as while it is started again
 
 
 @contextmanager
@@ -26,7 +29,7 @@ def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Clie
     from regard_client import Client, RegardError, Retries  # noqa: PLC0415
 
     key = None if api_key is None else api_key.get_secret_value()
-    as_told = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf)
+    as_told = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf, away_s=AWAY_S)
     try:
         with Client(url or ClientSettings().url, key, retries=as_told, on_wait=tell_of_waiting()) as client:
             yield client
@@ -34,14 +37,14 @@ def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Clie
         raise UserError(advised(fault)) from fault
 
 
-def tell_of_waiting() -> Callable[["RequestRefused", float], None]:
+def tell_of_waiting() -> Callable[["RegardError", float], None]:
     """Notes why the service is waited for: each reason once."""
     told: list[str] = []
 
-    def tell(refused: "RequestRefused", seconds: float) -> None:
-        if told[-1:] != [str(refused)]:
-            print_note(f"{refused} Waiting.")
-            told.append(str(refused))
+    def tell(reason: "RegardError", seconds: float) -> None:
+        if told[-1:] != [str(reason)]:
+            print_note(f"{str(reason).removesuffix('.')}. Waiting.")
+            told.append(str(reason))
 
     return tell
 

@@ -57,6 +57,8 @@ def find_files(paths: Iterable[Path]) -> FoundFiles:
     for path in paths:
         if path.is_dir():
             _look_below(path, found)
+        elif path.exists() and not path.is_file():  # which would be read without end, or be waited for
+            raise UserError(f"{path} is a device or a pipe: name files and folders")
         elif path.exists():
             found.pictures.append((printable(path.name), path))
         else:

@@ -63,7 +63,8 @@ def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, 
 def told_when_stopped(summary: IngestSummary, total: int) -> Iterator[None]:
     """Ends the program at Ctrl-C, and says before what of `total` files is safe and how it goes on.
 
-    It says so, too, where the service refuses or cannot be reached any more, which others make a UserError of.
+    It says so, too, where the service refuses or cannot be reached any more, or a file cannot be read, which others
+    make a UserError of.
     """
     from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
 
@@ -78,7 +79,7 @@ def told_when_stopped(summary: IngestSummary, total: int) -> Iterator[None]:
     except KeyboardInterrupt:
         tell("without you")
         raise typer.Exit(INTERRUPTED) from None
-    except RegardError:
+    except (RegardError, OSError):
         if summary.accepted or summary.duplicates:
             tell("when the service goes on")
         raise

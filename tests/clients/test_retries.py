@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard_client import AsyncClient, Client, Picture, RequestRefused, Retries
+from regard_client import AsyncClient, Client, Picture, RegardError, RequestRefused, Retries, ServerUnreachable
 from regard_client.retries import BUSY, Tries, retry_after
 from tests.support.busy_server import busy_server
 from tests.support.either_client import CLIENTS, closed, settled, sleeper
@@ -58,7 +59,8 @@ def test_files_are_sent_again_from_their_beginning(
 def test_each_pause_is_told_with_its_reason(kind: type[Client] | type[AsyncClient]) -> None:
     told: list[tuple[int, str, float]] = []
 
-    def tell(refused: RequestRefused, seconds: float) -> None:
+    def tell(refused: RegardError, seconds: float) -> None:
+        assert isinstance(refused, RequestRefused)
         told.append((refused.status, refused.reason, seconds))
 
     with busy_server([429, 503, 404], Retry_After="5") as (url, _):
@@ -90,6 +92,43 @@ def test_asking_again_has_an_end(
     assert isinstance(refused, RequestRefused)
     assert refused.status == statuses[0]
     assert (len(bodies), len(slept)) == (sends, sends - 1)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "pauses"),
+    [
+        (["there", "away", "away", "there"], [1.0, 1.0]),
+        (["there", "away", "busy", "away", "there"], [1.0, 3.0, 1.0]),  # each request is waited for anew
+        (["there", *["away"] * 7], [1.0, 1.0, 2.0, 4.0, 8.0, 15.0]),  # 31 s, and 15 more would be over 40
+        (["away"], []),  # nothing says that there ever was a server
+    ],
+)
+def test_a_server_that_has_answered_is_waited_for(
+    kind: type[Client] | type[AsyncClient], outcomes: list[str], pauses: list[float]
+) -> None:
+    slept, left = list[float](), list(outcomes)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if (outcome := left.pop(0)) == "away":
+            raise httpx.ConnectError("refused")
+        headers = {"Retry-After": "3"} if outcome == "busy" else {}
+        return httpx.Response(503 if outcome == "busy" else 200, json={"failures": [], "next": None}, headers=headers)
+
+    async def whole() -> Any:
+        retries = Retries(away_s=40)
+        client = kind("x:1", sleep=sleeper(kind, slept), retries=retries, transport=httpx.MockTransport(answer))
+        try:
+            for _ in range(1 + ("there" in outcomes)):
+                last = await settled(client.failures())
+        except ServerUnreachable as fault:
+            return fault
+        finally:
+            await closed(client)
+        return last
+
+    ended = asyncio.run(whole())
+    assert isinstance(ended, ServerUnreachable) is (outcomes[-1] == "away")
+    assert (slept, left) == (pauses, [])
 
 
 def test_a_health_check_is_asked_once(kind: type[Client] | type[AsyncClient]) -> None:

@@ -32,7 +32,7 @@ from regard_client.answers import (
 )
 from regard_client.call import Call, refusal, unreachable
 from regard_client.connection import TIMEOUT, request_headers, server_url
-from regard_client.errors import RegardError, RequestRefused
+from regard_client.errors import RegardError, RequestRefused, ServerUnreachable
 from regard_client.jobs import JobWait
 from regard_client.options import SearchOptions, Sort, TextSearchOptions
 from regard_client.pictures import (
@@ -70,12 +70,14 @@ class AsyncClient:
     ) -> None:
         """Without `url` the server of REGARD_URL, or of this machine; without `api_key` the key of REGARD_API_KEY.
 
-        `on_wait` is told, before each pause for a server that is overloaded, why it is made and how long it takes.
+        `on_wait` is told, before each pause for a server that is overloaded or away, why it is made and how long it
+        takes.
         """
         self.url = server_url(url)
         self._retries = retries
         self._on_wait = on_wait
         self._sleep = sleep
+        self._was_there = False  # whether the server ever answered
         headers = request_headers(api_key)
         self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
 
@@ -274,10 +276,18 @@ class AsyncClient:
     async def _send(self, call: Call[A]) -> A:
         tries = Tries(self._retries if call.again else ONCE)
         while True:
-            with call.request(self._http) as request, unreachable(self.url):
-                answer = await self._http.send(request)
-            pause = tries.pause(answer.status_code, answer.headers)
-            if pause is None:
-                return call.result(answer, self.url)
-            self._on_wait(refusal(answer), pause)
+            reason: RegardError
+            try:
+                with call.request(self._http) as request, unreachable(self.url):
+                    answer = await self._http.send(request)
+            except ServerUnreachable as fault:
+                pause, reason = tries.pause_while_away() if self._was_there else None, fault
+                if pause is None:
+                    raise
+            else:
+                self._was_there = True
+                pause, reason = tries.pause(answer.status_code, answer.headers), refusal(answer)
+                if pause is None:
+                    return call.result(answer, self.url)
+            self._on_wait(reason, pause)
             await self._sleep(pause)

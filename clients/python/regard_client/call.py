@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
 
 from regard_client.errors import Misconfigured, RequestRefused, ServerUnreachable, UnexpectedAnswer
 from regard_client.pictures import Content
+from regard_client.sent_file import SentFile
 
 A = TypeVar("A")
 NAMES_OF_FOLDERS = ("", ".", "..")  # which would make another path of a request's
@@ -42,12 +43,12 @@ class Call(Generic[A]):
     def request(self, client: httpx.Client | httpx.AsyncClient) -> Iterator[httpx.Request]:
         """The request, to be sent once. Its files are opened here, and so begin at their beginning each time."""
         with ExitStack() as files:
-            parts: list[tuple[str, tuple[str | None, str | bytes | IO[bytes]]]] = [
+            parts: list[tuple[str, tuple[str | None, str | bytes | SentFile]]] = [
                 (name, (None, value)) for name, value in self.form.items()
             ]
             for part in self.files:
                 content = part.content
-                opened = content if isinstance(content, bytes) else files.enter_context(Path(content).open("rb"))
+                opened = content if isinstance(content, bytes) else files.enter_context(SentFile(Path(content)))
                 parts.append((part.field, (part.name, opened)))
             yield client.build_request(
                 self.method, self.path, params=self.query or None, json=self.body, files=cast(Any, parts) or None

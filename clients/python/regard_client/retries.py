@@ -1,27 +1,33 @@
-"""Repeats of a request: after 429 and 503, if the server says when, and not for ever."""
+"""Repeats of a request: after 429 and 503, if the server says when, and where it is away; not for ever."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-from regard_client.errors import RequestRefused
+from regard_client.errors import RegardError
 
 BUSY = (429, 503)
-OnWait = Callable[[RequestRefused, float], None]  # told of each pause: why, and how many seconds
+LONGEST_PAUSE_S = 15.0  # between two tries to reach a server that is away
+OnWait = Callable[[RegardError, float], None]  # told of each pause: why, and how many seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """The most often that one request is sent, and the most seconds that all its pauses may last together."""
+    """The most often that one request is sent, and the most seconds that all its pauses may last together.
+
+    `away_s` is the most seconds to pause for a server that has answered this client and cannot be reached any more, as
+    while it is started again; a request whose answer is lost is then sent twice.
+    """
 
     most_sends: int = 20
     longest_wait_s: float = 120.0
+    away_s: float = 0.0
 
 
 ONCE, PATIENT = Retries(most_sends=1), Retries()
 
 
-def wait_in_silence(refused: RequestRefused, seconds: float) -> None:
+def wait_in_silence(reason: RegardError, seconds: float) -> None:
     """Tell nobody of a pause."""
 
 
@@ -33,6 +39,7 @@ class Tries:
         self._retries = retries
         self._sends = 0
         self._waited_s = 0.0
+        self._away_s = 0.0
 
     def pause(self, status: int, headers: Mapping[str, str]) -> float | None:
         """Seconds to wait before the request is sent again after such an answer; None where this answer is the last."""
@@ -43,6 +50,15 @@ class Tries:
         if seconds is None or self._waited_s + seconds > self._retries.longest_wait_s:
             return None
         self._waited_s += seconds
+        return seconds
+
+    def pause_while_away(self) -> float | None:
+        """Seconds to wait before a server that could not be reached is tried again: a second, then as long as it is
+        away already. None where it was waited for long enough."""
+        seconds = min(max(1.0, self._away_s), LONGEST_PAUSE_S)
+        if self._away_s + seconds > self._retries.away_s:
+            return None
+        self._away_s += seconds
         return seconds
 
 

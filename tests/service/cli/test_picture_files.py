@@ -1,5 +1,6 @@
 """Which files of a folder are taken for pictures."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,9 @@ def test_the_album_of_a_picture_is_the_folder_that_holds_it(tmp_path: Path) -> N
     (longest,) = [album for path, album in albums.items() if path.name == "d.jpg"]
     assert len(longest) == 512
     assert longest.endswith("z")
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(UserError, match=r"pipe\.jpg is a device or a pipe"):
+        find_files([tmp_path / "pipe.jpg"])
