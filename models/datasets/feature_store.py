@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import PIL.Image
-import PIL.ImageOps
-from numpy.lib.format import open_memmap
 
+from models.datasets.npy_files import create_array, open_array
+from models.datasets.photographs import open_upright
 from models.extractors.base import Detections, Extractor
 
 IDS_FILE = "ids.txt"
@@ -73,39 +72,49 @@ def extract_features(
 
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Regions that the extractor finds in picture files, an array a field; a file that is no picture raises OSError."""
-    regions = extractor.extract([_open_upright(path) for path in files])
+    """Regions that the extractor finds in picture files, an array a field. UnreadablePhotograph."""
+    regions = extractor.extract([open_upright(path) for path in files])
     return {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
 
 
 def open_features(folder: Path) -> ExtractedFeatures:
     """The features in `folder`; ValueError while some pictures are still missing."""
     manifest = _read_manifest(folder)
-    ids = tuple((folder / IDS_FILE).read_text(encoding="utf-8").splitlines())
+    ids = _read_ids(folder)
     if manifest["done"] < len(ids):
         raise ValueError(f"{folder} holds {manifest['done']} of {len(ids)} pictures: extract the rest first")
-    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in Detections.__dataclass_fields__}
+    arrays = {name: open_array(folder / f"{name}.npy") for name in Detections.__dataclass_fields__}
     return ExtractedFeatures(**arrays, ids=ids, digest=manifest["digest"], label_names=tuple(manifest["labels"]))
 
 
 def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
     """Create the folder `out` with room for all pictures unless it exists; returns how many it already holds.
 
-    ValueError if it was begun with another source, other pictures or another number of regions.
+    ValueError if it was begun with another source, other pictures or another number of regions, or a name has a line
+    break. OSError where the disk has no room for all of it, and then leaves nothing.
     """
     if (out / MANIFEST_FILE).exists():
         manifest = _read_manifest(out)
         if manifest["digest"] != source.digest:
             raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
-        if tuple((out / IDS_FILE).read_text(encoding="utf-8").splitlines()) != ids:
-            raise ValueError(f"{out} was begun with other photographs")
-        num_regions = np.load(out / "features.npy", mmap_mode="r").shape[1]
+        if _read_ids(out) != ids:
+            raise ValueError(f"{out} was begun with other photographs: name another folder for these")
+        num_regions = open_array(out / "features.npy").shape[1]
         if num_regions != source.num_regions:
             raise ValueError(f"{out} was begun with room for {num_regions} regions, not {source.num_regions}")
         return int(manifest["done"])
+    if (broken := next((name for name in ids if "\n" in name or "\r" in name), None)) is not None:
+        raise ValueError(f"{broken!r} has a line break in its name, and {IDS_FILE} a name a line: rename it")
     out.mkdir(parents=True, exist_ok=True)
-    for name, (shape, dtype) in feature_layout(source).items():
-        open_memmap(out / f"{name}.npy", mode="w+", dtype=dtype, shape=(len(ids), *shape))
+    made = list[Path]()
+    try:
+        for name, (shape, dtype) in feature_layout(source).items():
+            create_array(out / f"{name}.npy", (len(ids), *shape), dtype)
+            made.append(out / f"{name}.npy")
+    except OSError:
+        for file in made:
+            file.unlink()
+        raise
     (out / IDS_FILE).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
     _write_manifest(source, 0, out)
     return 0
@@ -115,7 +124,7 @@ def write_regions(source: FeatureSource, start: int, regions: Mapping[str, np.nd
     """Write the pictures from number `start` on, an array for each field; returns how many pictures are done."""
     stop = start + len(regions["mask"])
     for name in feature_layout(source):
-        array = np.load(out / f"{name}.npy", mmap_mode="r+")
+        array = open_array(out / f"{name}.npy", "r+")
         array[start:stop] = regions[name]
         array.flush()
     _write_manifest(source, stop, out)
@@ -134,13 +143,17 @@ def feature_layout(source: FeatureSource) -> dict[str, tuple[tuple[int, ...], st
     }
 
 
-def _open_upright(path: Path) -> PIL.Image.Image:
-    with PIL.Image.open(path) as picture:
-        return PIL.ImageOps.exif_transpose(picture).convert("RGB")
+def _read_ids(folder: Path) -> tuple[str, ...]:
+    return tuple((folder / IDS_FILE).read_text(encoding="utf-8").split("\n")[:-1])  # other marks may stand in a name
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+    """The manifest; ValueError, in words, for one that was not written here."""
+    path = folder / MANIFEST_FILE
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as fault:
+        raise ValueError(f"{path} is no manifest of features: it was damaged, or something else wrote it") from fault
     return manifest
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import read_lines
+from models.datasets.npy_files import open_array
 
 # Names the extractor of SCAN's arrays and of the TSVs of 36 boxes: bottom-up attention (Anderson et al., 2018).
 PUBLISHED_FEATURES = "bottom-up-36"
@@ -21,7 +22,7 @@ def read_precomp(folder: Path, split: str, extractor: str = PUBLISHED_FEATURES) 
     are one picture with five captions. Of `dev` the first 5000 captions are used. ValueError where the numbers of
     rows and captions fit neither way.
     """
-    features = np.load(folder / f"{split}_ims.npy", mmap_mode="r")
+    features = open_array(folder / f"{split}_ims.npy")
     captions = read_lines(folder / f"{split}_caps.txt")
     num_captions, step = _pairing(features, len(captions), folder / split)
     if split == "dev":

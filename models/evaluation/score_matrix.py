@@ -11,6 +11,7 @@ from torch import Tensor
 
 from models.batches import Regions, tiles
 from models.datasets.captions import read_lines
+from models.datasets.npy_files import open_array
 from models.matching.checkpoint import load_matcher
 from models.matching.encoded import EncodedTexts
 from models.matching.matcher import Matcher
@@ -45,7 +46,7 @@ def score_all(
     with the number of pictures scored so far. ValueError where the arrays do not fit the checkpoint.
     """
     matcher = load_matcher(weights, device)
-    arrays = np.load(features, mmap_mode="r")
+    arrays = open_array(features)
     if arrays.ndim != 3 or not arrays.shape[1] or arrays.shape[2] != matcher.feature_dim:
         expected = f"(pictures, regions, {matcher.feature_dim})"
         raise ValueError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")

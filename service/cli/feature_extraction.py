@@ -1,11 +1,13 @@
 """The detector that commands load, and the extraction of region features with a progress bar."""
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.freed_memory import keep_freed_memory
-from service.cli.output import Progress
+from service.cli.output import Progress, print_note
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -19,6 +21,25 @@ def load_detector(folder: Path | None, device: str) -> "Extractor":
     keep_freed_memory()
     with user_input(folder):
         return detector_of(folder, device_of(device))
+
+
+def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> tuple[dict[str, Path], bool]:
+    """The photographs (name -> file) that are whole pictures, and whether these are all; each other one is named.
+
+    Looked at before the first regions are found, so that none ends a long run in its middle.
+    """
+    from models.datasets.photographs import why_unreadable  # noqa: PLC0415
+
+    task = progress.add_task("checking pictures", len(photographs))
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        reasons = dict[str, str | None]()
+        for name, reason in zip(photographs, threads.map(why_unreadable, photographs.values()), strict=True):
+            reasons[name] = reason
+            task.advance(1)
+    unreadable = {name: reason for name, reason in reasons.items() if reason is not None}
+    for name, reason in unreadable.items():
+        print_note(f"left out: {photographs[name]}: {reason}")
+    return {name: path for name, path in photographs.items() if name not in unreadable}, not unreadable
 
 
 def extract_with_progress(

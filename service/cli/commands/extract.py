@@ -11,6 +11,7 @@ from service.cli.feature_extraction import (
     extract_on_cluster,
     extract_with_progress,
     load_detector,
+    without_unreadable,
 )
 from service.cli.options import DetectorFolder, Device, OutFolder
 from service.cli.output import show_progress
@@ -27,14 +28,21 @@ def extract(
         bool, typer.Option("--ray", help="On all nodes of a running cluster of Ray, which see the same files.")
     ] = False,
 ) -> None:
-    """Write region features of pictures. Training and evaluation read them."""
+    """Write region features of pictures. Training and evaluation read them.
+
+    A file that is no whole picture is named and left out, and makes the exit status 1.
+    """
     photographs = dict(picture_files([images]))
     check_has_pictures(photographs, images)
     check_detector(detector)
     with show_progress() as progress:
+        photographs, is_whole = without_unreadable(photographs, progress)
+        check_has_pictures(photographs, images)
         if on_cluster:
             extract_on_cluster(partial(load_detector, detector, device), photographs, out, progress)
-            return
-        with progress.activity("loading the detector"):
-            extractor = load_detector(detector, device)
-        extract_with_progress(extractor, photographs, out, progress)
+        else:
+            with progress.activity("loading the detector"):
+                extractor = load_detector(detector, device)
+            extract_with_progress(extractor, photographs, out, progress)
+    if not is_whole:
+        raise typer.Exit(1)

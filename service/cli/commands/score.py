@@ -29,11 +29,13 @@ def score(
     """Score all pictures with all captions, in float64 as the published evaluations do."""
     import numpy as np  # noqa: PLC0415
 
+    from models.datasets.npy_files import open_array  # noqa: PLC0415 - NumPy comes with it
+
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
     check_checkpoint(weights)
     with user_input(features):
-        arrays = np.load(features, mmap_mode="r")
+        arrays = open_array(features)
     if arrays.ndim != 3 or not arrays.shape[1]:
         raise UserError(f"{features} has shape {arrays.shape}, not (pictures, regions, numbers)")
     with user_input(captions):

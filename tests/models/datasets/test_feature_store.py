@@ -1,12 +1,16 @@
 """Features of many pictures, made once."""
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
 
+from models.datasets import feature_store
 from models.datasets.feature_store import extract_features, open_features
+from models.datasets.npy_files import create_array
 from tests.support.fakes import COLOURS, FakeExtractor
 
 
@@ -54,3 +58,39 @@ def test_another_extractor_or_other_photographs_are_refused(photographs: dict[st
     del photographs["red"]
     with pytest.raises(ValueError, match="other photographs"):
         next(extract_features(FakeExtractor(), photographs, out))
+
+
+def test_names_may_hold_any_mark_but_a_line_break(photographs: dict[str, Path], tmp_path: Path) -> None:
+    odd = {f"a{mark}b.png": photographs["red"] for mark in ("\u2028", "\x85", "\x0b", " ", "\t")}
+    list(extract_features(FakeExtractor(), odd, tmp_path / "odd"))
+    assert open_features(tmp_path / "odd").ids == tuple(odd)
+    list(extract_features(FakeExtractor(), odd, tmp_path / "odd"))
+    for mark in "\n\r":
+        with pytest.raises(ValueError, match="has a line break in its name"):
+            next(extract_features(FakeExtractor(), {f"a{mark}b": photographs["red"]}, tmp_path / "broken"))
+    assert not (tmp_path / "broken").exists()
+
+
+def test_a_disk_without_room_leaves_no_arrays(
+    photographs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[Path]()
+
+    def full_for_the_third(path: Path, shape: tuple[int, ...], dtype: str) -> None:
+        if len(made) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        create_array(path, shape, dtype)
+        made.append(path)
+
+    monkeypatch.setattr(feature_store, "create_array", full_for_the_third)
+    with pytest.raises(OSError, match="No space left"):
+        next(extract_features(FakeExtractor(), photographs, tmp_path / "out"))
+    assert len(made) == 2
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_damaged_manifest_is_named(photographs: dict[str, Path], tmp_path: Path) -> None:
+    list(extract_features(FakeExtractor(), photographs, tmp_path / "out"))
+    (tmp_path / "out" / "manifest.json").write_text("")
+    with pytest.raises(ValueError, match=r"out/manifest\.json is no manifest of features"):
+        open_features(tmp_path / "out")

@@ -160,7 +160,7 @@ def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) 
     status, said, _ = regard("search", "red sheep", "--url", url, "-k", 1, "--explain")
     lines = said.splitlines()
     assert "red.png" in lines[1]
-    assert [line.split()[0] for line in lines if line.startswith("  ")] == ["red", "sheep"]
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == ["red", "sheep", "(<start>"]
     assert lines[-1] == "unknown words: sheep"
     status, said, _ = regard("search", "red", "--url", url, "--min-score", 99)
     head, row = said.splitlines()
@@ -354,7 +354,11 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
         for split in ("train", "dev")
     ]
     captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert regard("extract", folder, "--out", tmp_path / "features")[0] == 0
+    (folder / "cut.png").write_bytes((folder / "red.png").read_bytes()[:-60])
+    status, _, noted = regard("extract", folder, "--out", tmp_path / "features")
+    assert (status, "cut.png: is" in noted) == (1, True)
+    (folder / "cut.png").unlink()
+    assert regard("extract", folder, "--out", tmp_path / "features")[0] == 0  # goes on, where all is done
     changes = ["epochs=1", "warmup_steps=2", "width=8", "word_dim=8", "embed_dim=8", "batch=4", "least_count=1"]
     options = [part for change in changes for part in ("--set", change)]
     given = ["--features", tmp_path / "features", "--captions", captions]

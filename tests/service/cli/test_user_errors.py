@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 
@@ -63,6 +64,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "blank.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": [" "]}) + "\n")
     (folder / "nonsense.tsv").write_text("one\ttwo\n")
     (folder / "vocab.json").write_text("[]")
+    (folder / "empty.npy").write_bytes(b"")
+    (folder / "one.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": ["a dog"]}) + "\n")
+    (folder / "whole").mkdir()
+    PIL.Image.new("RGB", (16, 12)).save(folder / "whole" / "a.png")
     (folder / "photos").mkdir()
     (folder / "photos" / "a.jpg").write_bytes(b"hello")
     for name, width in (("flat", None), ("wide", WIDTH + 1), ("endless", WIDTH)):
@@ -95,10 +100,12 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*EVALUATE, "--precomp", "precomp", "--regions", "9"], "of which 9 cannot be kept"),
         ([*EVALUATE, "--images", "photos", "--captions", "bare.jsonl"], "a.jpg has no caption"),
         ([*EVALUATE, "--images", "photos", "--captions", "blank.jsonl"], "blank.jsonl:1: expected"),
-        (["extract", "photos", "--out", "out", "--detector", "detector"], "holds an extractor of kind 'nonsense'"),
-        (["extract", "photos", "--out", "out", "--detector", "garbled"], "garbled"),
-        (["extract", "photos", "--out", "captions.txt"], "captions.txt"),
-        (["extract", "photos", "--out", "out"], "cannot identify image file"),
+        (["extract", "whole", "--out", "out", "--detector", "detector"], "holds an extractor of kind 'nonsense'"),
+        (["extract", "whole", "--out", "out", "--detector", "garbled"], "garbled"),
+        (["extract", "whole", "--out", "captions.txt"], "captions.txt"),
+        (["extract", "photos", "--out", "out"], "no pictures in photos"),
+        ([*EVALUATE, "--images", "photos", "--captions", "one.jsonl"], "photos/a.jpg: is no picture that can be read"),
+        ([*SCORE, "--features", "empty.npy", "--captions", "captions.txt"], "empty.npy holds no whole array"),
         (CALIBRATE, "5 pictures to fit on and 6 to judge by"),
         (["calibrate", "others", *CALIBRATE[2:]], "reads features of detector others"),
         ([*TRAIN, "--precomp", "wide", "--split", "test", "--dev", "test", "--out", "trained"], "was begun on other"),
@@ -128,7 +135,11 @@ def test_a_mistake_that_is_found_late_is_one_line_too(
     with WriterLock(Path("locked")):
         status, said, noted = regard(*arguments)
     assert (status, said) == (1, "")
-    lines = [line for line in noted.splitlines() if not line.startswith(("training", "checking", "finding", "scoring"))]
+    lines = [
+        line
+        for line in noted.splitlines()
+        if not line.startswith(("training", "checking", "finding", "scoring", "left out"))
+    ]
     assert len(lines) == 1, noted
     assert lines[0].startswith("regard: ")
     assert words in lines[0]
