@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -21,6 +21,7 @@ from models.quantised_rows import quantise_rows
 from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
 from models.text.lexicon import LETTERS
 from models.text.pretrained_reader import CONFIG_FILE, DIGEST_FILE, FILES, WORDS_FILE, PretrainedReader
+from models.whole_files import write_tensors
 
 PIECE_BITS, LAYER_BITS = 4, 7
 NUM_POSITIONS = 128
@@ -39,7 +40,7 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
     published = load_bert_encoder(folder)  # refuses what is none
     out.mkdir(parents=True, exist_ok=True)
     weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
-    save_file(few_bits(weights), out / WEIGHTS_FILE)
+    write_tensors(out / WEIGHTS_FILE, few_bits(weights))
     tokenizer = Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
     tokenizer.no_truncation()
     tokenizer.no_padding()

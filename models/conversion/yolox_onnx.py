@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from models.conversion.authors_options import ConversionError
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.yolox import YoloxNano
+from models.whole_files import write_tensors
 
 YOLOX_FILE = "yolox.safetensors"
 
@@ -20,7 +21,7 @@ def convert_yolox(file: Path, out: Path) -> Path:
     if written.exists():
         raise FileExistsError(f"{written} is there already")
     out.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.contiguous() for name, tensor in network.state_dict().items()}, written)
+    write_tensors(written, network.state_dict())
     return written
 
 

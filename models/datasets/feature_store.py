@@ -15,6 +15,7 @@ import numpy as np
 from models.datasets.npy_files import create_array, open_array
 from models.datasets.photographs import open_upright
 from models.extractors.base import Detections, Extractor
+from models.whole_files import write_whole
 
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
@@ -160,6 +161,4 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 def _write_manifest(source: FeatureSource, done: int, folder: Path) -> None:
     """Replace the manifest whole; to be called after the arrays were flushed."""
     text = json.dumps({"digest": source.digest, "labels": source.labels, "done": done}, indent=2)
-    partial = folder / f"{MANIFEST_FILE}.partial"
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(folder / MANIFEST_FILE)
+    write_whole(folder / MANIFEST_FILE, f"{text}\n".encode())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import PIL.Image
 import torch
 from jaxtyping import Float, UInt8
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import FeaturePyramidNetwork
@@ -37,6 +37,7 @@ from models.extractors.sentence_map import SentenceMap
 from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.quantised_rows import dequantise_all, quantise_rows
 from models.single_threads import single_threads
+from models.whole_files import write_tensors
 
 WEIGHTS_FILE = "model.safetensors"
 # Beginnings of the names of weights that find and refine boxes: a byte each moves these, and is little to save.
@@ -288,7 +289,7 @@ def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) ->
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu() for name, tensor in detector.state_dict().items()}
     stored = _in_bytes(state) if in_bytes else {name: tensor.half() for name, tensor in state.items()}
-    save_file({name: tensor.contiguous() for name, tensor in stored.items()}, folder / WEIGHTS_FILE)
+    write_tensors(folder / WEIGHTS_FILE, stored)
     (folder / CONFIG_FILE).write_text(json.dumps(detector.config.to_json(), indent=2) + "\n", encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save, save_file
+from safetensors.torch import load_file
 
 from models.digests import digest_of
 from models.matching.calibration import Calibration
@@ -32,6 +32,7 @@ from models.rerankers.registry import build, entry_of
 from models.text.pretrained_reader import PretrainedReader, shipped_identity, shipped_reader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
+from models.whole_files import write_tensors, write_whole
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
@@ -71,7 +72,7 @@ def save_matcher(
     state = matcher.state_dict()
     few_bits = quantise_matrices(state, matrix_bits) if matrix_bits < 16 else state
     stored = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in few_bits.items()}
-    save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / TENSORS)
+    write_tensors(folder / TENSORS, stored)
     config = {
         "format": FOLDER_FORMAT,
         "model": matcher.name,
@@ -97,22 +98,16 @@ def save_calibration(folder: Path, calibration: Calibration, banks: HubnessBanks
     if banks is None:
         (folder / BANKS).unlink(missing_ok=True)
     else:
-        _replace(folder / BANKS, save(banks.tensors()))
+        write_tensors(folder / BANKS, banks.tensors())
     text = json.dumps(calibration.as_dict(), indent=1, ensure_ascii=False) + "\n"
-    _replace(folder / CALIBRATION, text.encode())
+    write_whole(folder / CALIBRATION, text.encode())
     return _write_digest(folder)
 
 
 def _write_digest(folder: Path) -> str:
     digest = digest_of(folder, _files_of(folder))
-    _replace(folder / DIGEST, f"{digest}\n".encode())
+    write_whole(folder / DIGEST, f"{digest}\n".encode())
     return digest
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_bytes(content)
-    beside.replace(path)
 
 
 def _files_of(folder: Path) -> tuple[str, ...]:

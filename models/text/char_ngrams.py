@@ -14,8 +14,10 @@ from zlib import crc32
 
 import torch
 from jaxtyping import Float, Int64
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
+
+from models.whole_files import write_tensors
 
 NUM_BUCKETS = 8192
 NUM_SPELLING_BUCKETS = 32768
@@ -58,7 +60,7 @@ class SubwordVectors:
 
     def save(self, path: Path) -> None:
         """Write the buckets as a safetensors file of fp16."""
-        save_file({"buckets": self.buckets.half().contiguous()}, path)
+        write_tensors(path, {"buckets": self.buckets.half()})
 
     @classmethod
     def load(cls, path: Path) -> "SubwordVectors":

@@ -1,6 +1,6 @@
 """Checkpoints of trainings: one file from which a killed training goes on to the same weights, bit for bit."""
 
-import os
+import io
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -10,6 +10,7 @@ from zipfile import is_zipfile
 import torch
 
 from models.safe_load.restricted_pickle import read_torch_file
+from models.whole_files import write_whole
 
 CHECKPOINT_FORMAT = 1
 CHECKPOINT_FILE = "checkpoint.pt"
@@ -54,12 +55,9 @@ class TrainingCheckpoint:
             "random": torch.get_rng_state(),
             "gpu_random": torch.cuda.get_rng_state_all() if uses_gpu else [],
         }
-        partial = self.path.with_name(f"{self.path.name}.partial")
-        with partial.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path)
+        content = io.BytesIO()  # not into the file: torch's own message where a disk is full names neither
+        torch.save(state, content)
+        write_whole(self.path, content.getvalue())
 
     def resume(self) -> int | None:
         """Restore all parts and the random state; returns the number of steps done, None where there is no file yet.

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxtyping import Float, UInt8
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from models.whole_files import write_tensors
 
 STRIDE = 32  # heights and widths of pictures must be multiples of it
 MIDDLE_STRIDE = 16
@@ -78,7 +80,7 @@ class Backbone(nn.Module):
 
     def save(self, file: Path) -> None:
         """Write the weights, as fp32, in a file that `read_backbone` reads."""
-        save_file({name: tensor.contiguous().cpu() for name, tensor in self.features.state_dict().items()}, file)
+        write_tensors(file, self.features.state_dict())
 
 
 def untrained_backbone(architecture: Architecture) -> Backbone:

@@ -20,7 +20,6 @@ import numpy as np
 import PIL.Image
 import torch
 from jaxtyping import Float
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from models.batches import tiles
@@ -42,6 +41,7 @@ from models.training.backbone.sentence_head import (
 from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE, TILE_CELLS, tile_boxes
 from models.training.caption_targets import CaptionTargets
 from models.training.logs import Log
+from models.whole_files import write_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ class HeadFitting:
             losses = self._pass(views, optimizer, number)
             step = self.total_steps - self.recipe.passes + number + 1
             log({"step": step, "steps": self.total_steps, **losses, "validation": self.validate(dev)})
-        save_file(self._state(views), self.out / HEAD_FILE)
+        write_tensors(self.out / HEAD_FILE, self._state(views))
 
     @torch.no_grad()
     def validate(self, dev: Float[Tensor, "K 1280"]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from typing import Any
 import PIL.Image
 import torch
 from jaxtyping import Float
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -43,6 +42,7 @@ from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
+from models.whole_files import write_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class SentenceTuning:
         head = self.averaged_network.head
         parts = {"project": head.map_to_sentences(), "classifier": head.classifier}
         state = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.state_dict().items()}
-        save_file({name: tensor.contiguous().cpu() for name, tensor in state.items()}, self.out / HEAD_FILE)
+        write_tensors(self.out / HEAD_FILE, state)
         return tuned
 
     @torch.no_grad()
