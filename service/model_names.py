@@ -95,6 +95,8 @@ def check_detector(folder: Path | None) -> None:
     """Misconfigured where the detector's folder, if one is named, holds none. No weights are read."""
     if folder is not None and not (folder / "config.json").is_file():
         raise Misconfigured(f"there is no detector in {folder}: config.json is missing")
+    if folder is not None and (folder / "model.safetensors").is_file() and (folder / "digest").is_file():
+        raise Misconfigured(f"{folder} holds a matching model, and no detector: name it with --model or REGARD_MODELS")
 
 
 def check_checkpoint(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Caption files: JSON lines (a picture, its captions, its split), text with a caption a line, and COCO's JSON."""
 
+import codecs
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,9 +25,15 @@ def half_slices(num: int) -> dict[str, slice]:
 def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     """The pictures of a JSON-lines file, of one split if it is given.
 
-    ValueError names a line that is not as `iter_captions` expects, or the file where no picture is left.
+    ValueError names a line that is not as `iter_captions` expects, a picture that comes twice in a split, or the file
+    where no picture is left.
     """
     lines = [line for line in iter_captions(path) if split is None or line.split == split]
+    seen = set[tuple[str, str | None]]()
+    for line in lines:
+        if (line.image, line.split) in seen:
+            raise ValueError(f"{path}: {line.image} comes twice; a picture has one line, with all its captions")
+        seen.add((line.image, line.split))
     if not lines:
         raise ValueError(f"{path} has no picture" + (f" in split {split!r}" if split else ""))
     return lines
@@ -39,18 +46,28 @@ def iter_captions(path: Path) -> Iterator[CaptionLine]:
     """
     for number, text in enumerate(_lines(path), 1):
         try:
-            yield _caption_line(json.loads(text))
-        except (ValueError, KeyError, TypeError) as problem:
-            raise ValueError(f'{path}:{number}: expected {{"image": "...", "captions": ["..."]}}') from problem
+            yield _caption_line(text)
+        except ValueError as problem:
+            expected = 'expected {"image": "...", "captions": ["..."]}'
+            raise ValueError(f"{path}:{number}: {expected}, and the line {problem}") from problem
 
 
-def _caption_line(stored: dict[str, Any]) -> CaptionLine:
-    image, captions = stored["image"], stored["captions"]
-    if not isinstance(image, str):
-        raise TypeError("a picture is named by its path")
-    if not isinstance(captions, list) or not all(isinstance(text, str) and text.strip() for text in captions):
-        raise TypeError("captions are a list of sentences")
-    return CaptionLine(image, tuple(captions), stored.get("split"))
+def _caption_line(text: str) -> CaptionLine:
+    if not text.strip():
+        raise ValueError("is empty")
+    try:
+        stored = json.loads(text)
+    except json.JSONDecodeError as fault:
+        raise ValueError(f"is no JSON ({fault.msg}, at character {fault.pos})") from fault
+    fields: dict[str, Any] = stored if isinstance(stored, dict) else {}
+    captions = fields.get("captions")
+    names_image = isinstance(fields.get("image"), str)
+    lists_captions = isinstance(captions, list) and all(isinstance(caption, str) for caption in captions)
+    if not (names_image and lists_captions):
+        raise ValueError("has no list of captions" if names_image else "names no image")
+    if not all(caption.strip() for caption in fields["captions"]):
+        raise ValueError("has a caption without a word")
+    return CaptionLine(fields["image"], tuple(fields["captions"]), fields.get("split"))
 
 
 def read_sentences(path: Path, split: str = "train") -> list[str]:
@@ -93,6 +110,11 @@ def captioned_photographs(folder: Path, lines: Iterable[CaptionLine]) -> dict[st
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines that end at line feeds alone; the last one needs none."""
-    lines = path.read_bytes().decode("utf-8").split("\n")
+    """Lines that end at line feeds alone; the last one needs none. ValueError names one that is no UTF-8."""
+    lines = list[str]()
+    for number, line in enumerate(path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError as fault:
+            raise ValueError(f"{path}:{number}: is not UTF-8 text") from fault
     return lines[:-1] if not lines[-1] else lines

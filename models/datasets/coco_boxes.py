@@ -46,7 +46,7 @@ def read_coco_boxes(path: Path) -> BoxedPictures:
     except (KeyError, TypeError, ValueError) as fault:
         raise ValueError(
             f"{path}: expected COCO's format, with images (id, file_name), annotations (image_id, category_id, bbox)"
-            f" and categories (id, name): {fault!r}"
+            f" and categories (id, name): {fault if type(fault) is ValueError else repr(fault)}"
         ) from fault
 
 
@@ -54,9 +54,15 @@ def _boxed_pictures(stored: Mapping[str, Any]) -> BoxedPictures:
     classes = {category["id"]: str(category["name"]).lower() for category in stored["categories"]}
     boxes: dict[Any, dict[str, list[list[float]]]] = {image["id"]: {} for image in stored["images"]}
     shown: dict[Any, set[str]] = {number: set() for number in boxes}
-    for annotation in stored["annotations"]:
-        number, name = annotation["image_id"], classes[annotation["category_id"]]
+    for place, annotation in enumerate(stored["annotations"]):
+        number, category = annotation["image_id"], annotation["category_id"]
+        if number not in boxes or category not in classes:
+            what = f"image_id {number}" if number not in boxes else f"category_id {category}"
+            raise ValueError(f"annotation {place} has the {what}, which is none of the file's")
+        name = classes[category]
         left, top, width, height = (float(edge) for edge in annotation["bbox"])
+        if not (width >= 0 and height >= 0):
+            raise ValueError(f"annotation {place} has a box of {width:g} x {height:g}")
         shown[number].add(name)
         if not annotation.get("iscrowd", 0):
             boxes[number].setdefault(name, []).append([left, top, left + width, top + height])

@@ -93,5 +93,7 @@ class DetectorConfig:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
-        """The configuration in config.json; TypeError names an unknown field."""
+        """The configuration in config.json; TypeError names an unknown field, ValueError one that is missing."""
+        if "labels" not in values:
+            raise ValueError("config.json is not that of a detector: it has no labels")
         return cls(**{**values, "labels": tuple(values["labels"])})

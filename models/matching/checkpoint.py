@@ -116,7 +116,7 @@ def _files_of(folder: Path) -> tuple[str, ...]:
 
 
 def load_matcher(
-    folder: Path, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
+    folder: Path | str, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
 ) -> SingleMatcher:
     """A matcher ready to score, with the calibration that the folder has; BadCheckpoint or UnknownModel where it cannot
     be one.
@@ -124,6 +124,7 @@ def load_matcher(
     One with pretrained text reads sentences by `reader`, or by the shipped encoder, which all matchers on a device
     share.
     """
+    folder = Path(folder)
     matcher, calibration = load_uncalibrated(folder, device, reader), _stored_calibration(folder)
     if calibration is None:
         return matcher

@@ -87,7 +87,10 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """Read the SCAN authors' JSON layout; ValueError where it is none, or its ids are not 0, 1, 2, ..."""
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as fault:
+            raise ValueError(f"{path} is no JSON: not a vocabulary in SCAN's layout") from fault
         ids = stored.get("word2idx") if isinstance(stored, dict) else None
         if not ids:
             raise ValueError(f"{path} holds no word2idx: not a vocabulary in SCAN's layout")

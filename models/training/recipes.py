@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 POSITIVE = (
-    *("width", "word_dim", "least_count", "batch", "clip", "temperature", "score_temperature", "neighbours"),
+    *("width", "word_dim", "least_count", "clip", "temperature", "score_temperature", "neighbours"),
     *("patience", "validate_images", "save_every"),
 )
 NOT_NEGATIVE = (
@@ -94,6 +94,7 @@ class Recipe:
         for names, least, most, words in (
             (POSITIVE, math.ulp(0.0), math.inf, "above 0"),
             (NOT_NEGATIVE, 0, math.inf, "0 or more"),
+            (("batch",), 2, math.inf, "2 or more, since a caption is told from those of the batch's other pictures"),
             (SHARES, 0, 1, "0 or more and less than 1"),
         ):
             for name in names:

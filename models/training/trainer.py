@@ -177,6 +177,13 @@ class Training:
         epochs = chain.from_iterable(islice(passes, self.recipe.epochs))
         return islice(chain(islice(warmup, warmup_steps), epochs), step, max(step, self.total_steps))
 
+    def _why_not_finite(self, pictures: np.ndarray) -> str:
+        rows = self.data.regions(pictures).vectors.flatten(1)
+        bad = sorted(pictures[~rows.isfinite().all(1).numpy()].tolist())
+        if bad:
+            return f"the features of pictures {bad} to learn from hold numbers that are not finite"
+        return "the learning_rate is too high"
+
     def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
         """One step on matching pairs; the losses before it."""
         self.matcher.train()
@@ -186,8 +193,7 @@ class Training:
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
         if not total.isfinite():
             raise Diverged(
-                f"the loss of step {self.step + 1} is {float(total.detach())}: the learning_rate is too high,"
-                f" or features hold numbers that are not finite, among pictures {sorted(pictures.tolist())}"
+                f"the loss of step {self.step + 1} is {float(total.detach())}: {self._why_not_finite(pictures)}"
             )
         total.backward()  # type: ignore[no-untyped-call]
         clip_gradients(self.recipe, self.matcher)

@@ -98,7 +98,14 @@ def require_source(precomp: Path | None, captions: Path | None, features: Path |
     """The source that the options of a command without photographs name; typer.BadParameter where they name none."""
     if precomp is None and (features is None or captions is None):
         raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
+    refuse_beside_precomp(precomp, captions, features)
     return CaptionedSource(precomp, captions, features)
+
+
+def refuse_beside_precomp(precomp: Path | None, *others: Path | None) -> None:
+    """typer.BadParameter where another source stands beside --precomp, which holds features and captions."""
+    if precomp is not None and any(other is not None for other in others):
+        raise typer.BadParameter("--precomp holds features and captions: leave --features, --captions and --images out")
 
 
 def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regions: int | None = None) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.freed_memory import keep_freed_memory
+from service.cli.out_folder import sole_writer
 from service.cli.output import Progress, print_note
 from service.errors import UserError, user_input
 
@@ -51,11 +52,12 @@ def extract_with_progress(
     """
     from models.datasets.feature_store import begin_folder, extract_features  # noqa: PLC0415
 
-    with user_input():
-        begin_folder(extractor, tuple(photographs), out)
-    task = progress.add_task("finding regions", len(photographs))
-    for done in extract_features(extractor, photographs, out):
-        task.update(done)
+    with sole_writer(out):
+        with user_input():
+            begin_folder(extractor, tuple(photographs), out)
+        task = progress.add_task("finding regions", len(photographs))
+        for done in extract_features(extractor, photographs, out):
+            task.update(done)
 
 
 def extract_on_cluster(
@@ -71,7 +73,7 @@ def extract_on_cluster(
         raise UserError(
             f"{fault.name} is not installed: `uv pip sync requirements.lock requirements-cluster.lock` has Ray"
         ) from None
-    with user_input(), connected():
+    with user_input(), connected(), sole_writer(out):
         task = progress.add_task("finding regions", len(photographs))
         for done in extract_on_nodes(load, photographs, out):
             task.update(done)

@@ -39,7 +39,7 @@ class Gallery(Protocol):
 
     @property
     def num_missing(self) -> int:
-        """How many pictures are committed and not encoded for the model yet, as far as that is known here."""
+        """The number of pictures that are committed and not encoded for the model yet, as far as that is known here."""
 
     @property
     def has_captions(self) -> bool:

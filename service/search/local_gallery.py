@@ -60,7 +60,7 @@ class LocalGallery:
 
     @property
     def num_missing(self) -> int:
-        """How many pictures are committed and not in the view yet."""
+        """The number of pictures that are committed and not in the view yet."""
         visible, _ = self._picture_masks(None)
         return max(0, len(visible) - (0 if self._snapshot is None else self._snapshot.counts.images))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from service.errors import Misconfigured
 
-NAME = "ballast"
+BALLAST = "ballast"
 BALLAST_BYTES = 2**20
 NEEDED_BYTES = 2**18
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 def lay_ballast(data_dir: Path) -> None:
     """Lay the file where it is missing, may be written, and the disk has room for more than that."""
-    file = data_dir / NAME
+    file = data_dir / BALLAST
     if file.exists() or not os.access(data_dir, os.W_OK) or shutil.disk_usage(data_dir).free < 2 * BALLAST_BYTES:
         return
     try:
@@ -39,10 +39,10 @@ def give_up_ballast(data_dir: Path) -> None:
     """
     if not os.access(data_dir, os.W_OK) or _has_room(data_dir):
         return
-    (data_dir / NAME).unlink(missing_ok=True)
+    (data_dir / BALLAST).unlink(missing_ok=True)
     if not _has_room(data_dir):
         raise Misconfigured(f"the disk of {data_dir} is full: make room there, a megabyte or more, and try again")
-    log.warning("the disk of %s is full: %s was removed, so that what is stored can be opened", data_dir, NAME)
+    log.warning("the disk of %s is full: %s was removed, so that what is stored can be opened", data_dir, BALLAST)
 
 
 def _has_room(folder: Path) -> bool:

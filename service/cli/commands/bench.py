@@ -1,5 +1,6 @@
 """`regard bench`: how fast models score, train and evaluate, and how fast a service starts, takes in and answers."""
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -111,6 +112,10 @@ def bench(
 ) -> None:
     """Measure speed: ours, the form of the models' authors and the machine's best, in turns."""
     _check_models(model or [])
+    _check_device(what, device)
+    if plot is not None and not plot.parent.is_dir():
+        raise UserError(f"there is no folder {plot.parent} to write {plot.name} to")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it has started ends as at Ctrl-C
     import torch  # noqa: PLC0415 - seconds, which a refused argument should not take
 
     from models.bench.busy import busy_processes  # noqa: PLC0415
@@ -168,6 +173,17 @@ def _check_models(names: list[str]) -> None:
     known = list(dict.fromkeys(recipe.model for recipe in RECIPES.values()))
     if unknown := [name for name in names if name not in known]:
         raise UserError(f"no model is called {', '.join(unknown)}; there are {', '.join(known)}")
+
+
+def _check_device(what: Benchmark, device: str) -> None:
+    """UserError for a device that is not there, or that the benchmark has no use for."""
+    if device == "cpu":
+        return
+    if what in (Benchmark.TRAIN, Benchmark.SHORTLIST):
+        raise UserError(f"{what} is measured on the processor: leave --device out")
+    from service.model_loading import device_of  # noqa: PLC0415 - PyTorch comes with it
+
+    device_of(device)
 
 
 def _rows_of_models(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
-from service.cli.captioned_source import CaptionedSource, Selection, check_fits
+from service.cli.captioned_source import CaptionedSource, Selection, check_fits, refuse_beside_precomp
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
     AsJson,
@@ -20,7 +20,7 @@ from service.cli.options import (
     NumRegions,
     PrecompFolder,
 )
-from service.cli.output import Progress, print_json, print_table, show_progress
+from service.cli.output import Progress, print_json, print_note, print_table, show_progress
 from service.cli.settings_options import read_settings
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
@@ -45,7 +45,9 @@ def evaluate(
             help="A shipped model, the folder of one, or several with + between: their mean; the default if not given."
         ),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Split of the captions; all if not given.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split of the captions; all if not given, of --precomp `test`.")
+    ] = None,
     features: FeaturesFolder = None,
     precomp: PrecompFolder = None,
     first: Annotated[int | None, typer.Option(min=1, help="Only that many pictures of the split, the first.")] = None,
@@ -80,6 +82,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
+    if features is not None and (images is not None or detector is not None):
+        raise typer.BadParameter("--features were found already: leave --images and --detector out")
     if grounding or short_questions:
         if features is None and images is None:
             raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
@@ -96,6 +100,7 @@ def evaluate(
         raise typer.BadParameter("--questions goes with --gallery")
     if precomp is None and (captions is None or (features is None and images is None)):
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
+    refuse_beside_precomp(precomp, captions, features, images)
     entry = model or read_settings({}).models[0]
     source = CaptionedSource(precomp, captions, features, images)
     selection = Selection(split, tuple(gallery or ()), part, first, regions)
@@ -210,7 +215,19 @@ def _measure(
 
     if fold5 and len(data) % FOLDS:
         raise UserError(f"{len(data)} pictures do not make {FOLDS} equal folds")
+    if halves and len(data) < 2:
+        raise UserError("--halves measures two halves of the pictures, and there is one picture")
+    note_not_finite(data)
     return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
+
+
+def note_not_finite(data: "CaptionedFeatures") -> None:
+    """Notes how many pictures have features that are no finite numbers, where there are any: they are found last."""
+    import numpy as np  # noqa: PLC0415
+
+    num = sum(not np.isfinite(data.features[row]).all() for row in data.rows)
+    if num:
+        print_note(f"{num} pictures hold numbers that are not finite, which counts against the model")
 
 
 def print_recalls(report: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from models.freed_memory import keep_freed_memory
 from models.training.recipes import RECIPES, Recipe
 from service.cli.captioned_source import CaptionedSource, Selection, require_source
 from service.cli.options import CaptionsFile, Device, FeaturesFolder, NumRegions, OutFolder, PrecompFolder
+from service.cli.out_folder import sole_writer
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from models.training.logs import Log
 
 R = TypeVar("R")
+PARTS = ("backbone", "head", "detector")
 
 FIELDS = ", ".join(
     f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
@@ -80,7 +82,10 @@ def train(
     """Train the detector, its backbone or head, or a model. A run that was stopped goes on where it was."""
     changes = change or []
     keep_freed_memory()
-    if recipe not in ("backbone", "head", "detector"):
+    of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
+    of_models = {"--features": features, "--precomp": precomp, "--word-vectors": word_vectors, "--regions": regions}
+    _refuse_others(recipe, of_models if recipe in PARTS else of_parts)
+    if recipe not in PARTS:
         selections = Selection(split, regions=regions), Selection(dev, regions=regions)
         source = require_source(precomp, captions, features)
         _train_matcher(recipe, source, selections, out, changes, device, start, word_vectors)
@@ -89,6 +94,7 @@ def train(
         raise typer.BadParameter(f"the {recipe} is trained with --captions and --backbone")
     _check_file(backbone)
     if recipe == "backbone":
+        _refuse_others(recipe, {"--teacher": teacher})
         _tune_backbone(captions, (split, dev), backbone, sentence_encoder, out, changes, device, start)
         return
     if not teacher:
@@ -96,11 +102,20 @@ def train(
     for file in teacher:
         _check_file(file)
     if recipe == "head":
+        _refuse_others(recipe, {"--from": start})
         if sentence_encoder is None or len(teacher) > 1:
             raise typer.BadParameter("the head is trained with --sentence-encoder and one --teacher")
         _fit_head(captions, (split, dev), backbone, teacher[0], sentence_encoder, out, changes, device)
     else:
+        _refuse_others(recipe, {"--sentence-encoder": sentence_encoder})
         _train_detector(captions, split, backbone, teacher, out, changes, device, start)
+
+
+def _refuse_others(recipe: str, options: dict[str, Any]) -> None:
+    """typer.BadParameter names an option, among those that the recipe does not read, that was given."""
+    for name, value in options.items():
+        if value:
+            raise typer.BadParameter(f"{name} is not read by {recipe}: leave it out")
 
 
 def change_recipe(recipe: R, changes: list[str]) -> R:
@@ -155,15 +170,16 @@ def _train_detector(
     with user_input():
         for teacher in teachers:
             open_labeler(teacher, threads=1)  # likewise
-    train_detector(
-        recipe,
-        photographs=photographs,
-        backbone_file=backbone,
-        teacher_file=teachers[0],
-        other_teachers=teachers[1:],
-        out=out,
-        device=device_of(device),
-    )
+    with sole_writer(out):
+        train_detector(
+            recipe,
+            photographs=photographs,
+            backbone_file=backbone,
+            teacher_file=teachers[0],
+            other_teachers=teachers[1:],
+            out=out,
+            device=device_of(device),
+        )
 
 
 def _tune_backbone(
@@ -185,19 +201,20 @@ def _tune_backbone(
 
     training: BackboneTraining | SentenceTuning
     place, folder = device_of(device), captions.parent
-    if sentence_encoder is None:
-        recipe = change_recipe(BackboneRecipe(), changes)
-        with user_input():
-            training = BackboneTraining(recipe, folder, train, dev, backbone, out, place, start)
-    else:
-        from models.text.bert_encoder import load_bert_encoder  # noqa: PLC0415
+    with sole_writer(out):
+        if sentence_encoder is None:
+            recipe = change_recipe(BackboneRecipe(), changes)
+            with user_input():
+                training = BackboneTraining(recipe, folder, train, dev, backbone, out, place, start)
+        else:
+            from models.text.bert_encoder import load_bert_encoder  # noqa: PLC0415
 
-        tuning = change_recipe(SentenceTuningRecipe(), changes)
-        with user_input():
-            encoder = load_bert_encoder(sentence_encoder)
-            training = SentenceTuning(tuning, folder, train, dev, backbone, encoder, out, place, start)
-    with _log_with_progress(out, training.total_steps) as log:
-        training.run(log)
+            tuning = change_recipe(SentenceTuningRecipe(), changes)
+            with user_input():
+                encoder = load_bert_encoder(sentence_encoder)
+                training = SentenceTuning(tuning, folder, train, dev, backbone, encoder, out, place, start)
+        with _log_with_progress(out, training.total_steps) as log:
+            training.run(log)
 
 
 def _fit_head(
@@ -217,11 +234,12 @@ def _fit_head(
     from service.model_loading import device_of  # noqa: PLC0415
 
     recipe = change_recipe(HeadRecipe(), changes)
-    with user_input():
-        encoder = load_bert_encoder(sentence_encoder)
-        fitting = HeadFitting(recipe, captions.parent, train, dev, backbone, published, encoder, out, device_of(device))
-    with _log_with_progress(out, fitting.total_steps) as log:
-        fitting.run(log)
+    with sole_writer(out):
+        with user_input():
+            encoder, place = load_bert_encoder(sentence_encoder), device_of(device)
+            fitting = HeadFitting(recipe, captions.parent, train, dev, backbone, published, encoder, out, place)
+        with _log_with_progress(out, fitting.total_steps) as log:
+            fitting.run(log)
 
 
 def _train_matcher(
@@ -242,23 +260,28 @@ def _train_matcher(
     from service.model_loading import device_of  # noqa: PLC0415
 
     train, dev = (source.load(selection) for selection in selections)
+    if bare := sum(not own for own in train.captions):
+        print_note(f"{bare} of {len(train)} pictures to learn from have no caption, and are left out")
     if train.feature_dim != dev.feature_dim:
         raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
-    with user_input():
-        initial = load_uncalibrated(start) if start else None
-        training = Training(recipe, train, dev, out, device_of(device), initial, word_vectors)
-    if word_vectors is not None:
-        vocabulary = training.matcher.vocabulary
-        print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
-        if recipe.near is not None:
-            print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
-    with user_input(out):
-        training.resume()
-    if training.is_finished:
-        print_note(f"the training in {out} was finished before; give another folder to train anew")
-    else:
-        with _log_with_progress(out, training.total_steps) as log:
-            training.run(log)
+    with sole_writer(out):
+        with user_input():
+            initial = load_uncalibrated(start) if start else None
+            training = Training(recipe, train, dev, out, device_of(device), initial, word_vectors)
+        if word_vectors is not None:
+            vocabulary = training.matcher.vocabulary
+            print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
+            if recipe.near is not None:
+                print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
+        with user_input(out):
+            training.resume()
+        if training.is_finished:
+            if not (out / BEST_FOLDER).is_dir():
+                raise UserError(f"the training in {out} is finished, and its weights are gone: name another folder")
+            print_note(f"the training in {out} was finished before; give another folder to train anew")
+        else:
+            with _log_with_progress(out, training.total_steps) as log:
+                training.run(log)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
     print(
         f"{out / BEST_FOLDER}: rsum {rsum:.1f} on {num_dev} dev pictures, the best of {training.step} of at most"

@@ -94,3 +94,28 @@ def test_a_folder_of_pictures_is_checked_before_anything_is_made_of_it(tmp_path:
     assert captioned_photographs(tmp_path, lines) == {"a.jpg": tmp_path / "a.jpg"}
     with pytest.raises(ValueError, match=r"lacks 1 of 2 captioned pictures, as b\.jpg"):
         captioned_photographs(tmp_path, [*lines, CaptionLine("b.jpg", ("three",))])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"", "the line is empty"),
+        (b'{"image": "b.jpg"', "the line is no JSON"),
+        (b"[]", "the line names no image"),
+        (b'{"image": "b.jpg"}', "the line has no list of captions"),
+        (b'{"image": "b.jpg", "captions": ["", " "]}', "the line has a caption without a word"),
+        (b'{"image": "\xe9.jpg", "captions": ["a"]}', "is not UTF-8 text"),
+        (b'{"image": "a.jpg", "captions": ["another"]}', "a.jpg comes twice"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said(tmp_path: Path, line: bytes, words: str) -> None:
+    file = tmp_path / "captions.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"image": "a.jpg", "captions": ["one"]}\n' + line + b"\n")
+    with pytest.raises(ValueError, match=r"captions\.jsonl") as fault:
+        read_captions(file)
+    assert words in str(fault.value)
+
+
+def test_a_mark_that_editors_put_before_utf_8_is_none_of_the_text(tmp_path: Path) -> None:
+    (tmp_path / "captions.txt").write_bytes(b"\xef\xbb\xbfa dog\n")
+    assert read_lines(tmp_path / "captions.txt") == ["a dog"]

@@ -198,3 +198,12 @@ def test_coco_files_are_read_in_the_order_of_their_pictures(tmp_path: Path) -> N
         path.write_text(broken)
         with pytest.raises(ValueError, match="COCO"):
             read_coco_boxes(path)
+    for change, words in (
+        ({"image_id": 9}, "annotation 2 has the image_id 9"),
+        ({"category_id": 9}, "annotation 2 has the category_id 9"),
+        ({"bbox": [0, 0, -3, 4]}, "annotation 2 has a box of -3 x 4"),
+    ):
+        last = {**stored["annotations"][2], **change}
+        path.write_text(json.dumps({**stored, "annotations": [*stored["annotations"][:2], last]}))
+        with pytest.raises(ValueError, match=words):
+            read_coco_boxes(path)

@@ -72,7 +72,7 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
         ("loss=foo", "loss: must be 'hinge', 'binary' or 'info_nce'"),
         ("width=abc", "width: must be an integer"),
         ("width=1.5", "width: must be an integer"),
-        ("batch=0", "batch must be above 0, not 0"),
+        ("batch=1", "batch must be 2 or more, since a caption is told from those of the batch's other pictures, not 1"),
         ("word_dropout=1", "word_dropout must be 0 or more and less than 1"),
         ("decay_after=[-3]", "decay_after names epochs from 1 on"),
         ("steps=3", "with a name among model"),

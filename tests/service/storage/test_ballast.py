@@ -10,7 +10,7 @@ from service.auth.key_file import change_keys, read_keys
 from service.auth.permissions import Permission
 from service.errors import Misconfigured
 from service.storage import ballast
-from service.storage.ballast import BALLAST_BYTES, NAME, NEEDED_BYTES, give_up_ballast, lay_ballast
+from service.storage.ballast import BALLAST_BYTES, BALLAST, NEEDED_BYTES, give_up_ballast, lay_ballast
 from service.storage.data_dir_lock import lock_data_dir
 
 
@@ -37,7 +37,7 @@ def test_it_is_laid_once_and_given_up_where_the_disk_is_full(
 ) -> None:
     lay_ballast(tmp_path)
     lay_ballast(tmp_path)
-    file = tmp_path / NAME
+    file = tmp_path / BALLAST
     assert file.stat().st_size == BALLAST_BYTES
     assert file.stat().st_blocks * 512 >= BALLAST_BYTES  # room that is really taken
     give_up_ballast(tmp_path)
@@ -66,7 +66,7 @@ def test_a_key_is_revoked_on_a_full_disk(disk: Disk, tmp_path: Path) -> None:
     disk.free_without_us = disk.free_without_us - disk.free
     change_keys(path, lambda keys: [])
     assert read_keys(path) == []
-    assert not (tmp_path / NAME).exists()
+    assert not (tmp_path / BALLAST).exists()
 
 
 def test_a_folder_that_is_not_there_is_left_alone(disk: Disk, tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""The folder that a long command writes, which one process at a time may."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from service.cli.output import print_note
+from service.errors import UserError
+
+
+@contextmanager
+def sole_writer(out: Path) -> Iterator[None]:
+    """Keeps other commands from writing the folder, which is made where it is missing, until the block ends.
+
+    UserError where another process writes it. Says at Ctrl-C how it goes on.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise UserError(f"another process writes {out}: let it end, or name another folder") from None
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_note(f"\nstopped: the same command goes on with what {out} holds")
+        raise
+    finally:
+        os.close(folder)
