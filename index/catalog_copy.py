@@ -36,12 +36,20 @@ UNION SELECT name FROM sqlite_master WHERE name = 'texts' AND sql != ?
 
 
 def copy_catalog(source: Path, target: Path) -> None:
-    """Copy the catalog as it is at one moment, whoever is writing to it, into a file that stands alone."""
+    """Copy the catalog as it is at one moment, whoever is writing to it, into a file that stands alone.
+
+    DamagedCatalog where it is none.
+    """
     with (
         closing(sqlite3.connect(reading_address(source), uri=True)) as original,
         closing(sqlite3.connect(target)) as copy,
     ):
-        original.backup(copy)
+        try:
+            original.backup(copy)
+        except sqlite3.DatabaseError as fault:
+            if type(fault) is sqlite3.DatabaseError:  # its subclasses are a lock, or the disk
+                raise DamagedCatalog(source, fault) from fault
+            raise
         copy.execute("PRAGMA journal_mode = DELETE")
 
 

@@ -34,12 +34,15 @@ def sync_file(path: Path) -> None:
         os.close(handle)
 
 
-def make_folder(folder: Path) -> None:
-    """Create the folder and its missing parents, durably; nothing happens when it is there."""
+def make_folder(folder: Path, private: bool = False) -> None:
+    """Create the folder and its missing parents, durably; nothing happens when it is there.
+
+    A private one is closed to users of the machine who are neither its owner nor in its group.
+    """
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(0o770 if private else 0o777, exist_ok=True)  # less what the umask takes away
     sync_folder(folder.parent)
 
 

@@ -24,7 +24,7 @@ class WriterLock:
 
     def __init__(self, data_dir: Path) -> None:
         """Take the lock, making the folder when needed; Locked when another process has it."""
-        make_folder(data_dir)
+        make_folder(data_dir, private=True)
         # The file stays when the lock is given back: removing it would let two processes lock two files.
         self._file = (data_dir / LOCK_NAME).open("a+", encoding="utf-8")
         try:

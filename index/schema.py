@@ -144,7 +144,7 @@ class Database:
         if self.read_only:
             self._open_for_reading()
             return
-        make_folder(path.parent)
+        make_folder(path.parent, private=True)
         # Two processes starting at once: SQLite does not wait when the journal mode is being changed.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,10 +1,24 @@
-"""Addresses of Redis as they may be shown: without the password."""
+"""Addresses of Redis: whether they are any, and as they may be shown, without the password."""
 
 import re
 from urllib.parse import unquote, urlsplit
 
-CREDENTIALS = re.compile(r"//[^/?#]*@")
+CREDENTIALS = re.compile(r"//\S*@")  # up to the last @: a password may hold any sign, though it should not
+SCHEMES = ("redis", "rediss", "unix")
 PASSWORD_FIELD = re.compile(r"([?&](?:password|username)=)[^&#]*", re.IGNORECASE)
+
+
+def check_redis_url(url: str) -> str:
+    """The address; ValueError, in words that do not show it, for what is none."""
+    expected = "write redis://host:6379/0, rediss:// or unix://; signs such as @ / # in a password as %40, %2F, %23"
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in SCHEMES and (parts.scheme == "unix" or (bool(parts.hostname) and parts.port != 0))
+    except ValueError:  # of a port that is none
+        is_one = False
+    if not is_one:
+        raise ValueError(f"is no address of a Redis: {expected}")
+    return url
 
 
 def without_password(text: str, url: str | None = None) -> str:

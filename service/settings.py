@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.model_names import model_name
+from service.redis_url import check_redis_url
 
 PREFIX = "REGARD_"
 MB = 2**20
@@ -31,7 +32,9 @@ Names = Annotated[tuple[str, ...], NoDecode]
 class ClientSettings(BaseSettings):
     """Settings of commands that speak to a server. The key is no flag: other users of a machine see command lines."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     api_key: SecretStr | None = Field(
         None, description="API key that commands such as `regard search` send to the server; none if not set."
@@ -46,7 +49,9 @@ class ClientSettings(BaseSettings):
 class ClusterSettings(BaseSettings):
     """Settings of a collection that lies on several machines."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     ray_address: str = Field(
         "auto", description="Address of the Ray cluster, host:port; auto for the one of this node."
@@ -83,7 +88,9 @@ class ClusterSettings(BaseSettings):
 class Settings(BaseSettings):
     """Settings of a service, from arguments, then the environment, then defaults."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
     data_dir: Path = Field(Path("data"), description="Folder that holds everything Regard stores.")
     role: Literal["all", "api", "worker"] = Field(
@@ -208,6 +215,18 @@ class Settings(BaseSettings):
         if isinstance(names, str):
             return tuple(name.strip() for name in names.split(",") if name.strip())
         return names
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis(cls, url: str | None) -> str | None:
+        return None if url is None else check_redis_url(url)
+
+    @field_validator("data_dir", mode="before")
+    @classmethod
+    def _is_named(cls, folder: Any) -> Any:
+        if folder == "":
+            raise ValueError("names no folder; the one you are in is .")
+        return folder
 
     @model_validator(mode="after")
     def _known_views(self) -> "Settings":

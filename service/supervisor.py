@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -64,7 +65,10 @@ class Supervised:
                 _release(process)
                 if time.monotonic() - started >= LASTED_S:
                     delay = self._first_delay_s
-                log.error("the %s (process %d) ended with %d; next in %g s", self._name, process.pid, status, delay)
+                if status == -signal.SIGTERM:  # by whoever ends all processes, this one soon as well, or that one alone
+                    log.warning("the %s (process %d) was told to end; next in %g s", self._name, process.pid, delay)
+                else:
+                    log.error("the %s (process %d) ended with %d; next in %g s", self._name, process.pid, status, delay)
             if self._stop.wait(delay):
                 return
             delay = min(2 * delay, LONGEST_DELAY_S)

@@ -93,6 +93,7 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
         summary="Search your own pictures by what is in them, and see which region answered which word.",
         lifespan=lifespan,
         telemetry=(tracing or Tracing()).config,
+        redirect_slashes=False,  # to an address without https or a name of its own, where a proxy stands in front
         docs_url=None,  # FastAPI's own loads its script from elsewhere
         redoc_url=None,
         exception_handlers={

@@ -20,6 +20,7 @@ class Caller:
     key_id: str | None
     name: str | None
     permission: Permission
+    by_cookie: bool = False  # whether it is the session of a browser, which reads, whatever its key may do
 
 
 KEYLESS = Caller(None, None, Permission.ADMIN)
@@ -46,7 +47,7 @@ def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Cal
         raise InvalidKey("The session cookie is malformed; sign in again.")
     key = keys.identify(token)
     # Whatever the key may do: a cookie is sent by the browser, also where another page made it send the request.
-    return Caller(key.key_id, key.name, Permission.READ)
+    return Caller(key.key_id, key.name, Permission.READ, by_cookie=True)
 
 
 def _by_header(headers: list[str], keys: KeyRing) -> Caller:

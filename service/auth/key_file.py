@@ -69,7 +69,7 @@ def change_keys(path: Path, change: Callable[[list[ApiKey]], Sequence[ApiKey]]) 
 
     A reader, or a crash, sees the keys of before or after. BadKeyFile, and what `change` raises, leave all as it is.
     """
-    make_folder(path.parent)
+    make_folder(path.parent, private=True)
     give_up_ballast(path.parent)  # a key that was stolen is revoked on a full disk, too
     with contextlib.ExitStack() as stack:
         # The lock's file stays: removing it would let two programs lock two files.

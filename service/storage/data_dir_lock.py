@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 def lock_data_dir(folder: Path) -> WriterLock:
     """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written or its
     disk is full."""
+    if folder.exists() and not folder.is_dir():
+        raise Misconfigured(f"{folder} is a file: name a folder with --data-dir")
     give_up_ballast(folder)
     try:
         return WriterLock(folder)

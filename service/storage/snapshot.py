@@ -28,6 +28,8 @@ from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FORMAT, Fold
 
 log = logging.getLogger(__name__)
 
+OTHER_ARCHIVES = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z")
+
 
 @dataclass(frozen=True)
 class SnapshotContent:
@@ -51,6 +53,10 @@ def take_snapshot(
         raise UserError(f"there is no catalog in {data_dir}: name the data directory with --data-dir")
     if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
         raise UserError(f"{out} is there already: name another place")
+    if (kind := out.suffix.lower()) in OTHER_ARCHIVES:
+        raise UserError(f"archives are written as .tar, pictures being compressed already: name {out} without {kind}")
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent} to write {out.name} to")
     if data_dir.resolve() in [out.resolve(), *out.resolve().parents]:
         raise UserError(f"{out} lies in the data directory: name another place")
     sink: SnapshotSink = TarSink(out) if out.suffix == ".tar" else FolderSink(out)

@@ -1,5 +1,6 @@
 """The targets of a snapshot, a folder or a tar archive, and the names that its files may have."""
 
+import contextlib
 import io
 import os
 import re
@@ -43,7 +44,7 @@ class FolderSink:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        make_folder(folder)
+        make_folder(folder, private=True)
 
     def _place(self, name: str) -> Path:
         place = self._folder / name
@@ -104,7 +105,9 @@ class TarSink:
 
     def __init__(self, path: Path) -> None:
         self._path, self._temporary = path, path.with_name(f"{path.name}.partial")
-        self._tar = tarfile.TarFile(self._temporary, "w", format=tarfile.PAX_FORMAT)
+        handle = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
+        self._file = os.fdopen(handle, "wb")
+        self._tar = tarfile.TarFile(self._temporary, "w", fileobj=self._file, format=tarfile.PAX_FORMAT)
 
     def add_file(self, name: str, path: Path) -> None:
         """Copy the whole file."""
@@ -127,13 +130,17 @@ class TarSink:
     def close(self) -> None:
         """End the archive, and give it its name once it is on disk."""
         self._tar.close()
+        self._file.close()
         os.sync()
         self._temporary.replace(self._path)
 
     def discard(self) -> None:
         """Remove the archive."""
-        self._tar.close()
         self._temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # which ends the archive, on a disk that may be full
+            self._tar.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def copy_bytes(source: io.BufferedIOBase, target: io.BufferedIOBase, size: int) -> None:

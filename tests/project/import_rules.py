@@ -63,7 +63,7 @@ ROOMS: dict[str, set[str]] = {
     "service.validation_messages": set(),
     "service.garbage_collection": set(),
     "service.model_names": {"errors"},
-    "service.settings": {"errors", "model_names"},
+    "service.settings": {"errors", "model_names", "redis_url"},
     "service.model_loading": {"errors", "model_names", "settings", "storage"},
     "service.redis_url": set(),
     "service.connections": {"settings"},

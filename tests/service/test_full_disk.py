@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tests.support.pictures import encoded
 from tests.support.web_app import Api, png, problem
 from tests.support.worker_store import Store, noise
 
-RESERVE = 1000
+RESERVE = 2**21  # with a fourth of it a service can still be started
 
 
 class Disk:
@@ -71,7 +72,8 @@ def test_uploads_that_would_use_up_the_reserve_are_refused_before_they_are_recei
     assert api.get("/readyz").status_code == 200
     disk.free = RESERVE - 1
     assert "MB free" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["disk"]
-    assert f"regard_disk_free_bytes {RESERVE - 1}.0" in api.get("/metrics").text
+    (shown,) = re.findall(r"^regard_disk_free_bytes (\S+)$", api.get("/metrics").text, re.MULTILINE)
+    assert float(shown) == RESERVE - 1
     assert api.text("red").status_code == 200
     disk.free = 10 * RESERVE
     assert api.request("POST", "/ingest", files=PICTURE).status_code == 202

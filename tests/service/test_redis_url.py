@@ -1,6 +1,7 @@
 """No address is shown with its password."""
 
 import pytest
+from pydantic import ValidationError
 
 from service.api.cache import ping
 from service.cli.commands.doctor import CHECKS, run_check
@@ -16,6 +17,7 @@ from tests.support.redis_server import free_port
         ("redis://:hunter2@localhost/0", "redis://***@localhost/0"),
         ("rediss://me:hunter2@redis.example:6380", "rediss://***@redis.example:6380"),
         ("redis://me:hun@ter2@localhost", "redis://***@localhost"),
+        ("redis://:hunt/e#r?2@localhost:6379/0", "redis://***@localhost:6379/0"),
         ("redis://localhost/0?password=hunter2&db=1", "redis://localhost/0?password=***&db=1"),
         ("unix://me:hunter2@/run/redis.sock", "unix://***@/run/redis.sock"),
     ],
@@ -37,10 +39,32 @@ def test_a_redis_that_does_not_answer_is_named_without_its_password(query: str) 
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["redis://me:hunter2@127.0.0.1:1/0", "nonsense://me:hunter2@x", "redis://me:hunter2@x:y"]
-)
-def test_doctor_shows_no_password(url: str) -> None:
-    found = run_check("redis", CHECKS["redis"], Settings(redis_url=url))
+def test_doctor_shows_no_password() -> None:
+    found = run_check("redis", CHECKS["redis"], Settings(redis_url="redis://me:hunter2@127.0.0.1:1/0"))
     assert found["ok"] is False
     assert "hunter2" not in found["found"]
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://localhost", "redis://[::1]:6379/0", "rediss://:a%40b@x:1/2", "unix:///run/r.sock"]
+)
+def test_addresses_of_a_redis_are_taken(url: str) -> None:
+    assert Settings(redis_url=url).redis_url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:6379",
+        "http://me:hunter2@x",
+        "redis://me:hunter2@x:y",
+        "redis://:hunter2/more@x",
+        "redis://",
+        "redis://me:hunter2@",
+        "redis://x:99999",
+    ],
+)
+def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ValidationError, match="is no address of a Redis: write redis://host:6379/0") as fault:
+        Settings(redis_url=url)
+    assert "hunter2" not in str(fault.value)

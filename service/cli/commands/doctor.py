@@ -1,6 +1,7 @@
 """`regard doctor`: whether everything is there that Regard needs."""
 
 import platform
+import stat
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -138,6 +139,8 @@ def _data_dir(settings: Settings) -> str:
     from service.storage.data_dir_lock import lock_data_dir  # noqa: PLC0415
 
     folder = settings.data_dir
+    if not folder.exists():
+        return f"there is no {folder.resolve()} yet: the first start makes it"
     try:
         with lock_data_dir(folder):
             probe = folder / ".doctor"
@@ -145,7 +148,9 @@ def _data_dir(settings: Settings) -> str:
             probe.unlink()
     except Locked as locked:
         return str(locked)
-    return f"{folder.resolve()} can be written, no worker has it"
+    is_open = folder.stat().st_mode & stat.S_IROTH
+    open_to_all = f"; every user of this machine can read it, unless you say chmod o= {folder}" if is_open else ""
+    return f"{folder.resolve()} can be written, no worker has it{open_to_all}"
 
 
 def _catalog(settings: Settings) -> str:

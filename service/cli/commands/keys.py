@@ -1,6 +1,5 @@
 """`regard keys`: API keys of a data directory, created, listed and revoked."""
 
-import math
 import time
 from datetime import UTC, datetime
 from typing import Annotated
@@ -44,8 +43,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it, this once: only a digest of it is stored."""
-    if days is not None and math.isnan(days):  # which no range leaves out
-        raise typer.BadParameter("give a number of days", param_hint="--days")
+    if days is not None and not days > 0:  # nor is it NaN, which no range leaves out
+        raise typer.BadParameter("give a number of days above 0", param_hint="--days")
     now = time.time()
     key, stored = create_key(name, permission, now, None if days is None else now + days * DAY_S)
 
@@ -59,6 +58,8 @@ def create(
         print_json({**description(stored, now), "key": key})
         return
     print(key)
+    if not DataDir(settings.data_dir).catalog.exists():
+        print_note(f"{settings.data_dir.resolve()} holds no pictures yet: the key counts for a service of that folder")
     print_note(f"{stored.name} may {permission}. This is shown only now: keep it where secrets are kept.")
 
 

@@ -45,7 +45,8 @@ def test_signing_in_lets_a_browser_read_and_no_more(api: Api) -> None:
     # The client keeps cookies as a browser does.
     assert api.get("/images").status_code == 200
     assert api.get("/session").json()["permission"] == "read"
-    problem(api.request("DELETE", f"/images/{'0' * 32}"), 403, "forbidden")
+    refused = problem(api.request("DELETE", f"/images/{'0' * 32}"), 403, "forbidden")
+    assert "in the header Authorization; the cookie of a browser's session may only read" in refused["detail"]
 
 
 def test_signing_out_removes_the_cookie(api: Api) -> None:

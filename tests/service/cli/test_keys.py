@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from index.catalog import Catalog
 from service.auth.api_keys import KEY
 from service.auth.key_file import read_keys
 from service.cli.commands.doctor import CHECKS, run_check
@@ -79,10 +80,25 @@ def test_mistakes_are_said_in_one_line_and_change_nothing(regard: Regard, tmp_pa
         assert len(said.splitlines()) == 1
     assert regard("keys", "create", "two", "--permission", "everything", "--data-dir", tmp_path)[0] == 2
     assert regard("keys", "create", "two", "--data-dir", tmp_path)[0] == 2, "nobody gets a permission unasked"
-    for days in ("-1", "nan", "inf", "4000000"):
+    for days in ("-1", "0", "nan", "inf", "4000000"):
         given = ("--permission", "read", "--days", days, "--data-dir", tmp_path)
         assert regard("keys", "create", "two", *given)[0] == 2, days
     assert (tmp_path / "keys.json").read_bytes() == before
+
+
+def test_a_key_in_a_folder_that_no_service_uses_is_told_of(regard: Regard, tmp_path: Path) -> None:
+    given = ["--permission", "read", "--data-dir", tmp_path / "other"]
+    said = regard("keys", "create", "one", *given)[2]
+    assert f"{tmp_path / 'other'} holds no pictures yet: the key counts for a service of that folder" in said
+    Catalog(tmp_path / "other" / "catalog.sqlite").close()
+    assert "holds no pictures" not in regard("keys", "create", "two", *given)[2]
+
+
+def test_doctor_makes_no_folder(regard: Regard, tmp_path: Path) -> None:
+    found = run_check("data", CHECKS["data"], Settings(data_dir=tmp_path / "none"))
+    assert found["ok"]
+    assert "the first start makes it" in found["found"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_keys_are_said_in_words(regard: Regard, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from service.auth.key_file import change_keys, read_keys
 from service.auth.permissions import Permission
 from service.errors import Misconfigured
 from service.storage import ballast
-from service.storage.ballast import BALLAST_BYTES, BALLAST, NEEDED_BYTES, give_up_ballast, lay_ballast
+from service.storage.ballast import BALLAST, BALLAST_BYTES, NEEDED_BYTES, give_up_ballast, lay_ballast
 from service.storage.data_dir_lock import lock_data_dir
 
 

@@ -1,9 +1,12 @@
 """A snapshot of a store that is written to meanwhile makes another store, equal record by record."""
 
+import errno
 import io
 import json
+import os
 import shutil
 import sqlite3
+import stat
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ import pytest
 
 from index.catalog import Catalog
 from index.records import Image, PictureChange
+from index.schema import DamagedCatalog
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import take_snapshot
@@ -166,6 +170,49 @@ def test_a_place_that_cannot_take_a_snapshot_is_refused(store: Store, tmp_path: 
     with pytest.raises(UserError, match="no catalog"):
         take_snapshot(tmp_path / "taken", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("copy.tar.gz", "name .*copy.tar.gz without .gz"),
+        ("copy.ZIP", "without .zip"),
+        ("gone/copy", "there is no folder"),
+    ],
+)
+def test_a_name_that_means_something_else_is_refused(store: Store, tmp_path: Path, place: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        take_snapshot(store.folder, tmp_path / place)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+def test_a_snapshot_is_closed_to_other_users(store: Store, tmp_path: Path, name: str) -> None:
+    take_snapshot(store.folder, tmp_path / name)
+    for path in (tmp_path / name, store.folder):
+        assert path.stat().st_mode & stat.S_IRWXO == 0
+
+
+def test_a_disk_that_is_full_keeps_no_part_of_an_archive(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
+    monkeypatch.setattr(tarfile.TarFile, "close", full)  # which writes the archive's end
+    with pytest.raises(OSError, match="No space left"):
+        take_snapshot(store.folder, tmp_path / "copy.tar")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_damaged_catalog_is_named(store: Store, tmp_path: Path) -> None:
+    store.catalog.close()
+    for file in store.folder.glob("catalog.sqlite*"):
+        file.unlink()
+    (store.folder / "catalog.sqlite").write_bytes(b"no database" * 1000)
+    with pytest.raises(DamagedCatalog, match="is damaged"):
+        take_snapshot(store.folder, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("name", ["copy", "copy.tar"])
