@@ -188,6 +188,11 @@ def check_detectors(models: Mapping[str, LazyMatcher], made: Extractor, former: 
             continue
         if header.extractor_digest != made.digest:
             what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
+            if header.extractor_digest.startswith(f"{made.digest}-first-"):
+                raise Misconfigured(
+                    f"{name} was trained on the first regions of each picture alone (--regions), which no service"
+                    " gives it: train it on all"
+                )
             where = "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
             raise Misconfigured(
                 f"{name} was trained on features of detector {header.extractor_digest}, and {what} {made.digest}:"

@@ -1,5 +1,6 @@
 """Captioned pictures that options name: checked before PyTorch is imported, then loaded."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,9 @@ from service.errors import UserError, user_input
 if TYPE_CHECKING:
     from models.datasets.captioned_features import CaptionedFeatures
     from models.matching.matcher import Matcher
+
+
+FIRST_REGIONS = re.compile(r"(.+)-first-(\d+)")  # as `CaptionedFeatures.first_regions` names them
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,9 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
     """
     made = data.extractor_digest
     if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
+        few = FIRST_REGIONS.fullmatch(matcher.extractor_digest)
+        if few is not None and few[1] == made:
+            raise UserError(f"{name} was trained on the first regions alone: give --regions {few[2]}")
         raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}")
     if data.feature_dim != matcher.feature_dim:
         wanted = matcher.feature_dim

@@ -218,6 +218,9 @@ def test_settings_may_name_models_of_the_former_detector(
         loaded_with(tmp_path, monkeypatch, "new", "strange")
     with pytest.raises(Misconfigured, match="old was trained on features of detector fake-extractor"):
         loaded_with(tmp_path, monkeypatch, "old")
+    small_weights(tmp_path / "few", "scan-t2i-avg", 3, extractor="wide-extractor-first-2")
+    with pytest.raises(Misconfigured, match="few was trained on the first regions of each picture alone"):
+        loaded_with(tmp_path, monkeypatch, "few")
     store.drain(WideExtractor(), [WideMatcher()])
     assert list(loaded_with(tmp_path, monkeypatch, "new", "old").matchers) == ["new"]
     assert "the model old is left out" in caplog.text

@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split in ("train", "dev"):
         precomp(folder / "infinite", split, 5)
         np.save(folder / "infinite" / f"{split}_ims.npy", np.full((5, 2, WIDTH), np.inf, np.float32))
-    weights = {"weights": "bottom-up-36", "others": "others"}
+    weights = {"weights": "bottom-up-36", "others": "others", "few": "bottom-up-36-first-2"}
     for name, extractor in weights.items():
         small_weights(folder / name, "scan-t2i-avg", feature_dim=WIDTH, extractor=extractor)
     small_weights(folder / "damaged", "scan-t2i-avg", feature_dim=WIDTH)
@@ -95,6 +95,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*SCORE, "--features", "endless.npy", "--captions", "endless.npy"], "endless.npy"),
         (["evaluate", "--model", "damaged", "--precomp", "precomp"], "the copy is damaged or edited"),
         (["evaluate", "--model", "others", "--precomp", "precomp"], "reads features of detector others"),
+        (["evaluate", "--model", "few", "--precomp", "precomp"], "the first regions alone: give --regions 2"),
         ([*EVALUATE, "--precomp", "wide"], "reads features of 4 numbers, these have 5"),
         ([*EVALUATE, "--precomp", "precomp", "--fold5"], "11 pictures do not make 5 equal folds"),
         ([*EVALUATE, "--precomp", "precomp", "--regions", "9"], "of which 9 cannot be kept"),
