@@ -1,5 +1,6 @@
 """Arrays in .npy files, mapped into memory."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Literal
@@ -28,5 +29,7 @@ def create_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
         with path.open("rb+") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     except OSError as fault:
+        if fault.errno in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system that takes no room ahead
+            return
         path.unlink(missing_ok=True)
         raise OSError(fault.errno, fault.strerror, str(path)) from fault

@@ -27,7 +27,9 @@ def lay_ballast(data_dir: Path) -> None:
     try:
         with file.open("xb") as opened:
             os.posix_fallocate(opened.fileno(), 0, BALLAST_BYTES)
-    except OSError:  # another process was faster, or the disk has filled meanwhile
+    except FileExistsError:  # another process was faster
+        return
+    except OSError:  # the disk has filled meanwhile
         with contextlib.suppress(OSError):
             file.unlink()
 
