@@ -131,6 +131,36 @@ def test_a_server_that_has_answered_is_waited_for(
     assert (slept, left) == (pauses, [])
 
 
+@pytest.mark.parametrize(
+    ("fault", "pauses"),
+    [(httpx.ConnectError("refused"), [1.0]), (httpx.ReadError("reset"), []), (httpx.ReadTimeout("late"), [])],
+)
+def test_a_deletion_that_may_have_been_done_and_a_server_that_hangs_are_not_tried_again(
+    kind: type[Client] | type[AsyncClient], fault: httpx.RequestError, pauses: list[float]
+) -> None:
+    slept, asked = list[float](), list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.method)
+        if asked.count("DELETE") == 1:
+            raise fault
+        return httpx.Response(200, json={"failures": [], "next": None})
+
+    async def whole() -> None:
+        retries = Retries(away_s=40)
+        client = kind("x:1", sleep=sleeper(kind, slept), retries=retries, transport=httpx.MockTransport(answer))
+        await settled(client.failures())
+        try:
+            await settled(client.delete("a"))
+        except ServerUnreachable:
+            assert not pauses
+        finally:
+            await closed(client)
+
+    asyncio.run(whole())
+    assert (slept, asked) == (pauses, ["GET", *["DELETE"] * (1 + len(pauses))])
+
+
 def test_a_health_check_is_asked_once(kind: type[Client] | type[AsyncClient]) -> None:
     with busy_server([503], Retry_After="1") as (url, bodies):
         alive, slept = ask(kind, url, lambda client: client.is_alive())

@@ -281,13 +281,15 @@ class AsyncClient:
                 with call.request(self._http) as request, unreachable(self.url):
                     answer = await self._http.send(request)
             except ServerUnreachable as fault:
-                pause, reason = tries.pause_while_away() if self._was_there else None, fault
+                may_repeat = self._was_there and not fault.hangs and (call.twice or not fault.arrived)
+                pause, reason = tries.pause_while_away() if may_repeat else None, fault
                 if pause is None:
                     raise
             else:
                 self._was_there = True
-                pause, reason = tries.pause(answer.status_code, answer.headers), refusal(answer)
+                pause = tries.pause(answer.status_code, answer.headers)
                 if pause is None:
                     return call.result(answer, self.url)
+                reason = refusal(answer)
             self._on_wait(reason, pause)
             await self._sleep(pause)

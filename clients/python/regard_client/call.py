@@ -38,6 +38,7 @@ class Call(Generic[A]):
     form: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[FilePart] = ()
     again: bool = True  # whether it may be sent again where the server is busy
+    twice: bool = True  # whether it may be sent again where the server may have done it already, and its answer is lost
 
     @contextmanager
     def request(self, client: httpx.Client | httpx.AsyncClient) -> Iterator[httpx.Request]:
@@ -117,7 +118,7 @@ def unreachable(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.TimeoutException:
-        raise ServerUnreachable(f"{url} did not answer in time") from None
+        raise ServerUnreachable(f"{url} did not answer in time", arrived=True, hangs=True) from None
     except httpx.RequestError as fault:
-        reason = f" ({fault})" if str(fault) else ""
-        raise ServerUnreachable(f"nobody answers at {url}{reason}; start `regard serve`") from None
+        reason, arrived = f" ({fault})" if str(fault) else "", not isinstance(fault, httpx.ConnectError)
+        raise ServerUnreachable(f"nobody answers at {url}{reason}; start `regard serve`", arrived) from None

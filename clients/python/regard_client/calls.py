@@ -93,7 +93,8 @@ def failures(after: str | None, limit: int | None) -> Call[FailuresAnswer]:
 
 def retry(image_id: str) -> Call[RetryAnswer]:
     """The call that has one failed picture tried again."""
-    return Call(method="POST", path=f"/failures/{part_of_path(image_id)}/retry", read=json_as(RetryAnswer))
+    path = f"/failures/{part_of_path(image_id)}/retry"
+    return Call(method="POST", path=path, read=json_as(RetryAnswer), twice=False)
 
 
 def images(after: str | None, limit: int, sort: Sort | None, filter: PictureFilter | None) -> Call[ImagesAnswer]:
@@ -142,7 +143,7 @@ def edit(image_id: str, changes: PictureEdit) -> Call[ImageListed]:
 
 def delete(image_id: str) -> Call[None]:
     """A picture deleted."""
-    return Call(method="DELETE", path=_picture(image_id), read=nothing)
+    return Call(method="DELETE", path=_picture(image_id), read=nothing, twice=False)
 
 
 def restore(image_id: str) -> Call[ImageListed]:

@@ -15,7 +15,14 @@ class Misconfigured(RegardError, ValueError):
 
 
 class ServerUnreachable(RegardError):
-    """No server answers at that address, or not in time."""
+    """No server answers at that address, or not in time.
+
+    `arrived` tells whether the request may have reached one, `hangs` whether it was waited for in vain.
+    """
+
+    def __init__(self, message: str, arrived: bool = False, hangs: bool = False) -> None:
+        self.arrived, self.hangs = arrived, hangs
+        super().__init__(message)
 
 
 class UnexpectedAnswer(RegardError):

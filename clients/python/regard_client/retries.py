@@ -16,7 +16,8 @@ class Retries:
     """The most often that one request is sent, and the most seconds that all its pauses may last together.
 
     `away_s` is the most seconds to pause for a server that has answered this client and cannot be reached any more, as
-    while it is started again; a request whose answer is lost is then sent twice.
+    while it is started again, not for one that hangs. A request whose answer is lost is then sent twice, but for
+    deletions and `retry`, which would be refused the second time.
     """
 
     most_sends: int = 20
