@@ -25,15 +25,15 @@ def half_slices(num: int) -> dict[str, slice]:
 def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     """The pictures of a JSON-lines file, of one split if it is given.
 
-    ValueError names a line that is not as `iter_captions` expects, a picture that comes twice in a split, or the file
+    ValueError names a line that is not as `iter_captions` expects, a picture that comes twice among them, or the file
     where no picture is left.
     """
     lines = [line for line in iter_captions(path) if split is None or line.split == split]
-    seen = set[tuple[str, str | None]]()
+    seen = set[str]()
     for line in lines:
-        if (line.image, line.split) in seen:
+        if line.image in seen:
             raise ValueError(f"{path}: {line.image} comes twice; a picture has one line, with all its captions")
-        seen.add((line.image, line.split))
+        seen.add(line.image)
     if not lines:
         raise ValueError(f"{path} has no picture" + (f" in split {split!r}" if split else ""))
     return lines
@@ -77,7 +77,7 @@ def read_sentences(path: Path, split: str = "train") -> list[str]:
     annotations; any other file as text with a caption a line, blank lines left out.
     """
     if path.suffix == ".jsonl":
-        return [text for line in read_captions(path) if line.split in (None, split) for text in line.captions]
+        return [text for line in iter_captions(path) if line.split in (None, split) for text in line.captions]
     if path.suffix == ".json":
         try:
             return [annotation["caption"] for annotation in json.loads(path.read_text(encoding="utf-8"))["annotations"]]

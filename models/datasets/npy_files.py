@@ -27,9 +27,15 @@ def create_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
     try:
         open_memmap(path, mode="w+", dtype=dtype, shape=shape)
         with path.open("rb+") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            _take_room(file.fileno(), path.stat().st_size)
     except OSError as fault:
-        if fault.errno in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system that takes no room ahead
-            return
         path.unlink(missing_ok=True)
         raise OSError(fault.errno, fault.strerror, str(path)) from fault
+
+
+def _take_room(file: int, size: int) -> None:
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as fault:
+        if fault.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # of a file system that takes no room ahead
+            raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from models.freed_memory import keep_freed_memory
 from service.cli.out_folder import sole_writer
 from service.cli.output import Progress, print_note
+from service.cli.picture_files import RAW_EXTENSIONS
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> t
 
     Looked at before the first regions are found, so that none ends a long run in its middle.
     """
-    from models.datasets.photographs import why_unreadable  # noqa: PLC0415
+    from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
 
+    register_formats()
     task = progress.add_task("checking pictures", len(photographs))
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         reasons = dict[str, str | None]()
-        for name, reason in zip(photographs, threads.map(why_unreadable, photographs.values()), strict=True):
+        for name, reason in zip(photographs, threads.map(_why_left_out, photographs.values()), strict=True):
             reasons[name] = reason
             task.advance(1)
     unreadable = {name: reason for name, reason in reasons.items() if reason is not None}
@@ -43,16 +45,27 @@ def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> t
     return {name: path for name, path in photographs.items() if name not in unreadable}, not unreadable
 
 
+def _why_left_out(path: Path) -> str | None:
+    if path.suffix.lower() in RAW_EXTENSIONS:
+        return "is a camera's RAW file, of which no features are extracted: convert it to JPEG first"
+    from models.datasets.photographs import why_unreadable  # noqa: PLC0415
+
+    return why_unreadable(path)
+
+
 def extract_with_progress(
-    extractor: "Extractor", photographs: Mapping[str, Path], out: Path, progress: Progress
+    extractor: "Extractor", photographs: Mapping[str, Path], out: Path, progress: Progress, is_kept: bool = True
 ) -> None:
     """Write the features of photographs (name -> file) to `out`, or go on where an earlier run ended.
 
-    UserError where `out` was begun with other pictures or another detector, and for a file that is no picture.
+    `is_kept`: whether `out` is there for longer than the command. UserError where it was begun with other pictures or
+    another detector; UnreadablePhotograph.
     """
     from models.datasets.feature_store import begin_folder, extract_features  # noqa: PLC0415
+    from service.media.formats import register_formats  # noqa: PLC0415
 
-    with sole_writer(out):
+    register_formats()
+    with sole_writer(out, goes_on=is_kept):
         with user_input():
             begin_folder(extractor, tuple(photographs), out)
         task = progress.add_task("finding regions", len(photographs))

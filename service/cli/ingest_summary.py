@@ -1,5 +1,6 @@
 """The outcome of an ingestion, as `ingest` and `ingest-features` report it, and the captions that they add."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,11 +55,15 @@ class IngestSummary:
 
 
 def captions_by_name(path: Path | None) -> dict[str, list[str]]:
-    """The captions of each file in a captions file; none where there is no such file. UserError names a bad line."""
+    """The captions of each file in a captions file, of all its lines; none where there is no such file. UserError names
+    a bad line."""
     if path is None:
         return {}
+    found = defaultdict[str, list[str]](list)
     with user_input(path):
-        return {line.image: list(line.captions) for line in iter_captions(path)}
+        for line in iter_captions(path):
+            found[line.image] += [caption for caption in line.captions if caption not in found[line.image]]
+    return dict(found)
 
 
 def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:

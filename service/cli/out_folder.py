@@ -11,10 +11,10 @@ from service.errors import UserError
 
 
 @contextmanager
-def sole_writer(out: Path) -> Iterator[None]:
+def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
     """Keeps other commands from writing the folder, which is made where it is missing, until the block ends.
 
-    UserError where another process writes it. Says at Ctrl-C how it goes on.
+    UserError where another process writes it. Says at Ctrl-C that the same command goes on, where it does.
     """
     out.mkdir(parents=True, exist_ok=True)
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -26,7 +26,8 @@ def sole_writer(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print_note(f"\nstopped: the same command goes on with what {out} holds")
+        if goes_on:
+            print_note(f"\nstopped: the same command goes on with what {out} holds")
         raise
     finally:
         os.close(folder)

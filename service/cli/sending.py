@@ -79,9 +79,9 @@ def told_when_stopped(summary: IngestSummary, total: int) -> Iterator[None]:
     except KeyboardInterrupt:
         tell("without you")
         raise typer.Exit(INTERRUPTED) from None
-    except (RegardError, OSError):
+    except (RegardError, OSError) as fault:
         if summary.accepted or summary.duplicates:
-            tell("when the service goes on")
+            tell("without you" if isinstance(fault, OSError) else "when the service goes on")
         raise
 
 

@@ -210,7 +210,7 @@ class Director:
         return FanOut(replicas, self._timeout_s, threads=self._threads)
 
     def _keep(self, plan: ClusterPlan) -> None:
-        make_folder(self._data_dir)
+        make_folder(self._data_dir, private=True)
         replace_file(self._data_dir / PLAN, json.dumps(asdict(plan), indent=2).encode())
         self._plan = plan
 

@@ -146,7 +146,7 @@ def copy_replica(source: CopySource, folder: Path) -> None:
     """
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    make_folder(partial)
+    make_folder(partial, private=True)
     listing = source.begin_copy()
     try:
         log.info("%s is made of %d files of a sibling", folder, len(listing.files))

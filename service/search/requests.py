@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from index.filters import Filter
+from index.filters import Filter, as_number
 from models.text.request_words import subject_of
 from service.dates import date_span
 from service.errors import InvalidRequest
@@ -76,8 +76,13 @@ class Range(RequestModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no number can lie in it."""
-        return isinstance(self.gte, int | float) and isinstance(self.lte, int | float) and self.gte > self.lte
+        """Whether nothing can lie in it. Texts are compared as such and, if both are written as numbers, as these."""
+        if isinstance(self.gte, str) and isinstance(self.lte, str):
+            first, last = as_number(self.gte), as_number(self.lte)
+            return self.gte > self.lte and (first is None or last is None or first > last)
+        if isinstance(self.gte, int | float) and isinstance(self.lte, int | float):
+            return self.gte > self.lte
+        return False
 
 
 def _check_date(text: str) -> str:
@@ -147,7 +152,7 @@ class PictureFilter(RequestModel):
         for name, condition in self.tags.items():
             if isinstance(condition, Range) and condition.is_empty:
                 raise InvalidRequest.field(
-                    f"filter.tags.{name}", f"no number is at least {condition.gte} and at most {condition.lte}"
+                    f"filter.tags.{name}", f"nothing is at least {condition.gte} and at most {condition.lte}"
                 )
         tags = {
             name: condition.model_dump(exclude_none=True) if isinstance(condition, Range) else condition

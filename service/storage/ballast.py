@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 def lay_ballast(data_dir: Path) -> None:
     """Lay the file where it is missing, may be written, and the disk has room for more than that."""
     file = data_dir / BALLAST
+    if file.exists() and not file.stat().st_size:  # of a process that was killed before it took the room
+        file.unlink()
     if file.exists() or not os.access(data_dir, os.W_OK) or shutil.disk_usage(data_dir).free < 2 * BALLAST_BYTES:
         return
     try:

@@ -41,7 +41,7 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
     was_there = data_dir.exists()
     if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
-    make_folder(data_dir)
+    make_folder(data_dir, private=True)
     try:
         return _restore(source, data_dir, each)
     except BaseException:

@@ -58,6 +58,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.catalog.close()
 
 
+LARGE = encoded(noise(0, 300, 300), "PNG")
 PICTURE = {"images": ("a.png", png(two_coloured("red", "red")))}
 
 
@@ -65,7 +66,7 @@ def test_uploads_that_would_use_up_the_reserve_are_refused_before_they_are_recei
     api.library.catalog.heartbeat("worker", api.services.clock())
     assert api.get("/readyz").json()["checks"]["disk"] == "ok"
     disk.free = RESERVE + 50  # less than the request brings
-    for path, files in (("/ingest", PICTURE), ("/search/image", {"image": PICTURE["images"]})):
+    for path, files in (("/ingest", PICTURE), ("/search/image", {"image": ("a.png", LARGE)})):
         answer = api.request("POST", path, files=files)
         assert "no room" in problem(answer, 507, "disk-full")["detail"]
         assert int(answer.headers["retry-after"]) >= 1
@@ -75,6 +76,8 @@ def test_uploads_that_would_use_up_the_reserve_are_refused_before_they_are_recei
     (shown,) = re.findall(r"^regard_disk_free_bytes (\S+)$", api.get("/metrics").text, re.MULTILINE)
     assert float(shown) == RESERVE - 1
     assert api.text("red").status_code == 200
+    stored = {"image_id": (None, api.library.add("red", two_coloured("red", "red"))), "target": (None, "images")}
+    assert api.request("POST", "/search/image", files=stored).status_code == 200
     disk.free = 10 * RESERVE
     assert api.request("POST", "/ingest", files=PICTURE).status_code == 202
 

@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 IMAGE_PATH = "/search/image"
 FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
+SMALL_FORM_BYTES = 2**16  # of one that asks with a stored picture, which searches go on with on a disk that is full
 
 
 @router.post(
@@ -111,7 +112,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         max_files=1,
         max_field_bytes=FORM_BYTES,
     )
-    async with uploaded_form(request, services, limits) as form:
+    async with uploaded_form(request, services, limits, passes=SMALL_FORM_BYTES) as form:
         body, picture = image_request(form)
         asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
         found = await look_up(services, kept_or_begun, services, asked)

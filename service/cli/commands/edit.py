@@ -1,6 +1,7 @@
 """`regard edit`: what is known about stored pictures."""
 
 import json
+import math
 from typing import Annotated, Any
 
 import typer
@@ -77,4 +78,5 @@ def read_tag(text: str) -> tuple[str, str | int | float | None]:
         number = json.loads(value)
     except ValueError:
         return name, value
-    return name, number if isinstance(number, int | float) and not isinstance(number, bool) else value
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+    return name, number if is_number else value

@@ -167,7 +167,7 @@ def _measure_with_boxes(
             lines, features = source.lines(objects), source.features or Path(folder) / boxes_name(source.boxes)
             if source.features is None:
                 extractor = load_detector(detector, device)
-                extract_with_progress(extractor, source.photographs(lines), features, progress)
+                extract_with_progress(extractor, source.photographs(lines), features, progress, is_kept=False)
             data, boxes = source.load(lines, features)
             check_fits(matcher, data, matcher.name)
             with user_input(source.boxes):
@@ -196,7 +196,8 @@ def _extract(
 ) -> CaptionedSource:
     """The source with features of its photographs, extracted to `out`."""
     assert source.captions is not None
-    extract_with_progress(extractor, source.photographs(selection.lines(source.captions)), out, progress)
+    photographs = source.photographs(selection.lines(source.captions))
+    extract_with_progress(extractor, photographs, out, progress, is_kept=False)
     return replace(source, features=out)
 
 

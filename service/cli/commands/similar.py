@@ -24,10 +24,11 @@ from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
 if TYPE_CHECKING:
+    from regard_client import Client
     from regard_client.answers import SimilarAnswer
     from regard_client.options import SearchOptions
 
-MOST_RESULTS = 100
+NOT_FOUND = "not-found"
 
 
 def similar(
@@ -54,10 +55,9 @@ def similar(
     as_json: AsJson = False,
 ) -> None:
     """Find pictures like a picture, or captions for it. Where it is stored itself, it is left out of these."""
-    asked = k if captions else min(k + 1, MOST_RESULTS)  # one more, in the place of the picture itself
     wanted: SearchOptions = {
-        "k": asked,
-        "shortlist": max(asked, shortlist),
+        "k": k,
+        "shortlist": max(k, shortlist),
         "model": model,
         "filter": picture_filter(tags, date, since, until),
         "sort": sort,
@@ -70,8 +70,7 @@ def similar(
         print_captions(picture, url, as_json, **wanted)
         return
     with connect(url) as client:
-        answer = client.search_similar(picture, **wanted)
-        leave_out(answer, stored_id(picture), k)
+        answer = search_like(client, picture, wanted)
         small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
     if as_json:
         print_json(answer)
@@ -96,17 +95,19 @@ def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Un
     print_caption_hits(answer["results"], answer["left_out"])
 
 
+def search_like(client: "Client", picture: Path, wanted: "SearchOptions") -> "SimilarAnswer":
+    """Pictures like a file: asked by its id where it is stored, so that the service leaves it out, otherwise sent."""
+    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    try:
+        return client.search_similar(image_id=stored_id(picture), **wanted)
+    except RequestRefused as refused:
+        if refused.kind != NOT_FOUND:
+            raise
+    return client.search_similar(picture, **wanted)
+
+
 def stored_id(picture: Path) -> str:
     """The id that a file has once it is stored."""
     with picture.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
-
-
-def leave_out(answer: "SimilarAnswer", image_id: str, k: int) -> None:
-    """Take one picture out of an answer; the best `k` of the others stay in their order, ranked anew."""
-    others = [hit for hit in answer["results"] if hit["image_id"] != image_id]
-    best = sorted(others, key=lambda hit: -(hit["score"] or 0))[:k]
-    answer["k"] = k
-    answer["results"] = [hit for hit in others if hit in best]
-    for rank, hit in enumerate(answer["results"], 1):
-        hit["rank"] = rank

@@ -79,7 +79,10 @@ def train(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train the detector, its backbone or head, or a model. A run that was stopped goes on where it was."""
+    """Train the detector, its backbone or head, or a model.
+
+    A run that was stopped goes on where it was; that of the head begins anew.
+    """
     changes = change or []
     keep_freed_memory()
     of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
@@ -234,7 +237,7 @@ def _fit_head(
     from service.model_loading import device_of  # noqa: PLC0415
 
     recipe = change_recipe(HeadRecipe(), changes)
-    with sole_writer(out):
+    with sole_writer(out, goes_on=False):
         with user_input():
             encoder, place = load_bert_encoder(sentence_encoder), device_of(device)
             fitting = HeadFitting(recipe, captions.parent, train, dev, backbone, published, encoder, out, place)

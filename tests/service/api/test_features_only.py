@@ -45,9 +45,9 @@ def test_they_are_found_by_words_and_explained_as_far_as_they_say(web: Web) -> N
         assert why["regions"] == [{"box": None, "label": "region", "confidence": None}] * 4
         assert np.array(why["attention"]).shape == (len(why["words"]), 4)
         assert sum(why["contributions"]) == pytest.approx(best["score"], abs=1e-5)
-        assert [line.split()[::2] for line in explanation_lines(why)] == [
-            [word, "region"] for word in pair
-        ]  # and no box
+        *of_words, of_marks = explanation_lines(why)
+        assert of_marks.startswith("  (<start> and <end>) ")
+        assert [line.split()[::2] for line in of_words] == [[word, "region"] for word in pair]  # and no box
 
 
 def test_they_are_asked_with_by_their_ids(web: Web) -> None:

@@ -42,10 +42,18 @@ def test_what_others_add_to_addresses_of_pages_and_probes_is_let_be(api: Api, pa
 @pytest.mark.parametrize(
     ("wanted", "field", "words"),
     [
-        ({"tags": {"a": {"gte": 2, "lte": 1.5}}}, "filter.tags.a", "no number is at least 2 and at most 1.5"),
+        ({"tags": {"a": {"gte": 2, "lte": 1.5}}}, "filter.tags.a", "nothing is at least 2 and at most 1.5"),
+        ({"tags": {"a": {"gte": "2024", "lte": "2020"}}}, "filter.tags.a", "nothing is at least 2024 and at most 2020"),
+        ({"tags": {"a": {"gte": "b", "lte": "a"}}}, "filter.tags.a", "nothing is at least b and at most a"),
         ({"taken_at": {"gte": "2024", "lte": "2023"}}, "filter.taken_at", "no time is from 2024 on and until 2023"),
     ],
 )
 def test_a_range_in_which_nothing_can_lie_is_refused(api: Api, wanted: dict[str, Any], field: str, words: str) -> None:
     found = problem(api.text("x", filter=wanted), 422, "invalid-request")
     assert found["errors"] == [{"field": field, "problem": words}]
+
+
+@pytest.mark.parametrize("ends", [("9", "10"), ("10", "9"), ("a", "a"), (1, 1), (None, 5)])
+def test_a_range_in_which_something_can_lie_is_taken(api: Api, ends: tuple[Any, Any]) -> None:
+    wanted = {"tags": {"a": {"gte": ends[0], "lte": ends[1]}}}
+    assert api.text("x", filter=wanted).status_code == 200

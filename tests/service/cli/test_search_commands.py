@@ -151,7 +151,7 @@ def test_nothing_is_said_before_results(regard: Regard, url: str, folder: Path) 
     assert said.splitlines()[0].split()[0] == "rank"
     assert "nothing" not in said + noted
     _, said, _ = regard("similar", folder / "red.png", "--url", url, "--min-score", 2)
-    assert said == "nothing matches well enough: 4 candidates left out\n"
+    assert said == "nothing matches well enough: 3 candidates left out\n"
     status, _, noted = regard("similar", folder / "red.png", "--url", url, "--min-probability", 0.5)
     assert (status, "use min_score" in noted) == (1, True)
 

@@ -69,6 +69,12 @@ def test_a_key_is_revoked_on_a_full_disk(disk: Disk, tmp_path: Path) -> None:
     assert not (tmp_path / BALLAST).exists()
 
 
+def test_what_a_killed_process_left_of_it_is_none(disk: Disk, tmp_path: Path) -> None:
+    (tmp_path / BALLAST).touch()
+    lay_ballast(tmp_path)
+    assert (tmp_path / BALLAST).stat().st_size == BALLAST_BYTES
+
+
 def test_a_folder_that_is_not_there_is_left_alone(disk: Disk, tmp_path: Path) -> None:
     disk.free_without_us = 0
     give_up_ballast(tmp_path / "new")

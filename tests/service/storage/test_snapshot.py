@@ -189,7 +189,8 @@ def test_a_name_that_means_something_else_is_refused(store: Store, tmp_path: Pat
 @pytest.mark.parametrize("name", ["copy", "copy.tar"])
 def test_a_snapshot_is_closed_to_other_users(store: Store, tmp_path: Path, name: str) -> None:
     take_snapshot(store.folder, tmp_path / name)
-    for path in (tmp_path / name, store.folder):
+    restore_snapshot(tmp_path / name, tmp_path / "restored")
+    for path in (tmp_path / name, tmp_path / "restored", store.folder):
         assert path.stat().st_mode & stat.S_IRWXO == 0
 
 
