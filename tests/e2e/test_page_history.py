@@ -81,6 +81,30 @@ def test_a_sentence_is_one_question_until_it_rests(visit: Visit) -> None:
     assert line(page) == "red"
 
 
+def test_a_sentence_that_was_left_at_once_is_a_question_too(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.locator("#main li.card").first.get_by_role("button", name="More like this").click()
+    expect(page.locator("#status")).to_have_text("Pictures like all red.")
+    page.go_back()
+    expect(page.locator("#status")).to_have_text("4 pictures.")
+    search(page, "blue")
+    page.go_back()
+    expect(page.locator("#main li.card .title").first).to_have_text("all red")
+    assert line(page) == "red"
+
+
+def test_back_closes_what_is_shown_large(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.locator("#main li.card .picture").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    page.go_back()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+
+
 def test_a_picture_from_a_file_is_gone_back_to(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
     for colour in ("red", "blue"):

@@ -25,6 +25,10 @@ export class Detail {
     if (!this.dialog.open) this.dialog.showModal();
   }
 
+  close(): void {
+    this.dialog.close();
+  }
+
   private key(event: KeyboardEvent): void {
     if (event.key === "ArrowRight") this.step(1);
     if (event.key === "ArrowLeft") this.step(-1);

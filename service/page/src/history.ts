@@ -23,6 +23,7 @@ export function remember(question: Question, typing = false): void {
   const address = addressOf(question);
   if (location.hash === new URL(address, location.href).hash && !("asked" in question)) return;
   const goesOn = typing && entry().typing;
+  if (!goesOn) settle(); // one that is left is not typed any more, also if it did not rest
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
 }
 

@@ -63,6 +63,7 @@ function more(shown: number): HTMLElement[] {
 /** Asks a new question. */
 function askAnew(question: Question, isTyped = false): Promise<void> {
   clearTimeout(typing);
+  if (!isTyped) clearTimeout(settling);
   remember(question, isTyped);
   if (question.kind !== "text") query.value = "";
   return answer(question);
@@ -87,6 +88,8 @@ function answerAsIs(question: Question): Promise<void> {
 function goTo(question: Question): Promise<void> {
   clearTimeout(typing);
   clearTimeout(settling);
+  settle();
+  detail.close(); // what it shows belongs to the question that was left
   query.value = question.kind === "text" ? question.text : "";
   return answer(question);
 }
@@ -236,6 +239,7 @@ function written(): Question {
 
 async function start(): Promise<void> {
   const first = current();
+  settle();
   if (first.kind === "text") query.value = first.text;
   query.addEventListener("input", () => {
     clearTimeout(typing);

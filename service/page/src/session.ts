@@ -52,11 +52,13 @@ function keyDialog(why: string): Promise<boolean> {
 }
 
 async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDialogElement): Promise<void> {
-  const response = await fetch("/session", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ key: key.value.trim() }),
-  });
+  const body = JSON.stringify({ key: key.value.trim() });
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch("/session", { method: "POST", headers, body }).catch(() => null);
+  if (!response) {
+    fault.textContent = "The service does not answer; try again.";
+    return;
+  }
   if (response.ok) {
     keepKey(key.value.trim());
     tell(await response.json());
