@@ -31,7 +31,6 @@ OVERLAP = 0.3  # intersection over union from which a region counts as covering 
 GROUNDING_TEMPLATES = ("a X", "X")
 CAPTIONS = "captions"  # beside the templates: captions that name the class
 PICTURES_AT_ONCE = 64
-CRITERIA = ("overlap", "centre")
 
 Weights = Mapping[str, Float[np.ndarray, "W R"]]
 """Way of pointing -> the weight of each word and region."""

@@ -24,7 +24,7 @@ from service.api.content_policy import protective_headers
 from service.api.dependencies import ClientDisconnected
 from service.api.failure_log import log_failure
 from service.api.openapi import complete_document
-from service.api.problems import invalid_request, problem_instance, problem_response
+from service.api.problems import invalid_request, problem_instance, problem_response, problem_responses
 from service.api.query_parameters import refuse_unknown_parameters
 from service.api.request_guard import RequestGuard
 from service.api.request_origin import RequestOrigin
@@ -45,6 +45,7 @@ from service.api.services import Services
 from service.api.tracing import Tracing
 from service.errors import (
     BadRequest,
+    InvalidRequest,
     MethodNotAllowed,
     NotFound,
     NotReady,
@@ -109,7 +110,11 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
     for routes in (page, docs, images, health, session):  # shown by browsers and asked by probes, which may add some
         app.include_router(routes.router)
     for routes in (search, explanations, ingest, library, picture_changes, models):
-        app.include_router(routes.router, dependencies=[Depends(refuse_unknown_parameters)])
+        app.include_router(
+            routes.router,
+            dependencies=[Depends(refuse_unknown_parameters)],
+            responses=problem_responses(InvalidRequest),
+        )
     make_document, made = app.openapi, dict[str, Any]()
 
     def openapi() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The permission that each route needs. A route that is not listed needs `admin`, and fails a test until it is.
 
-Open to everybody is what tells nothing about the pictures: the page and the description of the routes, which anybody
-can read in the source; the health checks, which orchestrators ask without a key; and signing in and out. Metrics tell
-how many pictures there are and what is asked how often, so they need a key, which Prometheus can send.
+Open to everybody is what tells next to nothing about the pictures: the page and the description of the routes, which
+anybody can read in the source; the health checks, which orchestrators ask without a key; and signing in and out.
+Metrics tell how many pictures there are and what is asked how often, so they need a key, which Prometheus can send.
 """
 
 from service.auth.permissions import Permission

@@ -100,6 +100,12 @@ class Services:
         """
         return self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
 
+    def part_from_copies(self) -> None:
+        """Keep copies of the data directory that were made by hand from taking the answers that Redis keeps of this one
+        for their own. To be called once at each start."""
+        if self.settings.redis_url is not None and not self.catalog.read_only:
+            self.catalog.count_apart()
+
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections."""
         self.accelerator.close()
@@ -221,8 +227,6 @@ def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     """Redis where there is one, this process's memory otherwise."""
     if settings.redis_url is None:
         return LocalCache(settings.cache_entries)
-    if not catalog.read_only:  # what may not be written is what it was when it was copied, and may be taken for it
-        catalog.count_apart()
     return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
 
 

@@ -96,14 +96,6 @@ def token_id(token: str) -> str | None:
     return None if found is None else found[1]
 
 
-def check_key_form(key: str, source: str) -> str:
-    """`key` without white space around it. UserError, which does not show it, where it cannot be a key."""
-    key = key.strip()
-    if not KEY.fullmatch(key):
-        raise UserError(f"{source} is no API key: keys look like rgd_<12 letters and digits>_<43 letters and digits>")
-    return key
-
-
 def redact_keys(text: str) -> str:
     """The text with the secret of every key and session token in it left out."""
     return REDACTED.sub(r"\1...", text)

@@ -1,8 +1,7 @@
 """The exceptions that tell of a user's mistake. Any other one is a bug, and shows its traceback."""
 
-import errno
-
 from service.errors import UserError
+from service.storage.free_space import is_disk_full
 
 # Exceptions of `models` and `index` about what a user gave. Named rather than imported, which would load PyTorch.
 LIBRARY_ERRORS = frozenset(
@@ -30,7 +29,7 @@ LIBRARY_ERRORS = frozenset(
 
 def is_user_error(error: BaseException) -> bool:
     """Whether the user can put it right; what the operating system refuses (a file, a disk) counts among that."""
-    if isinstance(error, UserError | OSError):
+    if isinstance(error, UserError | OSError) or is_disk_full(error):
         return True
     return any(f"{kind.__module__}.{kind.__qualname__}" in LIBRARY_ERRORS for kind in type(error).__mro__)
 
@@ -39,7 +38,7 @@ def one_line(error: BaseException) -> str:
     """The error's message in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return "the disk that is written to is full: make room there, and try again"
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__

@@ -16,7 +16,6 @@ import numpy as np
 from index.catalog import Catalog
 from index.files import make_folder
 from index.files import replace as replace_file
-from index.lock import WriterLock
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
@@ -27,6 +26,7 @@ from service.errors import Misconfigured, user_input
 from service.ingest.filenames import display_name
 from service.ingest.intake import RejectedFile
 from service.storage.data_dir import DataDir
+from service.storage.data_dir_lock import lock_data_dir
 from service.storage.extractor_identity import stored_extractor
 from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
 from service.storage.region_stores import migration_progress, region_store_entries
@@ -56,7 +56,7 @@ def import_features(
     `load_detector` loads the detector that this data directory uses for pictures. Locked while a worker runs;
     Misconfigured where the features do not go together with what is stored; UserError where they cannot be read.
     """
-    with WriterLock(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
+    with lock_data_dir(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _extractor_of(collection, data_dir, catalog, load_detector)
         with closing(_open_slab(data_dir, catalog, extractor)) as slab:
             importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor, clock)

@@ -61,7 +61,7 @@ def take_snapshot(
         raise UserError(f"{out} lies in the data directory: name another place")
     sink: SnapshotSink = TarSink(out) if out.suffix == ".tar" else FolderSink(out)
     try:
-        content = copy_into(data, sink, clock(), each)
+        content = copy_into(data, sink, clock(), each, scratch=out.parent)
         sink.close()
     except FileNotFoundError as fault:
         sink.discard()
@@ -78,13 +78,16 @@ def copy_into(
     now: float,
     each: Callable[[], None] = lambda: None,
     copied_catalog: Callable[[Path, Path], None] = copy_catalog,
+    scratch: Path | None = None,
 ) -> SnapshotContent:
     """Copy the data directory as it is when `copied_catalog` copies its catalog; `each` is called for each picture.
+
+    The catalog's copy lies in `scratch` meanwhile, where there is room for it, else where temporary files do.
 
     FileNotFoundError where something went away meanwhile.
     """
     originals = Originals(data.root, write=False)
-    with TemporaryDirectory(prefix="regard-") as folder, originals.adding():
+    with TemporaryDirectory(prefix="regard-", dir=scratch) as folder, originals.adding():
         copied = Path(folder) / CATALOG
         copied_catalog(data.catalog, copied)
         sink.add_part(CATALOG, copied, copied.stat().st_size)

@@ -149,7 +149,7 @@ def list_failures(
     operation_id="retry_failure",
     summary="Try a picture again",
     status_code=202,
-    responses=problem_responses(NotFound, Conflict, Problem),
+    responses=problem_responses(NotFound, Conflict, ReadOnlyCollection, DiskFull, Problem),
 )
 def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
     """A picture that was set aside gets three more attempts, in a job of its own."""

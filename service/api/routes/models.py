@@ -6,7 +6,7 @@ from service.api.dependencies import ServicesDep
 from service.api.problems import problem_responses
 from service.api.schemas.resources import MigrationAnswer, ModelListed, ModelsAnswer
 from service.api.services import Services
-from service.errors import Problem, UnknownModel
+from service.errors import DiskFull, Problem, ReadOnlyCollection, UnknownModel
 from service.search.model_views import ModelView, ViewState
 
 router = APIRouter(tags=["models"])
@@ -29,7 +29,7 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
     operation_id="build_view",
     summary="Have a model's view built",
     status_code=202,
-    responses=problem_responses(UnknownModel, Problem),
+    responses=problem_responses(UnknownModel, ReadOnlyCollection, DiskFull, Problem),
 )
 def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
     """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""

@@ -8,7 +8,7 @@ from service.api.routes.images import find_image
 from service.api.schemas.changes import PictureEdit
 from service.api.schemas.resources import ImageListed
 from service.api.serializers import image_listed
-from service.errors import InvalidRequest, NotFound, Problem
+from service.errors import DiskFull, InvalidRequest, NotFound, Problem, ReadOnlyCollection
 from service.ingest.description_bounds import too_many_tags
 from service.storage.region_stores import duration
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["pictures"])
     summary="Delete a picture",
     status_code=204,
     response_class=Response,
-    responses=problem_responses(NotFound, Problem),
+    responses=problem_responses(NotFound, ReadOnlyCollection, DiskFull, Problem),
 )
 def delete_image(image_id: str, services: ServicesDep) -> Response:
     """The picture is not found or shown any more. For a day (`REGARD_DELETE_GRACE_S`) this can be undone,
@@ -35,7 +35,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
     "/images/{image_id}/restore",
     operation_id="restore_image",
     summary="Undo a deletion",
-    responses=problem_responses(NotFound, Problem),
+    responses=problem_responses(NotFound, ReadOnlyCollection, DiskFull, Problem),
 )
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
@@ -56,7 +56,7 @@ def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     "/images/{image_id}",
     operation_id="edit_image",
     summary="Change captions, tags, date or name",
-    responses=problem_responses(NotFound, InvalidRequest, Problem),
+    responses=problem_responses(NotFound, InvalidRequest, ReadOnlyCollection, DiskFull, Problem),
 )
 def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> ImageListed:
     """Fields that are not named stay as they are, and null takes away (JSON Merge Patch, RFC 7396).

@@ -23,6 +23,7 @@ from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.api.services import Services
 from service.api.tracing import note_stages
 from service.errors import (
+    DiskFull,
     FeaturesOnly,
     InvalidRequest,
     ModelNotLoaded,
@@ -100,6 +101,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
         NotReady,
         Overloaded,
         ModelNotLoaded,
+        DiskFull,
         Problem,
     ),
 )

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/session", tags=["access"])
 
 @router.get("", operation_id="get_session", summary="Who am I?", responses=problem_responses(NotReady, Problem))
 async def get_session(request: Request, services: ServicesDep) -> SessionAnswer:
-    """Whether a key is needed, and what the one given allows. Never refused: a page asks this first."""
+    """Whether a key is needed, and what the one given allows. Not refused to anybody: a page asks this first."""
     try:
         caller = identify_caller(request.scope, services.keys, open_without_keys(services.settings))
     except Unauthenticated:

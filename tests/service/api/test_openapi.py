@@ -116,3 +116,15 @@ def test_an_operation_says_who_may_call_it(name: str, operation: dict[str, Any])
     assert (f"`{needed}`" in operation["description"]) is (needed is not None)
     assert {"401", "403", "429"} <= set(operation["responses"]) or needed is None
     assert set(schemes) <= set(DOCUMENT["components"]["securitySchemes"])
+
+
+PAGES = {"get_image", "get_thumbnail", "get_regions", "get_info", "get_session", "sign_in", "sign_out"}
+PROBES = {"alive", "ready", "metrics"}
+CHANGES = {"delete_image", "restore_image", "edit_image", "retry_failure", "build_view", "ingest"}
+
+
+@pytest.mark.parametrize(("route", "operation"), OPERATIONS)
+def test_a_route_tells_how_it_refuses(route: str, operation: dict[str, Any]) -> None:
+    told, name = operation["responses"].keys(), operation["operationId"]
+    assert "422" in told or name in PAGES | PROBES  # an unknown parameter
+    assert {"409", "507"} <= told or name not in CHANGES  # where nothing may be written, or there is no room

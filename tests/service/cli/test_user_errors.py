@@ -196,7 +196,18 @@ def test_every_named_exception_exists_and_counts_as_a_mistake(name: str) -> None
 def test_mistakes_and_bugs_are_told_apart() -> None:
     for mistake in (UserError("x"), Misconfigured("x"), FileNotFoundError(2, "No such file or directory", "x")):
         assert is_user_error(mistake)
-    for bug in (ValueError("x"), KeyError("x"), RuntimeError("x"), AssertionError(), torch.OutOfMemoryError("x")):
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    assert is_user_error(full)
+    assert one_line(full) == "the disk that is written to is full: make room there, and try again"
+    for bug in (
+        sqlite3.OperationalError("no such table"),
+        ValueError("x"),
+        KeyError("x"),
+        RuntimeError("x"),
+        AssertionError(),
+        torch.OutOfMemoryError("x"),
+    ):
         assert not is_user_error(bug)
     assert one_line(FileNotFoundError(2, "No such file or directory", "there")) == "there: No such file or directory"
     assert one_line(UserError("first\nsecond")) == "first"

@@ -12,6 +12,7 @@ from index.catalog import Catalog
 from index.records import Collection, NewPicture
 from service.worker.wakeups import (
     GROUP,
+    POLL_S,
     Notifier,
     Polling,
     RedisNotifier,
@@ -52,9 +53,17 @@ def test_without_redis_the_catalog_is_watched(catalog: Catalog) -> None:
 
 
 def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
-    stop = threading.Event()
-    stop.set()
-    Polling(catalog).wait(stop)
+    waits = list[float | None]()
+
+    class Stopped(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return True
+
+    wakeups = Polling(catalog)
+    wakeups.wait(threading.Event())  # the first look is always worth it
+    wakeups.wait(Stopped())
+    assert waits == [POLL_S]
 
 
 def test_a_redis_that_is_not_there_is_no_trouble() -> None:
