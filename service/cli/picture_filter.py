@@ -62,8 +62,10 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str] | dict[str, str 
         name, relation, value = found.groups()
         if relation == "=":
             values.setdefault(name, []).append(value)
+        elif ENDS[relation] in ranges.setdefault(name, {}):
+            raise typer.BadParameter(f"--tag names two ends {relation} of {name!r}: name one of them")
         else:
-            ranges.setdefault(name, {})[ENDS[relation]] = float(value) if NUMBER.fullmatch(value) else value
+            ranges[name][ENDS[relation]] = float(value) if NUMBER.fullmatch(value) else value
     if both := sorted(values.keys() & ranges.keys()):
         raise typer.BadParameter(f"--tag names values of {both[0]!r} and a range of it: name one of them")
     return {**values, **ranges}

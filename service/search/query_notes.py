@@ -34,7 +34,7 @@ def note_on(query: str, num_missing: int = 0) -> str | None:
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
     if num_missing > MOST_AT_ONCE:
-        notes.append(f"{num_missing} pictures are not searched yet: they are being made ready.")
+        notes.append(f"{num_missing} pictures that are stored cannot be found yet.")
     return " ".join(notes) or None
 
 

@@ -73,6 +73,8 @@ def test_a_condition_is_taken_away_and_a_wrong_one_is_explained(visit: Visit) ->
     add_tag(page, "year: 2021")
     alert = page.locator("#options").get_by_role("alert")
     expect(alert).to_have_text("“year” cannot have both a value and a range: take one away.")
+    add_tag(page, "year: 2020..")
+    expect(alert).to_have_text("“year” has such an end already: take that away first.")
     add_tag(page, "2021")
     expect(alert).to_contain_text("name: 2020..2024")
     assert accessibility_faults(page) == []

@@ -33,6 +33,8 @@ export function together(conditions: Condition[]): Record<string, Value[] | Rang
     const ranged = typeof is === "object";
     if (before && Array.isArray(before) === ranged)
       throw new Error(`“${name}” cannot have both a value and a range: take one away.`);
+    if (before && ranged && Object.keys(is).some((end) => end in before))
+      throw new Error(`“${name}” has such an end already: take that away first.`);
     filter[name] = ranged ? { ...(before as Range), ...is } : [...((before as Value[]) ?? []), is];
   }
   return filter;

@@ -145,7 +145,7 @@ def test_a_library_of_which_nothing_can_be_found_yet_says_so(api: Api, monkeypat
     for number in range(3):
         api.library.add(f"more {number}", two_coloured("cyan", "cyan"), view=False)
     answer = checked(api.text("red"), 200, TextAnswer)
-    assert answer["note"] == "3 pictures are not searched yet: they are being made ready."
+    assert answer["note"] == "3 pictures that are stored cannot be found yet."
     assert len(answer["results"]) == 3
     checked(api.get("/readyz"), 200, ReadyAnswer)
 

@@ -113,6 +113,7 @@ def test_an_empty_list_says_so(regard: Regard, url: str, tmp_path: Path) -> None
         (["--tag", "year"], "--tag takes NAME=VALUE, not 'year'"),
         (["--tag", "year="], "--tag takes NAME=VALUE"),
         (["--tag", "year>2024"], "--tag takes NAME=VALUE, not 'year>2024'"),
+        (["--tag", "year>=2020", "--tag", "year>=2024"], "names two ends >= of 'year'"),
         (["--tag", "year=2024", "--tag", "year>=2020"], "names values of 'year' and a range of it"),
     ],
 )
