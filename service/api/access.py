@@ -93,11 +93,8 @@ class AccessMiddleware:
                     retry_after=math.ceil(wait_s),
                 )
             if not caller.permission.includes(needed):
-                has = (
-                    "the cookie of a browser's session may only read"
-                    if caller.by_cookie
-                    else (f"{caller.key_id} has {caller.permission}")
-                )
+                cookie = "the cookie of a browser's session may only read"
+                has = cookie if caller.by_cookie else f"{caller.key_id} has {caller.permission}"
                 raise Forbidden(
                     f"This needs a key with the permission {needed}, in the header Authorization; {has}.", needed=needed
                 )

@@ -84,6 +84,8 @@ def train(
     A run that was stopped goes on where it was; that of the head begins anew.
     """
     changes = change or []
+    if recipe not in (*PARTS, *RECIPES):
+        raise UserError(f"no recipe is called {recipe}; there are {', '.join((*PARTS, *RECIPES))}")
     keep_freed_memory()
     of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
     of_models = {"--features": features, "--precomp": precomp, "--word-vectors": word_vectors, "--regions": regions}
@@ -293,9 +295,7 @@ def _train_matcher(
 
 
 def _check_recipe(name: str, changes: list[str], start: Path | None, word_vectors: Path | None) -> Recipe:
-    """The recipe of that name with its changes. UserError where it does not exist or lacks what it starts from."""
-    if name not in RECIPES:
-        raise UserError(f"no recipe is called {name}; there are backbone, head, detector, {', '.join(RECIPES)}")
+    """The recipe of that name with its changes. UserError where it lacks what it starts from."""
     recipe = change_recipe(RECIPES[name], changes)
     if start is not None:
         check_checkpoint(start)

@@ -36,3 +36,8 @@ def test_an_option_that_is_not_read_is_named(
     assert (status, said) == (2, "")
     assert words in " ".join(noted.split())
     assert not Path("run").exists()
+
+
+def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
+    status, _, noted = regard("train", "backbones", "--out", "run", "--backbone", "a")
+    assert (status, "no recipe is called backbones; there are backbone, head, detector" in noted) == (1, True)
