@@ -13,6 +13,8 @@ NO_PARAMETERS = "is not a parameter of this request, which has none in its addre
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """A dependency of routes; InvalidRequest names each parameter that the route does not have."""
+    if not request.scope["query_string"]:
+        return
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     known = sorted(set(_parameters(route.dependant)))
