@@ -246,7 +246,7 @@ def test_a_folder_without_pictures_says_what_is_in_it(regard: Regard, url: str, 
         (["serve", "--role", "worker", "--photos", "EMPTY"], 2, "--photos needs the web side"),
         (["worker", "--models", "scam", "--detector", "EMPTY"], 1, "regard: "),
         (["evaluate", "--images", "EMPTY", "--captions", "BAD"], 1, "BAD:1: expected"),
-        (["train", "fast", "--captions", "BAD", "--out", "EMPTY"], 2, "--features"),
+        (["train", "bfan-equal-flickr8k", "--captions", "BAD", "--out", "EMPTY"], 2, "--features"),
     ],
 )
 def test_what_a_user_can_put_right_is_one_line(
