@@ -44,16 +44,18 @@ def content_length(request: Request) -> int | None:
 
 @asynccontextmanager
 async def uploaded_form(
-    request: Request, services: Services, limits: FormLimits, passes: int = -1
+    request: Request, services: Services, limits: FormLimits, exempt_bytes: int = -1
 ) -> AsyncIterator[MultipartForm]:
     """The form in the request's body; its files are on disk until the block ends.
 
-    One of at most `passes` bytes is received where the disk is nearly full, too, since little of it lies there.
+    One of at most `exempt_bytes` is received where the disk is nearly full, too, since little of it lies there.
 
     TooLarge, InvalidRequest, Overloaded, DiskFull.
     """
     length = content_length(request)
-    if not services.catalog.read_only and (length is None or length > passes):  # otherwise it is received elsewhere
+    if not services.catalog.read_only and (
+        length is None or length > exempt_bytes
+    ):  # otherwise it is received elsewhere
         services.space.require(length)
     kind, incoming = request.headers.get("content-type", ""), services.originals.incoming
     async with AsyncExitStack() as stack:

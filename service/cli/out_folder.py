@@ -1,11 +1,11 @@
 """The folder that a long command writes, which one process at a time may."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from index.lock import take_lock
 from service.cli.output import print_note
 from service.errors import UserError
 
@@ -19,7 +19,7 @@ def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(folder)
     except BlockingIOError:
         os.close(folder)
         raise UserError(f"another process writes {out}: let it end, or name another folder") from None

@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def line(page: Page) -> str:
-    """What is written in the line for questions."""
+    """The text in the line for questions."""
     return page.get_by_label("What do the pictures show?").input_value()
 
 

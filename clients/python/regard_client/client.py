@@ -271,15 +271,14 @@ class Client:
         self.close()
 
     def _send(self, call: Call[A]) -> A:
-        tries = Tries(self._retries if call.again else ONCE)
+        tries = Tries(self._retries if call.again else ONCE, call.twice)
         while True:
             reason: RegardError
             try:
                 with call.request(self._http) as request, unreachable(self.url):
                     answer = self._http.send(request)
             except ServerUnreachable as fault:
-                may_repeat = self._was_there and not fault.hangs and (call.twice or not fault.arrived)
-                pause, reason = tries.pause_while_away() if may_repeat else None, fault
+                pause, reason = tries.pause_while_away(fault) if self._was_there else None, fault
                 if pause is None:
                     raise
             else:

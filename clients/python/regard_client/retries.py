@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-from regard_client.errors import RegardError
+from regard_client.errors import RegardError, ServerUnreachable
 
 BUSY = (429, 503)
 LONGEST_PAUSE_S = 15.0  # between two tries to reach a server that is away
@@ -35,9 +35,10 @@ def wait_in_silence(reason: RegardError, seconds: float) -> None:
 class Tries:
     """The sends of one request: counts them and their pauses."""
 
-    def __init__(self, retries: Retries) -> None:
-        """None was sent yet."""
+    def __init__(self, retries: Retries, twice: bool = True) -> None:
+        """None was sent yet; `twice`: whether it may be sent again where the server may have done it already."""
         self._retries = retries
+        self._twice = twice
         self._sends = 0
         self._waited_s = 0.0
         self._away_s = 0.0
@@ -53,9 +54,11 @@ class Tries:
         self._waited_s += seconds
         return seconds
 
-    def pause_while_away(self) -> float | None:
-        """Seconds to wait before a server that could not be reached is tried again: a second, then as long as it is
-        away already. None where it was waited for long enough."""
+    def pause_while_away(self, fault: ServerUnreachable) -> float | None:
+        """Seconds to wait before a server that has answered and could not be reached now is tried again: a second, then
+        as long as it is away already. None where it was waited for long enough, hangs, or may have done it."""
+        if fault.hangs or (fault.arrived and not self._twice):
+            return None
         seconds = min(max(1.0, self._away_s), LONGEST_PAUSE_S)
         if self._away_s + seconds > self._retries.away_s:
             return None

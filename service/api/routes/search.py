@@ -114,7 +114,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         max_files=1,
         max_field_bytes=FORM_BYTES,
     )
-    async with uploaded_form(request, services, limits, passes=SMALL_FORM_BYTES) as form:
+    async with uploaded_form(request, services, limits, exempt_bytes=SMALL_FORM_BYTES) as form:
         body, picture = image_request(form)
         asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
         found = await look_up(services, kept_or_begun, services, asked)

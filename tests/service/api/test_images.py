@@ -2,8 +2,6 @@
 
 import contextlib
 import io
-from collections.abc import Iterator
-from pathlib import Path
 
 import PIL.Image
 import pytest
@@ -11,21 +9,12 @@ import pytest
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
 from service.media.decode_pool import DecodePool
-from tests.support.library import Library, two_coloured
+from tests.support.library import two_coloured
 from tests.support.pictures import encoded
 from tests.support.web_app import Api, checked, png, problem
 
 GPS, MAKER_NOTE, MAKE = 0x8825, 0x927C, 0x010F
 COLOURS = ["red", "green", "blue", "yellow", "white"]
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
 
 
 def ingest(api: Api, *files: tuple[str, bytes]) -> list[str]:

@@ -1,26 +1,15 @@
 """Lists over HTTP: pictures filtered and sorted page by page, tags searched; all that is known of one picture."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.api.schemas.resources import FailuresAnswer, ImageInfo, ImagesAnswer, IngestAnswer, RetryAnswer, TagsAnswer
 from service.dates import unix_seconds
-from tests.support.library import NOW, Library, two_coloured
+from tests.support.library import NOW, two_coloured
 from tests.support.web_app import Api, checked, png, problem
 
 DATED = {"red": "2024-05-01", "green": "2023-12-31", "blue": None, "yellow": "2024-01-01", "cyan": "2024-06"}
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
 
 
 @pytest.fixture

@@ -2,25 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.library import Library
 from tests.support.project_files import ROOT
 from tests.support.web_app import Api, problem
 
 SOURCES, BUILT = ROOT / "service" / "page" / "src", ROOT / "service" / "web"
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
 
 
 def test_the_built_page_is_that_of_its_sources() -> None:

@@ -1,24 +1,13 @@
 """PATCH, DELETE and restore over HTTP."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.api.schemas.resources import ImageListed, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
-from tests.support.library import NOW, Library, two_coloured
+from tests.support.library import NOW, two_coloured
 from tests.support.web_app import Api, checked, problem
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
 
 
 @pytest.fixture

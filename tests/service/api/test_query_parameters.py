@@ -1,22 +1,10 @@
 """Query parameters that a route does not have, and ranges in which nothing can lie."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.library import Library
 from tests.support.web_app import Api, problem
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
 
 
 def test_a_misspelt_parameter_is_named_with_those_that_there_are(api: Api) -> None:

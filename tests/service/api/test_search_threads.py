@@ -2,8 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,17 +11,8 @@ from index.schema import Database
 from index.shortlist import Shortlist
 from service.api import accelerator
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
-from tests.support.library import Library, two_coloured
+from tests.support.library import two_coloured
 from tests.support.web_app import Api, checked
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
 
 
 @pytest.fixture
