@@ -53,9 +53,8 @@ async def uploaded_form(
     TooLarge, InvalidRequest, Overloaded, DiskFull.
     """
     length = content_length(request)
-    if not services.catalog.read_only and (
-        length is None or length > exempt_bytes
-    ):  # otherwise it is received elsewhere
+    lies_here = not services.catalog.read_only  # otherwise it is received elsewhere
+    if lies_here and (length is None or length > exempt_bytes):
         services.space.require(length)
     kind, incoming = request.headers.get("content-type", ""), services.originals.incoming
     async with AsyncExitStack() as stack:
