@@ -22,6 +22,11 @@ class DetectionStarts:
         with self._database.writing() as db:
             db.execute(f"UPDATE images SET starts = 0 WHERE image_id {AMONG}", [among(image_ids)])
 
+    def take_back(self, image_ids: Sequence[str]) -> None:
+        """Uncount one start of each, of which nothing came: the process ends before it begins with them."""
+        with self._database.writing() as db:
+            db.execute(f"UPDATE images SET starts = max(starts - 1, 0) WHERE image_id {AMONG}", [among(image_ids)])
+
     def of(self, image_ids: Sequence[str]) -> dict[str, int]:
         """The pictures among these that have starts, with how many."""
         with self._database.reading() as db:

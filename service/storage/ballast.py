@@ -41,13 +41,14 @@ def give_up_ballast(data_dir: Path) -> None:
 
     Does nothing where there is no such folder, or it may not be written.
     """
-    if not os.access(data_dir, os.W_OK) or _has_room(data_dir):
+    if not os.access(data_dir, os.W_OK) or has_room(data_dir):
         return
     (data_dir / BALLAST).unlink(missing_ok=True)
-    if not _has_room(data_dir):
+    if not has_room(data_dir):
         raise Misconfigured(f"the disk of {data_dir} is full: make room there, a megabyte or more, and try again")
     log.warning("the disk of %s is full: %s was removed, so that what is stored can be opened", data_dir, BALLAST)
 
 
-def _has_room(folder: Path) -> bool:
+def has_room(folder: Path) -> bool:
+    """Whether the folder's disk has the room without which nothing can be opened."""
     return shutil.disk_usage(folder).free >= NEEDED_BYTES

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 
 import torch
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
-    """Counts a start of the pictures, and takes it back as `ended_with_fault` does."""
+    """Counts a start of the pictures, which ends as `ended_with_fault` says."""
     if image_ids:
         starts.begin(image_ids)
     with ended_with_fault(starts, image_ids):
@@ -28,12 +29,16 @@ def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator
 
 @contextmanager
 def ended_with_fault(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
-    """Takes back the starts of the pictures where the block ends with an exception and not a kill.
+    """Ends the starts of the pictures where the block ends with an exception and not a kill.
 
-    Where it ends well, the commit of what was found does so.
+    Where it ends well, the commit of what was found does so. Where it was cancelled before it began, this start alone
+    is taken back: what the pictures did to workers before stays counted.
     """
     try:
         yield
+    except CancelledError:
+        starts.take_back(image_ids)
+        raise
     except BaseException:
         starts.end(image_ids)
         raise

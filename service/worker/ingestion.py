@@ -121,7 +121,7 @@ class Ingestion:
         """Leave the batch that the detector has to the next worker."""
         self._detector.shutdown(cancel_futures=True)
         if self._in_hand is not None:
-            self._catalog.starts.end(self._in_hand.image_ids)
+            self._catalog.starts.take_back(self._in_hand.image_ids)
             self._in_hand = None
 
     def _waiting(self) -> list[QueuedPicture]:

@@ -136,11 +136,14 @@ def _raw(settings: Settings) -> str:
 
 def _data_dir(settings: Settings) -> str:
     from index.lock import Locked  # noqa: PLC0415
+    from service.storage.ballast import has_room  # noqa: PLC0415
     from service.storage.data_dir_lock import lock_data_dir  # noqa: PLC0415
 
     folder = settings.data_dir
     if not folder.exists():
         return f"there is no {folder.resolve()} yet: the first start makes it"
+    if not has_room(folder):  # and nothing is given up for a mere look
+        raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
     try:
         with lock_data_dir(folder):
             probe = folder / ".doctor"

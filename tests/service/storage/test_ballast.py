@@ -8,7 +8,9 @@ import pytest
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys, read_keys
 from service.auth.permissions import Permission
+from service.cli.commands.doctor import CHECKS, run_check
 from service.errors import Misconfigured
+from service.settings import Settings
 from service.storage import ballast
 from service.storage.ballast import BALLAST, BALLAST_BYTES, NEEDED_BYTES, give_up_ballast, lay_ballast
 from service.storage.data_dir_lock import lock_data_dir
@@ -79,3 +81,12 @@ def test_a_folder_that_is_not_there_is_left_alone(disk: Disk, tmp_path: Path) ->
     disk.free_without_us = 0
     give_up_ballast(tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_look_at_a_full_disk_gives_nothing_up(disk: Disk, tmp_path: Path) -> None:
+    lay_ballast(tmp_path)
+    disk.free_without_us = BALLAST_BYTES
+    found = run_check("data", CHECKS["data"], Settings(data_dir=tmp_path))
+    assert not found["ok"]
+    assert "is full: make room there" in found["found"]
+    assert (tmp_path / BALLAST).exists()

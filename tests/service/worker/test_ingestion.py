@@ -84,6 +84,18 @@ def test_a_worker_that_ends_leaves_the_batch_in_hand_to_the_next_without_suspici
     store.check({image_id: noise(seed) for seed, image_id in enumerate(ids)})
 
 
+def test_a_worker_that_ends_before_it_begins_leaves_a_suspicion_as_it_was(store: Store) -> None:
+    [suspect], stop = accepted(store, 1), threading.Event()
+    for _ in range(2):
+        store.catalog.starts.begin([suspect])  # by workers that were killed
+    stop.set()
+    with store.worker() as (worker, _):
+        worker.run_once(stop)
+    assert store.catalog.starts.of([suspect]) == {suspect: 2}
+    store.drain()
+    assert (store.catalog.starts.of([suspect]), slots(store, [suspect])) == ({}, [0])
+
+
 def test_a_worker_that_is_asked_to_stop_commits_the_batch_in_hand(store: Store) -> None:
     ids, stop = accepted(store, 4), threading.Event()
 
