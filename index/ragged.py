@@ -83,7 +83,10 @@ class RaggedSlab:
         )
 
     def _end_of(self, row: int) -> int:
-        self._places.check(row)  # a wrong place would put the next words over others
+        try:
+            self._places.check(row)  # a wrong place would put the next words over others
+        except DamagedRow as damage:  # of a caption: nobody shall take its row for a picture's
+            raise Corrupt(str(damage)) from damage
         place = self._places.read([row], fields=["offset", "length"])
         return int(place["offset"][0]) + aligned(2 * self._width * int(place["length"][0]))
 

@@ -83,7 +83,10 @@ class Manifest:
             raise ViewMismatch(
                 f"the view in {folder} has format {version}, not {MANIFEST_FORMAT}: it must be built anew"
             )
-        return cls(layout=layout, **found)
+        try:
+            return cls(layout=layout, **found)
+        except TypeError as error:  # a part is missing, or there is one too many
+            raise Corrupt(f"{folder / NAME} is damaged: {error}") from error
 
 
 def read(folder: Path) -> bytes:

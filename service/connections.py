@@ -74,11 +74,15 @@ class LimitedProtocol(H11Protocol):
             self._end_head()
 
     def handle_events(self) -> None:
-        """Handle what has come in; a body that is not complete then gets a deadline."""
+        """Handle what has come in; a body has a deadline from then on until it is complete."""
         super().handle_events()
-        if self.conn.their_state is h11.SEND_BODY and self._body_timer is None:
+        is_incomplete = self.conn.their_state is h11.SEND_BODY
+        if is_incomplete and self._body_timer is None:
             self._body_bytes = 0
             self._body_timer = self.loop.call_later(self.stall_timeout_s, self._check_body)
+        elif not is_incomplete and self._body_timer is not None:  # or the next request's body would have what is left
+            self._body_timer.cancel()
+            self._body_timer = None
 
     def pause_writing(self) -> None:
         """Wait for the client to read, for a time."""

@@ -195,7 +195,11 @@ class Settings(BaseSettings):
         description="Most work waiting for the accelerator, candidates x regions x words; 503 beyond it.",
     )
     cache_entries: int = Field(1024, ge=0, description="Results kept in memory where there is no Redis; 0 for none.")
-    cache_seconds: float = Field(3600.0, gt=0, description="Seconds that a cached result may be used.")
+    cache_seconds: float = Field(
+        3600.0,
+        gt=0,
+        description="Seconds that Redis keeps a cached result; without Redis the next change of the library ends it.",
+    )
     worker_silent_s: float = Field(
         60.0, gt=0, description="Seconds without a sign of the worker after which /readyz says not ready."
     )

@@ -77,11 +77,12 @@ class Supervised:
         with self._starting:
             if self._stop.is_set():
                 return None
+            told = self._told()
             # It reads this end of the pipe: when this process dies, even by SIGKILL, the pipe ends and so does it.
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
             assert self._process.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # it has ended already
-                self._process.stdin.write(self._told())
+                self._process.stdin.write(told)
                 self._process.stdin.flush()
             return self._process
 

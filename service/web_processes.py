@@ -50,7 +50,8 @@ TOLD = TypeAdapter(FirstProcess)
 def shared_metrics() -> Iterator[None]:
     """A folder for the counters of this process and of those it starts. To be entered before they are imported."""
     for left in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
-        with _locked(left) as is_nobodys:  # a process was killed, unless one is making the folder just now
+        # A process was killed, unless one is making the folder just now, or removes it.
+        with contextlib.suppress(FileNotFoundError), _locked(left) as is_nobodys:
             if is_nobodys and time.time() - left.stat().st_mtime > BEING_MADE_S:
                 shutil.rmtree(left, ignore_errors=True)
     with (

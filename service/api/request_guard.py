@@ -20,7 +20,16 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            scope, send = {**scope, "method": "GET"}, without_body(send)
+            as_get = {**scope, "method": "GET"}
+            try:
+                await self._check_and_pass(as_get, receive, without_body(send))
+            finally:
+                if "route" in as_get:
+                    scope["route"] = as_get["route"]  # by which it is counted
+            return
+        await self._check_and_pass(scope, receive, send)
+
+    async def _check_and_pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             refuse_two_lengths(scope)
             self._origin.check(scope)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from io import BufferedReader
@@ -19,7 +20,7 @@ _NOBODY = create_key("nobody", Permission.READ, 0.0)[1]
 
 
 class KeyRing:
-    """Finds the key that a token belongs to. To be used by one thread.
+    """Finds the key that a token belongs to. Safe to use from many threads.
 
     Each request looks at the file's identity, a few microseconds, so that a revoked key stops with the next request.
     """
@@ -34,6 +35,7 @@ class KeyRing:
         self._stored = False
         self._file: BufferedReader | None = None
         self._state: tuple[int, ...] | None = None
+        self._lock = threading.Lock()
         self._refresh()
         if self._fault is not None:
             self.close()
@@ -45,15 +47,19 @@ class KeyRing:
 
         That all keys were revoked, or that their file is gone or damaged, opens nothing.
         """
-        self._refresh()
-        return self._stored or self._fault is not None
+        with self._lock:
+            self._refresh()
+            return self._stored or self._fault is not None
 
     def identify(self, token: str) -> ApiKey:
         """The usable key that a key or session token belongs to. InvalidKey; NotReady where keys cannot be read."""
-        self._refresh()
-        if self._fault is not None and token_id(token) not in self._own:
+        key_id = token_id(token)
+        with self._lock:
+            self._refresh()
+            fault, key = self._fault, self._own.get(key_id or "") or self._keys.get(key_id or "")
+            is_own = key_id in self._own
+        if fault is not None and not is_own:
             raise NotReady("The API keys cannot be read; the log of the server says why.")
-        key = {**self._keys, **self._own}.get(token_id(token) or "")
         if not (key or _NOBODY).matches(token) or key is None:
             raise InvalidKey("This is no key of this service.")
         reason = key.unusable(self._clock())
@@ -64,17 +70,20 @@ class KeyRing:
     def create_own(self, name: str, permission: Permission) -> str:
         """A key for a part of this process; it is stored nowhere and ends with the process."""
         key, stored = create_key(name, permission, self._clock())
-        self._own[stored.key_id] = stored
+        with self._lock:
+            self._own[stored.key_id] = stored
         return key
 
     def own_keys(self) -> list[ApiKey]:
         """The keys that `create_own` made, for a process that is a part of this one."""
-        return list(self._own.values())
+        with self._lock:
+            return list(self._own.values())
 
     def accept_own(self, keys: Iterable[ApiKey], required: bool) -> None:
         """Accept the own keys of the process that this one is a part of, and require keys where that one does."""
-        self._own |= {key.key_id: key for key in keys}
-        self._stored = self._stored or required
+        with self._lock:
+            self._own |= {key.key_id: key for key in keys}
+            self._stored = self._stored or required
 
     def close(self) -> None:
         """Close the file."""

@@ -10,6 +10,7 @@ from models.freed_memory import keep_freed_memory
 from service.cli.out_folder import sole_writer
 from service.cli.output import Progress, print_note
 from service.cli.picture_files import RAW_EXTENSIONS
+from service.cli.settings_options import read_cluster_settings
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -81,12 +82,14 @@ def extract_on_cluster(
     UserError as above, and where there is no Ray or no cluster.
     """
     try:
-        from service.cluster.bulk_extraction import connected, extract_on_nodes  # noqa: PLC0415 - an extra
+        from service.cluster.bulk_extraction import extract_on_nodes  # noqa: PLC0415 - an extra
+        from service.cluster.ray_director import connect_to_ray  # noqa: PLC0415
     except ModuleNotFoundError as fault:
         raise UserError(
             f"{fault.name} is not installed: `uv pip sync requirements.lock requirements-cluster.lock` has Ray"
         ) from None
-    with user_input(), connected(), sole_writer(out):
+    connect_to_ray(read_cluster_settings({}))
+    with user_input(), sole_writer(out):
         task = progress.add_task("finding regions", len(photographs))
         for done in extract_on_nodes(load, photographs, out):
             task.update(done)

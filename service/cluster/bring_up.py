@@ -228,8 +228,5 @@ def take_down(cluster: ClusterSettings) -> None:
     """End routers, replicas and director; what is stored stays. UserError where there is nothing to end."""
     director = director_of(cluster)
     serve.shutdown()
-    plan: ClusterPlan | None = answer_of(director.plan.remote())
-    ray.kill(director, no_restart=True)
-    for shard, nodes in enumerate(plan.shards if plan else ()):
-        for number in range(len(nodes)):
-            RayNodes({}).stop(shard, number)
+    ray.kill(director, no_restart=True)  # first, or it would start replicas again
+    RayNodes({}).stop_all()

@@ -7,7 +7,6 @@ the pictures, whoever was slower: so the folder's count of pictures that are don
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import ray.data
 
 from models.datasets.feature_store import BATCH, begin_folder, feature_layout, regions_of_files, write_regions
 from models.extractors.base import Extractor
-from service.errors import UserError
 
 AHEAD = 2  # rows that a process has waiting besides the one that it works on
 
@@ -90,22 +88,3 @@ def streamed(
         num_cpus=cpus,
     )
     yield from found.iter_rows()
-
-
-@contextmanager
-def connected() -> Iterator[None]:
-    """Within the block this process speaks to the cluster that runs; UserError where there is none."""
-    if ray.is_initialized():
-        yield
-        return
-    try:
-        ray.init(address="auto", log_to_driver=False, configure_logging=False)
-    except ConnectionError:
-        raise UserError(
-            "no cluster of Ray runs here that lets this process in: `ray start --head` starts one; where it asks for a"
-            " token, set RAY_AUTH_MODE=token"
-        ) from None
-    try:
-        yield
-    finally:
-        ray.shutdown()

@@ -6,10 +6,11 @@ from hashlib import blake2b
 from typing import Any
 
 import ray
+from ray.util import list_named_actors
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
 from service.cluster.director import split_place
-from service.cluster.remote import GROUPS, NAMESPACE, RemoteReplica, ReplicaActor, replica_name
+from service.cluster.remote import GROUPS, NAMESPACE, RemoteReplica, ReplicaActor, is_replica_name, replica_name
 from service.errors import UserError
 
 LABEL = "regard-node"
@@ -72,8 +73,18 @@ class RayNodes:
 
     def stop(self, shard: int, number: int) -> None:
         """End a replica for good."""
-        with suppress(ValueError):  # it never ran, or is gone
-            ray.kill(ray.get_actor(replica_name(shard, number), NAMESPACE), no_restart=True)
+        _kill(replica_name(shard, number))
+
+    def stop_all(self) -> None:
+        """End every replica for good, those of a shard that is just being added too."""
+        for actor in list_named_actors(all_namespaces=True):
+            if actor["namespace"] == NAMESPACE and is_replica_name(actor["name"]):
+                _kill(actor["name"])
+
+
+def _kill(name: str) -> None:
+    with suppress(ValueError):  # it never ran, or is gone
+        ray.kill(ray.get_actor(name, NAMESPACE), no_restart=True)
 
 
 def living_nodes() -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from service.errors import Problem
 from service.settings import Settings
 
 NAMESPACE = "regard"
-DIRECTOR = "director"
+DIRECTOR, REPLICA = "director", "replica-"
 CALL_S = 300.0
 COPY_S = 6 * 3600.0
 SEARCHES, CHANGES, CATCHING_UP, SIBLINGS, HEALTH = "searches", "changes", "catching_up", "siblings", "health"
@@ -44,7 +44,12 @@ class Outcome:
 
 def replica_name(shard: int, number: int) -> str:
     """The name of a replica's actor."""
-    return f"replica-{shard}-{number}"
+    return f"{REPLICA}{shard}-{number}"
+
+
+def is_replica_name(name: str) -> bool:
+    """Whether an actor of this name is a replica."""
+    return name.startswith(REPLICA)
 
 
 class ReplicaActor:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from index.catalog import Catalog
 from index.files import make_folder, sync_folder
@@ -176,10 +175,10 @@ def remove_given_up(data: DataDir, entries: Sequence[RegionStoreEntry]) -> None:
 
 def _extractor_of_view(folder: Path) -> str | None:
     try:
-        content: dict[str, Any] = json.loads((folder / VIEW_MANIFEST).read_bytes())
+        content = json.loads((folder / VIEW_MANIFEST).read_bytes())
     except (OSError, ValueError):
         return None
-    return content.get("extractor")
+    return content.get("extractor") if isinstance(content, dict) else None
 
 
 @dataclass(frozen=True)

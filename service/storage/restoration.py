@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of
-from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT
+from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT, empty_folder
 
 COPIED_AT_ONCE = 1 << 20
 
@@ -45,19 +44,10 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
     try:
         return _restore(source, data_dir, each)
     except BaseException:
-        _empty(data_dir)
+        empty_folder(data_dir)
         if not was_there:
             data_dir.rmdir()
         raise
-
-
-def _empty(folder: Path) -> None:
-    """Remove everything in a folder."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:

@@ -43,7 +43,7 @@ class FolderSink:
     """A new folder. Files that never change are linked where the file system can, and take no room then."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self._was_there = folder, folder.exists()
         make_folder(folder, private=True)
 
     def _place(self, name: str) -> Path:
@@ -75,8 +75,11 @@ class FolderSink:
         os.sync()
 
     def discard(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove the folder, or what was put into one that was there."""
+        with contextlib.suppress(OSError):
+            empty_folder(self._folder)
+            if not self._was_there:
+                self._folder.rmdir()
 
 
 class LinkSink(FolderSink):
@@ -141,6 +144,15 @@ class TarSink:
             self._tar.close()
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+def empty_folder(folder: Path) -> None:
+    """Remove everything in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def copy_bytes(source: io.BufferedIOBase, target: io.BufferedIOBase, size: int) -> None:

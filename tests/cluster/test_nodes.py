@@ -7,7 +7,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from service.cluster.demo.local_nodes import NODES, RayCluster, is_running
-from service.cluster.ray_nodes import LABEL
+from service.cluster.ray_nodes import LABEL, RayNodes
+from service.cluster.remote import NAMESPACE, replica_name
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -65,3 +66,16 @@ def test_an_actor_is_as_nice_as_who_started_its_node(ray_cluster: RayCluster) ->
     resident = ray.remote(Resident).options(num_cpus=0).remote()
     assert ray.get(resident.niceness.remote()) == os.getpriority(os.PRIO_PROCESS, 0)
     ray.kill(resident)
+
+
+def test_all_replicas_are_ended_also_those_that_no_plan_names(ray_cluster: RayCluster) -> None:
+    names = [replica_name(0, 0), replica_name(7, 1), "somebody-else"]
+    for name in names:
+        options = ray.remote(Resident).options(name=name, namespace=NAMESPACE, lifetime="detached", num_cpus=0)
+        ray.get(options.remote().process.remote())
+    RayNodes({}).stop_all()
+    RayNodes({}).stop_all()
+    for name in names[:2]:
+        with pytest.raises(ValueError, match=name):
+            ray.get_actor(name, NAMESPACE)
+    ray.kill(ray.get_actor(names[2], NAMESPACE))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.ragged import RaggedSlab
-from index.slab import Corrupt, LayoutMismatch
+from index.slab import Corrupt, DamagedRow, LayoutMismatch
 
 WIDTH = 6
 Half = npt.NDArray[np.float16]
@@ -102,3 +102,14 @@ def test_words_lost_behind_a_count_are_written_again(tmp_path: Path) -> None:
     again = arrays([4, 4], seed=2)
     slab.append(left, again)
     same(slab.read([0, 1, 2]), [arrays([3, 5, 2], seed=1)[0], *again])
+
+
+def test_a_row_is_not_written_behind_a_damaged_one_and_no_row_of_pictures_is_blamed(tmp_path: Path) -> None:
+    slab = RaggedSlab.open(tmp_path, WIDTH, write=True)
+    slab.append(0, arrays([3, 5]))
+    with (tmp_path / "records.bin").open("r+b") as file:
+        file.seek(-64, 2)
+        file.write(b"damaged!")
+    with pytest.raises(Corrupt, match="row 1 does not match") as found:
+        slab.append(2, arrays([4]))
+    assert not isinstance(found.value, DamagedRow)

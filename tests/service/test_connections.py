@@ -6,6 +6,7 @@ import logging
 import resource
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -144,6 +145,23 @@ def test_a_body_that_drips_ends_the_request(address: tuple[str, int], app: App) 
                 answer = client.recv(1000)
     assert b" 408 " in answer
     assert app.hung_up.wait(60)
+
+
+def test_a_body_that_came_leaves_no_deadline_to_the_next_request(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+    monkeypatch.setattr(connections.LimitedProtocol, "_check_body", lambda _: looks.append(None))
+    with connected(address) as client:
+        client.sendall(POST % 10 + b"hello")
+        time.sleep(STALL_S / 10)  # so that it is seen incomplete
+        client.sendall(b"world")
+        answer = b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += client.recv(65536)
+        looks.clear()
+        time.sleep(2 * STALL_S)
+    assert looks == []
 
 
 @pytest.mark.slow

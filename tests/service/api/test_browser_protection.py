@@ -115,6 +115,7 @@ def test_head_is_get_without_the_body(api: Api, image_id: str) -> None:
         assert (head.status_code, head.content) == (200, b"")
         for name in ("content-type", "content-length", "etag"):
             assert head.headers.get(name) == whole.headers.get(name)
+    assert 'regard_requests_total{route="/livez",status="200"} 2.0' in api.get("/metrics").text
     assert api.request("HEAD", "/nowhere").status_code == 404
     refused = api.request("HEAD", "/search/text")
     assert (refused.status_code, refused.headers["allow"]) == (405, "POST")

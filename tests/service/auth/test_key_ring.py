@@ -2,6 +2,8 @@
 
 import logging
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,25 @@ def test_a_process_beside_it_accepts_its_own_keys(path: Path, tmp_path: Path) ->
     assert second.required
     for keys in (first, second):
         keys.close()
+
+
+def test_threads_that_ask_while_the_file_changes_all_know_the_key(path: Path) -> None:
+    one = created(path)
+    keys = ring(path)
+    is_over = threading.Event()
+
+    def ask() -> int:
+        asked = 0
+        while not is_over.is_set():
+            assert keys.required
+            assert keys.identify(one).name == "one"
+            asked += 1
+        return asked
+
+    with ThreadPoolExecutor(4) as threads:
+        asking = [threads.submit(ask) for _ in range(4)]
+        for _ in range(100):
+            created(path)
+        is_over.set()
+        assert all(thread.result() for thread in asking)
+    keys.close()

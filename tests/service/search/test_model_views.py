@@ -8,6 +8,7 @@ import pytest
 
 from index.shortlist import Shortlist
 from index.view import View
+from index.view_manifest import MANIFEST_FORMAT
 from service.search import model_views
 from service.search.model_views import ViewRefresher
 from tests.support.library import Library, two_coloured
@@ -112,12 +113,15 @@ def test_a_fault_in_one_turn_does_not_end_the_refreshing(library: Library, monke
     refresher.close()
 
 
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"format": FORMAT, "layout": {}}', '{"format": FORMAT, "layout": {}, "x": 1}']
+)
 def test_a_damaged_view_is_reported_once_and_answers_as_before(
-    library: Library, caplog: pytest.LogCaptureFixture
+    library: Library, caplog: pytest.LogCaptureFixture, content: str
 ) -> None:
     library.add("red", two_coloured("red", "red"))
     manifest = library.folder / "views" / library.matcher.digest / "manifest.json"
-    manifest.write_text("{")
+    manifest.write_text(content.replace("FORMAT", str(MANIFEST_FORMAT)))
     for _ in range(3):
         library.models.refresh()
     assert len(library.text("red").results) == 1

@@ -224,6 +224,11 @@ def test_a_snapshot_that_fails_leaves_nothing(store: Store, tmp_path: Path, name
     with pytest.raises(KeyboardInterrupt):
         take_snapshot(store.folder, tmp_path / name, each=fail)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    (tmp_path / name).mkdir()
+    if name == "copy":  # a folder that was there stays, as empty as it was
+        with pytest.raises(KeyboardInterrupt):
+            take_snapshot(store.folder, tmp_path / name, each=fail)
+        assert list((tmp_path / name).iterdir()) == []
 
 
 def test_a_restore_into_a_folder_with_files_is_refused(store: Store, tmp_path: Path) -> None:
