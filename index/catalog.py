@@ -1,7 +1,7 @@
 """The system of record: what is committed here exists, nothing else does."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from index.arrivals import Arrivals, settle
@@ -36,19 +36,9 @@ from index.records import (
     NewPicture,
     PictureChange,
     QueuedPicture,
-    RegionStoreEntry,
     TagUse,
 )
-from index.region_stores import (
-    add_records,
-    blank_records,
-    complete_store,
-    count_records,
-    note_regions,
-    replace_entries,
-    retire_stores,
-    store_entries,
-)
+from index.region_stores import RegionStoreTable
 from index.schema import Database
 from index.text_search import TextSearch
 from index.text_statistics import SharedTexts
@@ -63,8 +53,8 @@ class Catalog:
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
     deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in,
-    `failures` what could not be read; `texts` finds words of pictures, `hashes` tell which look alike, `identities`
-    which slot has which name; `shared_texts` finds words as in one of several catalogs.
+    `failures` what could not be read, `region_stores` where regions lie; `texts` finds words of pictures, `hashes` tell
+    which look alike, `identities` which slot has which name; `shared_texts` finds words as in one of several catalogs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,6 +71,7 @@ class Catalog:
         self.texts = TextSearch(self._database)
         self.hashes = PictureHashes(self._database)
         self.identities = Identities(self._database)
+        self.region_stores = RegionStoreTable(self._database)
         self.shared_texts = SharedTexts(self._database)
 
     @property
@@ -143,6 +134,12 @@ class Catalog:
         """Pictures waiting for regions, oldest first; those tried before come after all others."""
         with self._database.reading() as db:
             return queued_pictures(db, limit)
+
+    def queued_among(self, image_ids: Sequence[str]) -> set[str]:
+        """The ids among these whose pictures wait for regions."""
+        with self._database.reading() as db:
+            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state = 'queued'"
+            return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
     def count_attempt(self, image_id: str, reason: str) -> int:
         """Count one more failed attempt; the attempts so far. KeyError when unknown."""
@@ -304,17 +301,7 @@ class Catalog:
         with self._database.changing() as db:
             return restore(db, image_id, kept_since)
 
-    # -- region stores
-
-    def region_stores(self) -> list[RegionStoreEntry]:
-        """The region stores, the current one first; empty where there never was more than one extractor."""
-        with self._database.reading() as db:
-            return store_entries(db)
-
-    def set_region_stores(self, entries: Sequence[RegionStoreEntry]) -> None:
-        """List these region stores in the place of all others."""
-        with self._database.changing() as db:
-            replace_entries(db, entries)
+    # -- where regions come from
 
     def latest_extractor(self) -> str | None:
         """Digest of the extractor of the last slot that says one; None where nothing is stored."""
@@ -328,45 +315,6 @@ class Catalog:
         with self._database.reading() as db:
             sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL"
             return db.execute(sql).fetchone() is not None
-
-    def num_region_records(self, extractor: str) -> int:
-        """Leading slots that have a region record of the extractor, blank ones included."""
-        with self._database.reading() as db:
-            return count_records(db, extractor)
-
-    def add_region_records(self, extractor: str, slots: range, blanks: Mapping[int, str | None], now: float) -> None:
-        """Count records that lie, fsynced, at these slots of the extractor's store.
-
-        `blanks`: slot -> why its record is blank, None where features alone are known. ValueError where the slots
-        do not continue what is there.
-        """
-        with self._database.changing() as db:
-            add_records(db, extractor, slots, blanks, now)
-
-    def note_region_records(
-        self, extractor: str, slots: Sequence[int], blanks: Mapping[int, str | None], now: float
-    ) -> None:
-        """Note that records of the extractor were made again, and which of them are still blank, and why."""
-        with self._database.changing() as db:
-            note_regions(db, extractor, slots, blanks, now)
-
-    def complete_region_store(self, extractor: str) -> bool:
-        """Note that every slot has a record of the extractor; False where one lacks it."""
-        with self._database.changing() as db:
-            return complete_store(db, extractor)
-
-    def retire_region_stores(self) -> None:
-        """Give up all stores but the current one, and those whose features alone are known of some picture."""
-        with self._database.changing() as db:
-            retire_stores(db)
-
-    def blank_slots(self, extractor: str, only_unreadable: bool = False) -> list[int]:
-        """Slots whose record of the extractor is blank: searches must not score them.
-
-        With `only_unreadable` those of pictures that could not be read, not those that came as features alone.
-        """
-        with self._database.reading() as db:
-            return blank_records(db, extractor, only_unreadable)
 
     # -- views and processes
 

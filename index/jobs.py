@@ -1,6 +1,7 @@
 """Jobs: what was sent together, and how far it is."""
 
 from collections import Counter
+from collections.abc import Iterable
 from sqlite3 import Connection, Row
 
 from index.queries import GONE, to_failures
@@ -30,25 +31,30 @@ class Jobs:
 def job_status(db: Connection, job: Row) -> JobStatus:
     """The progress of the job of a row of `jobs`."""
     own = [job["job_id"]]
-    rows = db.execute(
-        "SELECT images.* FROM job_images JOIN images ON number = image WHERE job_id = ? ORDER BY number", own
-    ).fetchall()
-    last = db.execute("SELECT max(slot) FROM job_images JOIN captions USING (image) WHERE job_id = ?", own).fetchone()
-    counted = Counter(row["state"] for row in rows)
+    pictures = "FROM job_images JOIN images ON number = image WHERE job_id = ?"
+    counts = "state, count(*) AS pictures, max(slot) AS last_slot, max(attempts) AS attempts"
+    states = {row["state"]: row for row in db.execute(f"SELECT {counts} {pictures} GROUP BY state", own)}
+    counted = Counter({state: row["pictures"] for state, row in states.items()})
     done = sum(counted[state] for state in ("ready", *GONE))
-    begun = done or counted["failed"] or any(row["attempts"] for row in rows)
+    begun = done or counted["failed"] or any(row["attempts"] for row in states.values())
     state: JobState = "running" if begun else "queued"
     if not counted["queued"]:
         state = "done"
-    failures = to_failures(row for row in rows if row["state"] == "failed")
+    failed = db.execute(f"SELECT images.* {pictures} AND state = 'failed' ORDER BY number", own)
+    last_caption = "SELECT max(slot) AS last_slot FROM job_images JOIN captions USING (image) WHERE job_id = ?"
     return JobStatus(
         job_id=job["job_id"],
         created_at=job["created_at"],
         state=state,
-        total=len(rows),
+        total=counted.total(),
         done=done,
         failed=counted["failed"],
-        failures=tuple(failures),
-        picture_slots=max((row["slot"] + 1 for row in rows if row["slot"] is not None), default=0),
-        caption_slots=0 if last[0] is None else last[0] + 1,
+        failures=tuple(to_failures(failed) if counted["failed"] else ()),
+        picture_slots=_slots_up_to(row["last_slot"] for row in states.values()),
+        caption_slots=_slots_up_to(row["last_slot"] for row in db.execute(last_caption, own)),
     )
+
+
+def _slots_up_to(last: Iterable[int | None]) -> int:
+    """The number of slots up to the last of these."""
+    return max((slot + 1 for slot in last if slot is not None), default=0)

@@ -1,6 +1,6 @@
 """Dates as people write them: "2024" is a year, "2024-05" a month, "2024-05-01" a day, and RFC 3339 a moment.
 
-A year, month or day is one of UTC, as is the time of a camera that names no zone.
+A year, month or day is one of UTC, as is the time of a camera that names no zone. Lengths of time are put into words.
 """
 
 import calendar
@@ -37,3 +37,18 @@ def date_span(text: str) -> tuple[float, float]:
         raise ValueError(EXPECTED)
     moment = datetime.fromisoformat(text.upper()).timestamp()
     return moment, moment
+
+
+def check_date(text: str) -> str:
+    """The text; ValueError, in words, for what is no date."""
+    date_span(text)
+    return text
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: seconds below two minutes, minutes below two hours, then hours."""
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    whole = max(1, round(seconds))
+    return f"{whole} seconds" if whole > 1 else "1 second"

@@ -40,10 +40,10 @@ def picture_filter(
     values = tag_conditions(tags or [])
     if date is not None and not since is until is None:
         raise typer.BadParameter("--date is a whole year, month or day: name it, or --since and --until")
-    first, last = check_date("--since", since), check_date("--until", until)
+    first, last = _checked_date("--since", since), _checked_date("--until", until)
     if first and last and date_span(first)[0] > date_span(last)[1]:
         raise typer.BadParameter(f"no time is from {first} on (--since) and until {last} (--until)")
-    period: str | dict[str, str] | None = check_date("--date", date) or {
+    period: str | dict[str, str] | None = _checked_date("--date", date) or {
         end: text for end, text in (("gte", first), ("lte", last)) if text is not None
     }
     found: dict[str, Any] = {"tags": values, "taken_at": period}
@@ -71,7 +71,7 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str] | dict[str, str 
     return {**values, **ranges}
 
 
-def check_date(option: str, text: str | None) -> str | None:
+def _checked_date(option: str, text: str | None) -> str | None:
     """The text of an option; typer.BadParameter, in words, for what is no date."""
     try:
         if text is not None:

@@ -1,6 +1,7 @@
 """A replica of a shard, whole: what one machine runs on a data directory, asked by routers instead of browsers."""
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from service.supervisor import supervised_worker
 from service.worker.wakeups import open_notifier
 
 MOST_QUEUED = 1_000_000
+BETWEEN_LOOKS_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +72,14 @@ class Unfound:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._queued = {picture.image_id for picture in services.catalog.queued(MOST_QUEUED)}
+        self._looked = float("-inf")
 
     def are_found(self) -> bool:
-        """Whether all of them can be found, or were set aside."""
-        if self._queued:
-            self._queued &= {picture.image_id for picture in self._services.catalog.queued(MOST_QUEUED)}
+        """Whether all of them can be found, or were set aside. Every question asks; it is looked once a second."""
+        if time.monotonic() - self._looked < BETWEEN_LOOKS_S:
+            return False
+        self._looked = time.monotonic()
+        self._queued = self._services.catalog.queued_among(sorted(self._queued))
         states = self._services.pictures.view_states()
         return not self._queued and all(not state.missing_pictures for _, state in states if state.state != "not built")
 

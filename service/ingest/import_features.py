@@ -28,8 +28,9 @@ from service.ingest.intake import RejectedFile
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
 from service.storage.extractor_identity import stored_extractor
+from service.storage.migration_progress import migration_progress
 from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
-from service.storage.region_stores import migration_progress, region_store_entries
+from service.storage.region_store_entries import region_store_entries
 
 BATCH = 64
 

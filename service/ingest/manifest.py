@@ -16,17 +16,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from service.dates import unix_seconds
+from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest
 from service.ingest.filenames import display_name
 from service.validation_messages import plain_message
 
 MAX_ERRORS_SHOWN = 20  # of one manifest
-
-
-def _check_timestamp(text: str) -> str:
-    unix_seconds(text)
-    return text
 
 
 def _strip_caption(text: str) -> str:
@@ -51,7 +46,7 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become float
 Number = Annotated[float, Field(allow_inf_nan=False)]
 TagText = Annotated[str, StringConstraints(max_length=512)]
 TagContent = TagText | Int64 | Number
-Timestamp = Annotated[str, AfterValidator(_check_timestamp)]
+Timestamp = Annotated[str, AfterValidator(check_date)]
 
 
 class ManifestEntry(BaseModel):

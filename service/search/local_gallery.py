@@ -150,14 +150,14 @@ class LocalGallery:
         extractor = self._model.header.extractor_digest
 
         def read(_: object) -> dict[str, Mask]:
-            mask = _without(self._catalog.visible(), self._catalog.blank_slots(extractor))
+            mask = _without(self._catalog.visible(), self._catalog.region_stores.blank_slots(extractor))
             mask.flags.writeable = False  # searches share it
             return {extractor: mask}
 
         visible = self._galleries.visible.get_or_read(self._catalog_version, [extractor], read)[extractor]
         if given is None:
             return visible, None
-        return visible, _without(self._catalog.matching(given), self._catalog.blank_slots(extractor))
+        return visible, _without(self._catalog.matching(given), self._catalog.region_stores.blank_slots(extractor))
 
 
 class LocalGalleries:

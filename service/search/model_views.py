@@ -14,7 +14,9 @@ from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
 from service.errors import NotReady, UnknownModel, ViewNotBuilt
 from service.search.query_notes import MOST_AT_ONCE
-from service.storage.region_stores import ANSWERING, MigrationProgress, RegionStores
+from service.storage.migration_progress import MigrationProgress
+from service.storage.region_store_entries import ANSWERING
+from service.storage.region_stores import RegionStores
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from index.filters import Filter, as_number
 from models.text.request_words import subject_of
-from service.dates import date_span
+from service.dates import check_date, date_span
 from service.errors import InvalidRequest
 
 LONGEST_QUERY = 512
@@ -85,12 +85,6 @@ class Range(RequestModel):
         return False
 
 
-def _check_date(text: str) -> str:
-    """The text; ValueError, in words, for what is no date."""
-    date_span(text)
-    return text
-
-
 def _date(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """A date as text; a number is refused, since 2024 might be a year or seconds."""
     _refuse_number(value)
@@ -102,7 +96,7 @@ def _refuse_number(value: Any) -> None:
         raise PydanticCustomError("date", 'write dates as text: "2024" is the year')
 
 
-Date = Annotated[StrictStr, AfterValidator(_check_date), WrapValidator(_date)]
+Date = Annotated[StrictStr, AfterValidator(check_date), WrapValidator(_date)]
 
 
 class Period(RequestModel):

@@ -47,7 +47,7 @@ class DataDir:
 
     @property
     def regions(self) -> Path:
-        """The slab of region records, and below it those of later detectors (`region_stores.py` has their folders)."""
+        """The slab of region records, and below it those of later detectors (`region_store_entries.py` names them)."""
         return self.root / "regions"
 
     @property

@@ -7,7 +7,7 @@ from service.errors import Misconfigured
 
 def stored_extractor(catalog: Catalog) -> str | None:
     """Digest of the extractor whose store new records go to, or which made the latest regions; None for none."""
-    current = next((entry for entry in catalog.region_stores() if entry.state == "current"), None)
+    current = next((entry for entry in catalog.region_stores.entries() if entry.state == "current"), None)
     return catalog.latest_extractor() if current is None else current.extractor
 
 

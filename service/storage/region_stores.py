@@ -7,12 +7,10 @@ knew one extractor lists none: its one store is the folder `regions`. A later de
 
 import json
 import logging
-import re
 import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from index.catalog import Catalog
@@ -25,54 +23,16 @@ from models.extractors.base import PICTURE, Extractor
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.config import CONFIG_FILE
 from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
-from service.errors import Misconfigured
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import holds_features_alone, stored_extractor
+from service.storage.migration_progress import MigrationProgress, migration_progress
 from service.storage.region_records import PictureFeatures, PictureRegions, RecordLayout, RegionStore
-
-ANSWERING = ("current", "former", "kept")  # the states of stores whose records are there
-FIRST_FOLDER = "regions"  # of the first extractor's store
-FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+from service.storage.region_store_entries import ANSWERING, FIRST_FOLDER, region_store_entries
 
 # Labels of the detector that release 0.1 shipped, which did not write them down beside its records.
 EARLIER_LABELS = {"85cfbf82856bafcd14024bcdc30c3cf4": (*COCO_CLASSES, PICTURE)}
 
 log = logging.getLogger(__name__)
-
-
-def region_store_entries(catalog: Catalog, digest: str) -> list[RegionStoreEntry]:
-    """The region stores as they are once the extractor with this digest is in service, its own first.
-
-    Nothing is written: a worker lists them (`Catalog.set_region_stores`), before that a reader sees them the same way.
-    """
-    entries = catalog.region_stores()
-    if not entries:
-        stored = stored_extractor(catalog)
-        if stored is None or stored == digest:
-            return [RegionStoreEntry(extractor=digest, folder=FIRST_FOLDER, state="current", records=None)]
-        entries = [RegionStoreEntry(extractor=stored, folder=FIRST_FOLDER, state="current", records=None)]
-    if entries[0].extractor == digest:
-        return entries
-    num_slots = catalog.num_slots()
-    known = {entry.extractor: entry for entry in entries}
-    current = known.pop(digest, None) or RegionStoreEntry(
-        extractor=digest, folder=_folder_of(digest), state="current", records=0
-    )
-    others = [
-        replace(
-            entry,
-            state="former" if entry.state == "current" else entry.state,
-            records=num_slots if entry.records is None else entry.records,
-        )
-        for entry in known.values()
-    ]
-    return [replace(current, state="current"), *others]
-
-
-def _folder_of(digest: str) -> str:
-    if not FOLDER_NAME.fullmatch(digest):
-        raise Misconfigured(f"the detector's digest {digest!r} cannot be the name of a folder")
-    return f"{FIRST_FOLDER}/{digest}"
 
 
 def open_slab(folder: Path, extractor: Extractor, is_empty: bool) -> Slab:
@@ -179,49 +139,6 @@ def _extractor_of_view(folder: Path) -> str | None:
     except (OSError, ValueError):
         return None
     return content.get("extractor") if isinstance(content, dict) else None
-
-
-@dataclass(frozen=True)
-class MigrationProgress:
-    """The progress of a new detector in finding the regions of all pictures anew."""
-
-    extractor: str
-    former: tuple[str, ...]
-    """Digests of the extractors whose regions are there until it is done."""
-    done: int
-    total: int
-    seconds_left: float | None
-    """At the rate of late; None where none is known yet, or all regions are found and the views follow."""
-
-    def __str__(self) -> str:
-        """A sentence without its end, such as `finding regions anew: 120 of 5 000 pictures, about 14 minutes left`."""
-        done, total = (f"{count:,}".replace(",", " ") for count in (self.done, self.total))
-        said = f"finding regions anew: {done} of {total} pictures"
-        return said if self.seconds_left is None else f"{said}, about {duration(self.seconds_left)} left"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: seconds below two minutes, minutes below two hours, then hours."""
-    for size, name in ((3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    whole = max(1, round(seconds))
-    return f"{whole} seconds" if whole > 1 else "1 second"
-
-
-def migration_progress(catalog: Catalog, digest: str) -> MigrationProgress | None:
-    """The progress of the extractor with this digest; None where every region is its own, or none can be found anew."""
-    current, *others = region_store_entries(catalog, digest)
-    former = tuple(entry.extractor for entry in others if entry.state == "former")
-    total = catalog.num_slots()
-    if not former and current.records is None:
-        return None
-    done = total if current.records is None else current.records
-    left = None
-    if current.timed_from is not None and current.timed_to is not None and current.timed_records is not None:
-        records, seconds = done - current.timed_records, current.timed_to - current.timed_from
-        left = (total - done) * seconds / records if records > 0 and seconds > 0 and done < total else None
-    return MigrationProgress(digest, former, done, total, left)
 
 
 class RegionStores:

@@ -23,7 +23,7 @@ from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals
-from service.storage.region_stores import ANSWERING, FIRST_FOLDER
+from service.storage.region_store_entries import answering_folders
 from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FORMAT, FolderSink, SnapshotSink, TarSink
 
 log = logging.getLogger(__name__)
@@ -105,11 +105,9 @@ def copy_into(
 
 def _copy_regions(data: DataDir, catalog: Catalog, sink: SnapshotSink) -> int:
     """Copy the records that the catalog counts; how many."""
-    num_slots, total = catalog.num_slots(), 0
-    entries = [(entry.folder, entry.records) for entry in catalog.region_stores() if entry.state in ANSWERING]
-    for name, records in entries or [(FIRST_FOLDER, None)]:
+    total = 0
+    for name, count in answering_folders(catalog).items():
         folder = data.root / name
-        count = num_slots if records is None else records
         if not (folder / HEADER).is_file():
             if count:
                 log.warning("the regions in %s are missing: a worker makes them again", folder)

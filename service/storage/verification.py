@@ -14,7 +14,7 @@ from index.view_manifest import NAME as VIEW_MANIFEST
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of
-from service.storage.region_stores import ANSWERING, FIRST_FOLDER
+from service.storage.region_store_entries import answering_folders
 
 READ_AT_A_TIME = 1 << 20
 BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # of a description that is missing or damaged
@@ -29,9 +29,7 @@ def find_damage(data_dir: Path, each: Callable[[], None] = lambda: None) -> Iter
     check_catalog(data.catalog)
     with closing(Catalog(data.catalog)) as catalog:
         yield from _damaged_originals(data, catalog, each)
-        entries = [(entry.folder, entry.records) for entry in catalog.region_stores() if entry.state in ANSWERING]
-        for folder, records in entries or [(FIRST_FOLDER, None)]:
-            count = catalog.num_slots() if records is None else records
+        for folder, count in answering_folders(catalog).items():
             yield from _damaged_records(data.root / folder, count, each)
     for manifest in sorted(data.views.glob(f"*/{VIEW_MANIFEST}")):
         yield from _damaged_view(manifest.parent, each)

@@ -16,7 +16,7 @@ from index.view_manifest import NAME as VIEW_MANIFEST
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
 from service.storage.originals import Originals
-from service.storage.region_stores import ANSWERING, FIRST_FOLDER
+from service.storage.region_store_entries import answering_folders
 from service.worker.erasure import Erasure
 
 
@@ -38,8 +38,7 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
         while erasure.advance():
             pass
         images, captions = catalog.erasures.slots()
-        folders = [entry.folder for entry in catalog.region_stores() if entry.state in ANSWERING] or [FIRST_FOLDER]
-        records = sum(_blank_records(data.root / folder, images) for folder in folders)
+        records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))
         views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
         rows = sum(_blank_rows(folder, images, captions) for folder in views)
         catalog.texts.purge()

@@ -21,12 +21,10 @@ from index.slab import Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.data_dir import DataDir
+from service.storage.migration_progress import migration_progress
 from service.storage.originals import Originals
-from service.storage.region_stores import (
-    migration_progress,
-    region_store_entries,
-    remove_given_up,
-)
+from service.storage.region_store_entries import region_store_entries
+from service.storage.region_stores import remove_given_up
 from service.worker.detection import ENDED_WORKER, MOST_STARTS, batch_length, counted_start, records_of_readable
 from service.worker.view_builder import ViewBuilders
 
@@ -44,11 +42,11 @@ def put_in_service(catalog: Catalog, extractor: Extractor, now: float) -> str:
     current, *others = region_store_entries(catalog, extractor.digest)
     if current.records is not None:  # the rate is that of this worker: nobody knows how long none was running
         current = replace(current, timed_from=now, timed_records=current.records, timed_to=None)
-    listed = catalog.region_stores()
+    listed = catalog.region_stores.entries()
     if others and [current, *others] != listed:
         if current.extractor not in {entry.extractor for entry in listed}:
             catalog.starts.forget()
-        catalog.set_region_stores([current, *others])
+        catalog.region_stores.replace([current, *others])
     if (progress := migration_progress(catalog, extractor.digest)) is not None:
         log.warning("another detector, %s, replaces %s: %s", extractor.digest, " and ".join(progress.former), progress)
     return current.folder
@@ -95,9 +93,9 @@ class Migration:
 
     def _fill(self) -> bool:
         digest = self._extractor.digest
-        start, stop = self._catalog.num_region_records(digest), self._catalog.num_slots()
+        start, stop = self._catalog.region_stores.num_records(digest), self._catalog.num_slots()
         if start == stop:
-            if self._catalog.complete_region_store(digest):
+            if self._catalog.region_stores.complete(digest):
                 self.filling, self._needed = False, stop
                 log.info("the regions of all %d pictures are found anew", stop)
             return True
@@ -105,7 +103,7 @@ class Migration:
         ids = _ids(images)
         slots = range(start, start + batch_length(ids, self._catalog.starts.of(ids), self._batch))
         blanks = self._write(slots, images)
-        self._catalog.add_region_records(digest, slots, blanks, self._clock())
+        self._catalog.region_stores.add_records(digest, slots, blanks, self._clock())
         self._log_progress()
         return True
 
@@ -187,12 +185,13 @@ class Migration:
         made = [image.slot for image in there if image.slot is not None]
         # The views follow first: after a kill the slots are still noted as blank, and read again.
         self._views.replace_images([slot for slot in made if slot not in blanks], self._slab)
-        self._catalog.note_region_records(digest, made, blanks, self._clock())
+        self._catalog.region_stores.note_records(digest, made, blanks, self._clock())
         return True
 
     def _unreadable(self) -> list[int]:
         """Slots to read again: not those of pictures that end the worker, until their files are sent again."""
-        images = self._catalog.pictures_at(self._catalog.blank_slots(self._extractor.digest, only_unreadable=True))
+        blank = self._catalog.region_stores.blank_slots(self._extractor.digest, only_unreadable=True)
+        images = self._catalog.pictures_at(blank)
         starts = self._catalog.starts.of(_ids(images))
         kept = [image for image in images if starts.get(image.image_id, 0) < MOST_STARTS]
         return [image.slot for image in kept if image.slot is not None]
@@ -201,7 +200,7 @@ class Migration:
         """Give up the former stores once nothing depends on them."""
         if not any(entry.state == "former" for entry in self._others) or not self._views.hold(self._needed):
             return False
-        self._catalog.retire_region_stores()
+        self._catalog.region_stores.retire_former()
         _, *self._others = region_store_entries(self._catalog, self._extractor.digest)
         for entry in self._others:
             if entry.state == "kept":

@@ -10,7 +10,7 @@ from index.slab import Slab, damaged_rows
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
-from service.storage.region_stores import region_store_entries
+from service.storage.region_store_entries import region_store_entries
 from service.worker.detection import ENDED_WORKER, MOST_STARTS, batch_length, counted_start, records_of_readable
 
 LOST = "Its regions were damaged on the disk, and it cannot be read any more."
@@ -40,7 +40,7 @@ class RecordRepair:
 
     def num_records(self) -> int:
         """Leading slots that have a record."""
-        return self._catalog.num_region_records(self._extractor.digest)
+        return self._catalog.region_stores.num_records(self._extractor.digest)
 
     def mend_tail(self, batch: int, beat: Callable[[], None] = lambda: None) -> int:
         """Make those committed records of a damaged tail again that do not match their checksums, `batch` at a time;
@@ -89,9 +89,9 @@ class RecordRepair:
     def _note(self, slots: range, lost: dict[int, str | None]) -> None:
         """Note which records are blank, so that they are not searched."""
         digest = self._extractor.digest
-        if lost and not self._catalog.region_stores():  # failures are listed by the current store
-            self._catalog.set_region_stores(region_store_entries(self._catalog, digest))
-        self._catalog.note_region_records(digest, slots, lost, self._clock())
+        if lost and not self._catalog.region_stores.entries():  # failures are listed by the current store
+            self._catalog.region_stores.replace(region_store_entries(self._catalog, digest))
+        self._catalog.region_stores.note_records(digest, slots, lost, self._clock())
 
     def _decoded(self, image: Image) -> DecodedPicture | None:
         if image.is_erased:

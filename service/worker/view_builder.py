@@ -51,7 +51,7 @@ class ViewBuilder:
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
         """Take in the next rows; False when there were none. DamagedRow where a record is damaged."""
         counts = self._writer.counts()
-        num_records = catalog.num_region_records(self._extractor)
+        num_records = catalog.region_stores.num_records(self._extractor)
         images = range(counts.images, min(num_records, counts.images + ROWS_AT_ONCE))
         captions = range(counts.captions, min(catalog.num_caption_slots(), counts.captions + ROWS_AT_ONCE))
         if images:

@@ -22,10 +22,12 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
             made.accept([picture(name)], now=came)
         for name in "daf":
             made.set_aside(name, f"{name} is no JPEG", now=9.0 - ord(name))
-        made.set_region_stores([RegionStoreEntry(extractor="new", folder="regions/new", state="current", records=0)])
+        made.region_stores.replace(
+            [RegionStoreEntry(extractor="new", folder="regions/new", state="current", records=0)]
+        )
         for name in "bec":
             make_ready(made, name)
-        made.add_region_records("new", range(3), {0: "b is gone", 1: "e is gone", 2: None}, now=9.0)
+        made.region_stores.add_records("new", range(3), {0: "b is gone", 1: "e is gone", 2: None}, now=9.0)
         yield made
 
 

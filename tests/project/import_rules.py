@@ -68,7 +68,7 @@ ROOMS: dict[str, set[str]] = {
     "service.redis_url": set(),
     "service.connections": {"settings"},
     "service.media": {"errors", "settings"},
-    "service.storage": {"errors", "media"},
+    "service.storage": {"dates", "errors", "media"},
     "service.search": {"dates", "errors", "storage"},
     "service.ingest": {"dates", "errors", "media", "settings", "storage", "validation_messages"},
     "service.panels": {"search"},

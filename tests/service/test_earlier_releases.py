@@ -141,7 +141,7 @@ def test_another_detector_finds_its_regions_anew(data_directory: Path, release_a
         assert len(checked(web.text("red", k=20), 200, TextAnswer)["results"]) in {7, 8}  # one of them may be deleted
         assert web.get("/models").json()["migration"]["former"] == [former]
     with open_worker(settings, loaded.extractor, [matcher]) as (worker, _):  # it goes on where it was
-        assert store.catalog.num_region_records(loaded.extractor.digest) == 8
+        assert store.catalog.region_stores.num_records(loaded.extractor.digest) == 8
         while worker.run_once():
             pass
     assert {image.image_id: image.slot for image in store.catalog.list_images(None, 100)} == before

@@ -8,9 +8,9 @@ from service.api.routes.images import find_image
 from service.api.schemas.changes import PictureEdit
 from service.api.schemas.resources import ImageListed
 from service.api.serializers import image_listed
+from service.dates import duration
 from service.errors import DiskFull, InvalidRequest, NotFound, Problem, ReadOnlyCollection
 from service.ingest.description_bounds import too_many_tags
-from service.storage.region_stores import duration
 
 router = APIRouter(tags=["pictures"])
 

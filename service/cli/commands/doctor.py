@@ -175,7 +175,7 @@ def _regions(settings: Settings) -> str:
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
-    from service.storage.region_stores import migration_progress  # noqa: PLC0415
+    from service.storage.migration_progress import migration_progress  # noqa: PLC0415
 
     path = DataDir(settings.data_dir).catalog
     if not path.is_file():

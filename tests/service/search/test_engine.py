@@ -318,9 +318,9 @@ def test_what_was_shown_before_a_change_is_shown_as_it_is_now(library: Library) 
         assert first().filename == "new.png"
         slot = first().slot
         assert slot is not None
-        elsewhere.note_region_records(library.extractor.digest, [slot], {slot: "it cannot be read"}, NOW)
+        elsewhere.region_stores.note_records(library.extractor.digest, [slot], {slot: "it cannot be read"}, NOW)
         assert shown not in found_ids(library.text("red"))
-        elsewhere.note_region_records(library.extractor.digest, [slot], {}, NOW)
+        elsewhere.region_stores.note_records(library.extractor.digest, [slot], {}, NOW)
         assert first().filename == "new.png"
     finally:
         elsewhere.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.storage.region_stores import duration
+from service.dates import duration
 
 
 @pytest.mark.parametrize(

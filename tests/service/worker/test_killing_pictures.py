@@ -127,7 +127,7 @@ def test_a_picture_that_kills_the_worker_while_its_damaged_record_is_made_again(
     store.drain()
     check_failure(store, deadly)
     assert blank_records(store, FakeExtractor(), "regions") == [2]
-    assert store.catalog.blank_slots("fake-extractor") == [2]
+    assert store.catalog.region_stores.blank_slots("fake-extractor") == [2]
 
 
 class Failing(FakeExtractor):

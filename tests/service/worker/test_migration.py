@@ -17,8 +17,8 @@ from index.view import NoView, View
 from models.batches import Regions
 from models.extractors.base import Detections
 from service.errors import Misconfigured
+from service.storage.migration_progress import migration_progress
 from service.storage.region_records import RecordLayout
-from service.storage.region_stores import migration_progress
 from service.worker import view_builder
 from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
 from tests.support.feature_layouts import take_in, theirs
@@ -61,11 +61,11 @@ def regions_of(store: Store, extractor: FakeExtractor, folder: str) -> Slab:
 def check(store: Store, pictures: Pictures, blank: Sequence[str] = ()) -> None:
     """Each picture has in its slot what WideExtractor finds in it, in the view too; nothing is left of the former."""
     catalog, extractor, matcher = store.catalog, WideExtractor(), WideMatcher()
-    states = {entry.extractor: entry.state for entry in catalog.region_stores()}
+    states = {entry.extractor: entry.state for entry in catalog.region_stores.entries()}
     assert states == {WIDE: "current", "fake-extractor": "removed"}
     assert not (store.folder / "regions" / "records.bin").exists()
     assert [path.name for path in (store.folder / "views").iterdir()] == [matcher.digest]
-    assert catalog.num_region_records(WIDE) == catalog.num_slots() == len(pictures)
+    assert catalog.region_stores.num_records(WIDE) == catalog.num_slots() == len(pictures)
     with (
         closing(regions_of(store, extractor, f"regions/{WIDE}")) as slab,
         closing(View(store.folder / "views" / matcher.digest)) as view,
@@ -105,7 +105,7 @@ def test_pictures_can_be_searched_batch_by_batch_and_keep_their_slots(store: Sto
     seen = []
     with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
         while worker.run_once():
-            seen.append((store.catalog.num_region_records(WIDE), num_in_view(store)))
+            seen.append((store.catalog.region_stores.num_records(WIDE), num_in_view(store)))
             if len(seen) == 2:
                 assert (store.folder / "regions" / "records.bin").read_bytes() == former
                 assert (store.folder / "views" / "fake-matcher").is_dir()
@@ -144,7 +144,7 @@ def test_new_pictures_are_ready_at_once_and_get_their_regions_in_their_turn(stor
         worker.run_once()
         image = store.image(added)
         assert (image.state, image.slot, image.extractor, image.width) == ("ready", 7, None, 24)
-        assert store.catalog.num_region_records(WIDE) == 6
+        assert store.catalog.region_stores.num_records(WIDE) == 6
         while worker.run_once():
             pass
     check(store, pictures | {added: noise(50)})
@@ -250,7 +250,7 @@ def test_killed_before_any_step_it_goes_on_where_it_was(
 def check_half_done(store: Store) -> None:
     """Counted records are whole, and the former regions and views are there as long as they are not given up."""
     catalog = store.catalog
-    states = {entry.extractor: entry.state for entry in catalog.region_stores()}
+    states = {entry.extractor: entry.state for entry in catalog.region_stores.entries()}
     if states.get("fake-extractor", "former") == "former":
         with (
             closing(regions_of(store, FakeExtractor(), "regions")) as slab,
@@ -259,11 +259,11 @@ def check_half_done(store: Store) -> None:
             for slot in range(4):
                 slab.check(slot)
             assert view.snapshot().counts.images == 4
-    if WIDE in states and (count := catalog.num_region_records(WIDE)):
+    if WIDE in states and (count := catalog.region_stores.num_records(WIDE)):
         with closing(regions_of(store, WideExtractor(), f"regions/{WIDE}")) as slab:
             for slot in range(count):
                 slab.check(slot)
-    assert num_in_view(store) <= (catalog.num_region_records(WIDE) if WIDE in states else 0)
+    assert num_in_view(store) <= (catalog.region_stores.num_records(WIDE) if WIDE in states else 0)
 
 
 def test_going_back_to_the_former_detector_keeps_what_it_found(store: Store) -> None:
@@ -273,7 +273,7 @@ def test_going_back_to_the_former_detector_keeps_what_it_found(store: Store) -> 
         pictures |= {store.accept(encoded(noise(70), "PNG")): noise(70)}
         worker.run_once()
     with store.worker() as (worker, _):  # eight pictures, of which it knows seven
-        assert store.catalog.num_region_records("fake-extractor") == 7
+        assert store.catalog.region_stores.num_records("fake-extractor") == 7
         while worker.run_once():
             pass
     store.check(pictures)
@@ -311,7 +311,7 @@ def test_an_empty_data_directory_is_laid_out_anew(store: Store) -> None:
     store.drain()  # with another layout, and without a picture
     picture = store.accept(encoded(noise(1), "PNG"))
     migrate(store)
-    assert store.catalog.region_stores() == []
+    assert store.catalog.region_stores.entries() == []
     with closing(regions_of(store, WideExtractor(), "regions")) as slab:
         np.testing.assert_array_equal(
             slab.read([0])["features"][0], WideExtractor().extract([noise(1)]).features[0].half().numpy()
@@ -335,9 +335,9 @@ def test_features_without_pictures_stay_with_the_extractor_that_made_them(
     take_in(ours, store.folder)
     store.drain()
     migrate(store)
-    states = {entry.extractor: entry.state for entry in store.catalog.region_stores()}
+    states = {entry.extractor: entry.state for entry in store.catalog.region_stores.entries()}
     assert states == {WIDE: "current", "fake-extractor": "kept"}
-    assert store.catalog.blank_slots(WIDE) == [1, 2, 3, 4, 5]
+    assert store.catalog.region_stores.blank_slots(WIDE) == [1, 2, 3, 4, 5]
     assert store.catalog.failures.page() == []
     assert "known by features of fake-extractor alone: name models for these in REGARD_MODELS" in caplog.text
     with closing(regions_of(store, FakeExtractor(), "regions")) as slab:

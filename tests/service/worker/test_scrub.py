@@ -88,7 +88,7 @@ def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
         worker._repair.make_again(1)
     (failure,) = store.catalog.failures.page()
     assert (failure.image_id, "damaged on the disk" in failure.reason) == (image_id, True)
-    assert store.catalog.blank_slots("fake-extractor") == [1]
+    assert store.catalog.region_stores.blank_slots("fake-extractor") == [1]
 
 
 def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
