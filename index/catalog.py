@@ -32,6 +32,7 @@ from index.records import (
     Image,
     ImageOrder,
     JobStatus,
+    ListPlace,
     Mask,
     NewPicture,
     PictureChange,
@@ -45,6 +46,10 @@ from index.text_statistics import SharedTexts
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture
 
 EVER = float("-inf")
+GONE_CAPTIONS = (
+    f"SELECT captions.slot FROM captions JOIN images ON number = image WHERE {IS_GONE} AND captions.slot IS NOT NULL"
+    " UNION ALL SELECT slot FROM captions WHERE text IS NULL AND slot IS NOT NULL"
+)
 FURTHEST_JUMP = 2**40  # of a version: a 64-bit number has room for millions of them
 
 
@@ -219,9 +224,9 @@ class Catalog:
         return [found[slot] for slot in slots]
 
     def list_images(
-        self, after: str | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
+        self, after: ListPlace | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
     ) -> list[Image]:
-        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+        """Pictures not deleted that pass the filter, after the place. ValueError where its picture is unknown."""
         with self._database.reading() as db:
             return to_images(db, select_page(db, after, limit, condition, order))
 
@@ -251,13 +256,15 @@ class Catalog:
 
     def visible_captions(self) -> Mask:
         """[num_caption_slots] True where neither the caption nor its picture is deleted."""
-        sql = (
-            "SELECT captions.slot FROM captions JOIN images ON number = image"
-            f" WHERE {IS_GONE} AND captions.slot IS NOT NULL"
-            " UNION ALL SELECT slot FROM captions WHERE text IS NULL AND slot IS NOT NULL"
-        )
         with self._database.reading() as db:
-            return ~mask_of(db.execute(sql), next_caption_slot(db))
+            return ~mask_of(db.execute(GONE_CAPTIONS), next_caption_slot(db))
+
+    def num_visible(self, slots: int, caption_slots: int) -> tuple[int, int]:
+        """The numbers of pictures, and of captions, among so many first slots of each that are not deleted."""
+        with self._database.reading() as db:
+            pictures = db.execute(f"SELECT count(*) FROM images WHERE {IS_GONE} AND slot < ?", [slots]).fetchone()
+            sql = f"SELECT count(DISTINCT slot) FROM ({GONE_CAPTIONS}) WHERE slot < ?"
+            return slots - pictures[0], caption_slots - db.execute(sql, [caption_slots]).fetchone()[0]
 
     def matching(self, condition: Filter) -> Mask:
         """[num_slots] True where the picture is visible and passes the filter."""

@@ -5,20 +5,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from sqlite3 import Connection, Row
+from typing import Any
 
 import numpy as np
 
 from index.filters import Filter
 from index.records import (
+    UNCHANGED,
     Caption,
     Failure,
     Image,
     ImageOrder,
+    ListPlace,
     Mask,
     QueuedPicture,
     TagUse,
     TagValue,
 )
+from index.text_index import plain_letters
 
 GONE = ("deleted", "erasing", "erased")  # states of pictures that are not shown any more
 IS_GONE = f"state IN {GONE}"
@@ -119,13 +123,16 @@ PLACES: dict[ImageOrder, str] = {
 """The columns that the rows of `images` are sorted by, for each order of a list."""
 
 
-def select_page(db: Connection, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Row]:
-    """Rows of pictures not deleted that pass the condition, after the picture given. ValueError for an unknown one."""
-    place, beyond, last = PLACES[order], "TRUE", list[TagValue]()
+def select_page(db: Connection, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Row]:
+    """Rows of pictures not deleted that pass the condition, after the place. ValueError where that is unknown."""
+    place, beyond, last = PLACES[order], "TRUE", list[Any]()
     if after is not None:
-        if db.execute("SELECT 1 FROM images WHERE image_id = ?", [after]).fetchone() is None:
-            raise ValueError(f"no picture {after} to list after")
-        beyond, last = f"({place}) > (SELECT {place} FROM images WHERE image_id = ?)", [after]
+        if db.execute("SELECT 1 FROM images WHERE image_id = ?", [after.image_id]).fetchone() is None:
+            raise ValueError(f"no picture {after.image_id} to list after")
+        then, last = place, [after.image_id]
+        if order == "date" and after.taken_at is not UNCHANGED:
+            then, last = place.replace("taken_at", "?"), [after.taken_at, after.taken_at, after.image_id]
+        beyond = f"({place}) > (SELECT {then} FROM images WHERE image_id = ?)"
     where, values = condition.sql()
     sql = f"SELECT * FROM images WHERE deleted_at IS NULL AND {beyond} AND {where} ORDER BY {place} LIMIT ?"
     return db.execute(sql, [*last, *values, limit]).fetchall()
@@ -134,22 +141,24 @@ def select_page(db: Connection, after: str | None, limit: int, condition: Filter
 def tag_uses(db: Connection, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
     """Tags of ready pictures by name, those behind `after`; of each the most frequent values first.
 
-    With `containing`, the values that hold it, and all values of the names that do; letters of ASCII in either case.
+    With `containing`, the values that hold it, and all values of the names that do; in either case, without accents.
     """
-    rows = db.execute(
+    is_asked = "instr(plain_letters(name), :part) OR instr(plain_letters(CAST(value AS TEXT)), :part)"
+    ranked = (
         "SELECT name, value, uses, sum(uses) OVER names AS pictures, count(*) OVER names AS distinct_values,"
         " row_number() OVER (PARTITION BY name ORDER BY uses DESC, value) AS place,"
         " dense_rank() OVER (ORDER BY name) AS name_place"
         " FROM (SELECT name, value, count(*) AS uses FROM tags JOIN images ON number = image"
-        "       WHERE state = 'ready' AND name > :after"
-        "       AND (instr(lower(name), lower(:part)) OR instr(lower(value), lower(:part))) GROUP BY name, value)"
-        " WINDOW names AS (PARTITION BY name) ORDER BY name, place",
-        {"part": containing, "after": after},
+        "       WHERE state = 'ready' AND name > :after GROUP BY name, value)"
+        f" WHERE {is_asked if containing else 'TRUE'} WINDOW names AS (PARTITION BY name)"
+    )
+    rows = db.execute(
+        f"SELECT * FROM ({ranked}) WHERE place <= :values AND name_place <= :names ORDER BY name, place",
+        {"part": plain_letters(containing), "after": after, "values": most_values, "names": most_names},
     )
     values: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row["place"] <= most_values and row["name_place"] <= most_names:
-            values[row["name"]].append(row)
+        values[row["name"]].append(row)
     return [
         TagUse(
             name=name,

@@ -68,6 +68,15 @@ class PictureChange:
     filename: str | Unchanged = UNCHANGED
 
 
+@dataclass(frozen=True)
+class ListPlace:
+    """A place in a list of pictures: behind the one of that id, dated as it was when the list was read."""
+
+    image_id: str
+    taken_at: float | Unchanged | None = UNCHANGED
+    """UNCHANGED for as it is dated now."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ErasedPicture:
     """A picture that was erased from the catalog and whose files are to be removed."""

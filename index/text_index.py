@@ -37,10 +37,14 @@ NOTE_REMOVAL = (
 )
 
 
+def plain_letters(text: str) -> str:
+    """The text in lower case, without accents."""
+    return ACCENTS.sub("", unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()))
+
+
 def split_words(text: str) -> list[str]:
     """The words of a text: runs of letters and digits, in lower case, without accents."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return WORD.findall(ACCENTS.sub("", plain))
+    return WORD.findall(plain_letters(text))
 
 
 def plain_words(text: str) -> str:
@@ -78,8 +82,8 @@ def date_words(taken_at: float | None) -> str:
 
 
 def add_functions(connection: Connection) -> None:
-    """Give the connection the functions that WORDS_OF calls."""
-    for function in (plain_words, name_words, date_words):
+    """Give the connection the functions that WORDS_OF and lists of tags call."""
+    for function in (plain_letters, plain_words, name_words, date_words):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from index.catalog import Catalog
 from index.failures import FailureKey
 from index.filters import Filter
-from index.records import Failure, Image, ImageOrder, PictureChange, TagUse
+from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 
 
@@ -16,8 +16,8 @@ class StoredPictures(Protocol):
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""
 
-    def page(self, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+    def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the place. ValueError where its picture is unknown."""
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
@@ -60,8 +60,8 @@ class LocalPictures:
         """A picture in whatever state; None when never seen, or erased."""
         return self._catalog.image(image_id)
 
-    def page(self, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+    def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the place. ValueError where its picture is unknown."""
         return self._catalog.list_images(after, limit, condition, order)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:

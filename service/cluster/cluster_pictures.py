@@ -17,6 +17,7 @@ from index.records import (
     ImageOrder,
     JobState,
     JobStatus,
+    ListPlace,
     PictureChange,
     TagUse,
     TagValue,
@@ -94,14 +95,15 @@ class ClusterPictures:
 
     # -- all of them
 
-    def page(self, after: str | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures not deleted that pass the filter, after the id given. ValueError when that id is unknown."""
+    def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
+        """Pictures not deleted that pass the filter, after the place. ValueError where its picture is unknown."""
         key = None
         if after is not None:
-            last = self.image(after)
+            last = self.image(after.image_id)
             if last is None:
-                raise ValueError(f"no picture {after} to list after")
-            key = page_key(last, order)
+                raise ValueError(f"no picture {after.image_id} to list after")
+            then = last if after.taken_at is UNCHANGED else replace(last, taken_at=after.taken_at)
+            key = page_key(then, order)
         parts = self._ask_all("page", key, limit, condition, order)
         images = {image.image_id: image for part in parts for image in part}
         return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]

@@ -98,9 +98,8 @@ class ModelView:
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
         missing = max(0, catalog.num_slots() - pictures)
         missing_captions = max(0, catalog.num_caption_slots() - captions)
-        return ViewState(
-            self._word(snapshot, missing + missing_captions), pictures, captions, missing, missing_captions
-        )
+        word = self._word(snapshot, missing + missing_captions)
+        return ViewState(word, *catalog.num_visible(pictures, captions), missing, missing_captions)
 
     def _word(self, snapshot: Snapshot | None, missing: int) -> Literal["ready", "building", "not built"]:
         # A view that no worker keeps up any more, left from other settings, is as good as none once it lacks something.

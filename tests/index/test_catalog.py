@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from index.catalog import Catalog
-from index.records import DetectedPicture, Failure, JobStatus
+from index.records import DetectedPicture, Failure, JobStatus, ListPlace
 from tests.support.catalogs import make_ready, picture
 
 
@@ -204,11 +204,11 @@ def test_pictures_are_listed_in_pages(catalog: Catalog) -> None:
     catalog.delete("c", now=2.0)
     first = catalog.list_images(None, 2)
     assert [(image.image_id, image.tags) for image in first] == [("e", {"name": "e"}), ("d", {"name": "d"})]
-    assert [image.image_id for image in catalog.list_images("d", 9)] == ["b", "a"]
-    assert [image.image_id for image in catalog.list_images("c", 1)] == ["b"]
-    assert catalog.list_images("a", 9) == []
+    assert [image.image_id for image in catalog.list_images(ListPlace("d"), 9)] == ["b", "a"]
+    assert [image.image_id for image in catalog.list_images(ListPlace("c"), 1)] == ["b"]
+    assert catalog.list_images(ListPlace("a"), 9) == []
     with pytest.raises(ValueError, match="no picture none"):
-        catalog.list_images("none", 9)
+        catalog.list_images(ListPlace("none"), 9)
 
 
 def test_what_was_never_seen_is_left_out(catalog: Catalog) -> None:

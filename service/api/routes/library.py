@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from index.filters import Filter
 from index.records import ImageOrder
 from service.api.dependencies import ServicesDep
+from service.api.page_cursors import cursor_after, place_of
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import filter_from_json
 from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue
@@ -37,12 +38,14 @@ def list_images(
     """Pictures that are not deleted, in order of arrival unless another is asked for."""
     condition = compiled_filter(filter)
     try:
-        images = services.pictures.page(after, limit + 1, condition, sort)
+        images = services.pictures.page(None if after is None else place_of(after), limit + 1, condition, sort)
     except ValueError as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
     more = len(images) > limit
     page = images[:limit]
-    return ImagesAnswer(images=[image_listed(image) for image in page], next=page[-1].image_id if more else None)
+    return ImagesAnswer(
+        images=[image_listed(image) for image in page], next=cursor_after(page[-1], sort) if more else None
+    )
 
 
 @router.get(

@@ -38,6 +38,25 @@ def test_pictures_are_sorted_over_all_pages(dated: Api) -> None:
     assert names(dated, sort="date") == ["cyan", "red", "yellow", "green", "blue"]
 
 
+def test_a_list_by_date_goes_on_where_it_was_though_its_last_picture_is_dated_anew(dated: Api) -> None:
+    first = checked(dated.get("/images", sort="date", limit=2), 200, ImagesAnswer)
+    last = first["images"][-1]["image_id"]
+    for date in (None, "1990", "2030"):
+        assert dated.request("PATCH", f"/images/{last}", json={"taken_at": date}).status_code == 200
+        rest = checked(dated.get("/images", sort="date", after=first["next"], limit=3), 200, ImagesAnswer)
+        assert [image["filename"] for image in rest["images"]][:2] == ["yellow.png", "green.png"]
+    dated.request("PATCH", f"/images/{last}", json={"taken_at": None})
+    undated = checked(dated.get("/images", sort="date", limit=4), 200, ImagesAnswer)["next"]
+    dated.request("PATCH", f"/images/{undated.partition('@')[0]}", json={"taken_at": "2030"})
+    assert len(checked(dated.get("/images", sort="date", after=undated), 200, ImagesAnswer)["images"]) == 1
+
+
+@pytest.mark.parametrize("end", ["@x", "@nan", "@inf", "@1e999"])
+def test_a_place_that_is_none_is_refused(dated: Api, end: str) -> None:
+    first = checked(dated.get("/images", limit=1), 200, ImagesAnswer)
+    problem(dated.get("/images", sort="date", after=first["next"] + end), 422, "invalid-request")
+
+
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -63,7 +82,7 @@ def test_a_wrong_filter_is_named(dated: Api, given: str) -> None:
 
 def test_tags_are_searched_and_listed_page_by_page(api: Api) -> None:
     for number in range(5):
-        tags = {f"tag {number}": "x", "place": ["Oslo", "Bergen", "Os"][number % 3]}
+        tags = {f"tag {number}": "x", "place": ["Oslo", "Bergen", "Ös"][number % 3], "number": 7}
         api.library.add(f"p{number}", two_coloured("red", "red"), tags=tags)
     found, after = list[str](), ""
     while True:
@@ -71,9 +90,11 @@ def test_tags_are_searched_and_listed_page_by_page(api: Api) -> None:
         found += [tag["name"] for tag in page["tags"]]
         if (after := page["next"]) is None:
             break
-    assert found == ["place", *(f"tag {number}" for number in range(5))]
-    (place,) = checked(api.get("/tags", search="os"), 200, TagsAnswer)["tags"]
-    assert [(one["value"], one["pictures"]) for one in place["values"]] == [("Oslo", 2), ("Os", 1)]
+    assert found == ["number", "place", *(f"tag {number}" for number in range(5))]
+    for search in ("os", "ÖS", "ös"):
+        (place,) = checked(api.get("/tags", search=search), 200, TagsAnswer)["tags"]
+        assert [(one["value"], one["pictures"]) for one in place["values"]] == [("Oslo", 2), ("Ös", 1)]
+    assert [tag["name"] for tag in checked(api.get("/tags", search="7"), 200, TagsAnswer)["tags"]] == ["number"]
     (whole,) = checked(api.get("/tags", search="PLACE", values=1), 200, TagsAnswer)["tags"]
     assert (whole["pictures"], whole["distinct_values"], len(whole["values"])) == (5, 3, 1)
 

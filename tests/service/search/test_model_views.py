@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from index.records import PictureChange
 from index.shortlist import Shortlist
 from index.view import View
 from index.view_manifest import MANIFEST_FORMAT
 from service.search import model_views
 from service.search.model_views import ViewRefresher
-from tests.support.library import Library, two_coloured
+from tests.support.library import NOW, Library, two_coloured
 from tests.support.processes import wait_until
 
 
@@ -126,3 +127,12 @@ def test_a_damaged_view_is_reported_once_and_answers_as_before(
         library.models.refresh()
     assert len(library.text("red").results) == 1
     assert ["cannot be read" in record.message for record in caplog.records] == [True]
+
+
+def test_pictures_and_captions_that_are_deleted_are_not_counted(library: Library) -> None:
+    added = [library.add(name, two_coloured(name, name), captions=[name, "both"]) for name in ("red", "blue", "green")]
+    (model,) = library.models
+    library.catalog.delete(added[0], NOW)
+    library.catalog.change(added[1], PictureChange(captions=["blue"]))
+    state = model.state(library.catalog)
+    assert (state.pictures, state.captions, state.missing_pictures, state.missing_captions) == (2, 3, 0, 0)
