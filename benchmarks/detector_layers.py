@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import PIL.Image
 import torch
 from torchvision.ops import MultiScaleRoIAlign
 
 from models.bench.timing import hardware, time_interleaved
+from models.datasets.photographs import open_upright
 from models.extractors.faster_rcnn import load_detector
 from models.extractors.faster_rcnn_heads import CANONICAL_SIDE, LEVELS, POOLED_CELLS
 from models.extractors.registry import load_extractor
@@ -43,7 +43,7 @@ def seconds_of_passes(form: str, given: argparse.Namespace) -> list[float]:
     keep_freed_memory()
     torch.set_num_threads(given.threads)
     files = files_to_ingest(given.photographs, given.pictures, Path())
-    pictures = [PIL.Image.open(file).convert("RGB") for file in files]
+    pictures = [open_upright(file) for file in files]
     load = load_extractor if form == FORMS[1] else load_detector
     extractor, seconds = load(WEIGHTS / DETECTOR), []
     for _ in range(PASSES):

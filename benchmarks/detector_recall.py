@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-import PIL.Image
 import torch
 from torch import Tensor
 from torchvision.ops import box_iou
 
 from models.datasets.captions import read_captions
+from models.datasets.photographs import open_upright
 from models.extractors.base import Detections
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.training.detector.pseudo_labels import PseudoLabeler, PseudoLabels, label_photographs, read_pseudo_labels
@@ -69,7 +69,7 @@ def main() -> None:
     areas: list[Tensor] = []
     began = time.perf_counter()
     for name, path in photographs.items():
-        picture = PIL.Image.open(path).convert("RGB")
+        picture = open_upright(path)
         labels = labels_of[name].with_min_score(given.least_score)
         for collected, one in zip(
             (any_class, same_class), covered_boxes(labels, detector.extract([picture]), picture.size), strict=True

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import PIL.Image
 import torch
 from torch import Tensor
 
 from models.datasets.captions import CaptionLine, read_captions
+from models.datasets.photographs import open_upright
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.extractors.region_features import FeatureKind, region_features
@@ -32,7 +32,7 @@ def mean_features(
     seconds: dict[str, float] = defaultdict(float)
     batch = detector.config.batch
     for start in range(0, len(lines), batch):
-        pictures = [PIL.Image.open(folder / line.image).convert("RGB") for line in lines[start : start + batch]]
+        pictures = [open_upright(folder / line.image) for line in lines[start : start + batch]]
         sizes = detector._sizes(pictures[0])
         pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
         scales = (detector._maps(pixels), detector._maps(half))

@@ -11,7 +11,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import PIL.Image
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,6 +18,7 @@ from torch.nn.functional import normalize
 
 from models.batches import tiles
 from models.datasets.captions import CaptionLine, half_slices, read_captions
+from models.datasets.photographs import open_upright
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.matching.checkpoint import WEIGHTS
 from models.text.bert_encoder import load_bert_encoder
@@ -33,7 +33,7 @@ def whole_vectors(detector: FasterRcnn, folder: Path, lines: Sequence[CaptionLin
     """Unit vectors of whole pictures: the first region's, without its concepts."""
     parts = []
     for tile in tiles(len(lines), AT_ONCE):
-        pictures = [PIL.Image.open(folder / line.image).convert("RGB") for line in lines[tile]]
+        pictures = [open_upright(folder / line.image) for line in lines[tile]]
         parts.append(detector.extract(pictures).features[:, 0, : detector.config.concept_dim])
     return normalize(torch.cat(parts), dim=1)
 

@@ -89,7 +89,7 @@ class AccessMiddleware:
             wait_s = await self._services.rate_limiter.take(caller.key_id)
             if wait_s > 0:
                 raise RateLimited(
-                    f"The key {caller.key_id} made too many requests; try again in {wait_s:.1f} s.",
+                    f"The key {caller.key_id} made too many requests; try again in {math.ceil(wait_s)} s.",
                     retry_after=math.ceil(wait_s),
                 )
             if not caller.permission.includes(needed):

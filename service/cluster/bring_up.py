@@ -154,9 +154,10 @@ def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[.
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
-    """Start what does not run; the plan. UserError where there is no Ray, or too few nodes."""
+    """Start what does not run; the plan. UserError where there is no Ray, too few nodes, or it is served elsewhere."""
     check_host(settings.host)
     connect_to_ray(cluster)
+    check_served_there(settings)
     # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
     serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
     plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
@@ -178,6 +179,21 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
     plan: ClusterPlan = value_of(answer_of(begun))
     serve_routers(settings, cluster, plain)
     return plan
+
+
+def check_served_there(settings: Settings) -> None:
+    """UserError where the collection is served on another address already, which Ray Serve would keep."""
+    try:
+        director = ray.get_actor(DIRECTOR, NAMESPACE)
+    except ValueError:
+        return
+    running: dict[str, Any] = answer_of(director.settings.remote())
+    served = running["host"], running["port"]
+    if served != (settings.host, settings.port):
+        raise UserError(
+            f"the collection is served at http://{served[0]}:{served[1]}: `regard cluster down` first, to serve it at"
+            f" http://{settings.host}:{settings.port}"
+        )
 
 
 def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str, Any]) -> None:

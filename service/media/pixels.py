@@ -144,9 +144,9 @@ def description_of(image: PIL.Image.Image) -> Description:
 
 
 def capture_time(tags: dict[int, Any]) -> float | None:
-    """DateTimeOriginal in unix seconds; a camera that names no zone is taken to show UTC."""
+    """DateTimeOriginal in unix seconds; a camera that names no zone, or none that there is, is taken to show UTC."""
     match = re.match(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", str(tags.get(DATE_TIME_ORIGINAL, "")))
-    zone = re.match(r"[+-]\d\d:\d\d", str(tags.get(OFFSET_TIME_ORIGINAL, "")))
+    zone = re.match(r"[+-](0\d|1[0-4]):[0-5]\d", str(tags.get(OFFSET_TIME_ORIGINAL, "")))
     if not match:
         return None
     text = "{}-{}-{}T{}".format(*match.groups()) + (zone.group() if zone else "+00:00")

@@ -1,8 +1,12 @@
 """Where a client asks and as whom: addresses, API keys, and what goes wrong on the way."""
 
 import asyncio
+import contextlib
 import logging
 import pickle
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -32,6 +36,25 @@ KEY = create_key("me", Permission.READ, 0.0)[0]
 def answering(status: int, **options: object) -> httpx.MockTransport:
     """A transport that answers every request alike."""
     return httpx.MockTransport(lambda request: httpx.Response(status, **options))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def answering_once() -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a listener that ends the first connection, and the bytes that came over it."""
+    received: list[bytes] = []
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = listening.accept()
+            with connection:
+                received.append(connection.recv(2**16))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join()
 
 
 @pytest.mark.parametrize(
@@ -190,3 +213,38 @@ def test_errors_have_one_base_and_go_between_processes() -> None:
     assert (error.status, error.document, error.instance, str(error)) == (404, document, document["instance"], "No.")
     for one in (RequestRefused, ServerUnreachable, UnexpectedAnswer, Misconfigured):
         assert issubclass(one, RegardError)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Client] | type[AsyncClient]
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "wrong://nowhere")
+    with pytest.raises(Misconfigured, match="ALL_PROXY"):
+        kind("http://photos.example")
+
+
+def test_nothing_that_is_meant_for_this_machine_goes_to_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, answering_once: tuple[str, list[bytes]]
+) -> None:
+    proxy, received = answering_once
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        with Client(f"http://{host}:{free_port()}", api_key=KEY) as client, pytest.raises(ServerUnreachable):
+            client.models()
+    assert received == []
+    with Client("http://photos.example", api_key=KEY) as client, pytest.raises(RegardError):
+        client.models()
+    assert received[0].startswith(b"GET http://photos.example/models ")
+
+
+@pytest.mark.parametrize("wrong", [{"min_score": float("nan")}, {"filter": {"tags": {"a": object()}}}])
+def test_what_cannot_be_sent_is_refused(wrong: dict[str, object]) -> None:
+    with Client(transport=answering(200)) as client, pytest.raises(Misconfigured, match="cannot be sent"):
+        client.search_text("a dog", **wrong)  # type: ignore[arg-type]
+    with Client(transport=answering(200)) as client, pytest.raises(Misconfigured, match="cannot be sent"):
+        client.search_text("\ud800")
+    with pytest.raises(Misconfigured, match="was closed"):
+        client.models()
+    with Client(transport=answering(200)) as client, pytest.raises(Misconfigured, match="are a list"):
+        list(client.upload("photo.jpg"))

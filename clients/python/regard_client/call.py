@@ -42,7 +42,12 @@ class Call(Generic[A]):
 
     @contextmanager
     def request(self, client: httpx.Client | httpx.AsyncClient) -> Iterator[httpx.Request]:
-        """The request, to be sent once. Its files are opened here, and so begin at their beginning each time."""
+        """The request, to be sent once. Its files are opened here, and so begin at their beginning each time.
+
+        Misconfigured for a client that was closed, and for a body that cannot be written as JSON.
+        """
+        if client.is_closed:
+            raise Misconfigured("this client was closed: make another one")
         with ExitStack() as files:
             parts: list[tuple[str, tuple[str | None, str | bytes | SentFile]]] = [
                 (name, (None, value)) for name, value in self.form.items()
@@ -51,9 +56,13 @@ class Call(Generic[A]):
                 content = part.content
                 opened = content if isinstance(content, bytes) else files.enter_context(SentFile(Path(content)))
                 parts.append((part.field, (part.name, opened)))
-            yield client.build_request(
-                self.method, self.path, params=self.query or None, json=self.body, files=cast(Any, parts) or None
-            )
+            try:
+                request = client.build_request(
+                    self.method, self.path, params=self.query or None, json=self.body, files=cast(Any, parts) or None
+                )
+            except (TypeError, ValueError) as fault:
+                raise Misconfigured(f"this cannot be sent: {fault}") from fault
+            yield request
 
     def result(self, answer: httpx.Response, url: str) -> A:
         """The content of an answer; an error for one that is not good."""

@@ -31,7 +31,7 @@ from regard_client.answers import (
     TextAnswer,
 )
 from regard_client.call import Call, refusal, unreachable
-from regard_client.connection import TIMEOUT, request_headers, server_url
+from regard_client.connection import TIMEOUT, is_this_machine, reading_environment, request_headers, server_url
 from regard_client.errors import RegardError, RequestRefused, ServerUnreachable
 from regard_client.jobs import JobWait
 from regard_client.options import SearchOptions, Sort, TextSearchOptions
@@ -78,7 +78,14 @@ class Client:
         self._sleep = sleep
         self._was_there = False  # whether the server ever answered
         headers = request_headers(api_key)
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
+        with reading_environment():
+            self._http = httpx.Client(
+                base_url=self.url,
+                headers=headers,
+                timeout=timeout,
+                transport=transport,
+                trust_env=not is_this_machine(self.url),
+            )
 
     def __repr__(self) -> str:
         """The address of the server; never the key."""

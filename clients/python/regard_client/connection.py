@@ -1,7 +1,10 @@
 """The address of a server and the API key for it: from arguments, or from the environment."""
 
+import ipaddress
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 
@@ -30,6 +33,27 @@ def server_url(url: str | None) -> str:
     if not is_whole or re.search(r"\s", text) or not 0 < (parsed.port or 80) <= LAST_PORT:
         raise Misconfigured(f"{named!r} is no address of a service: write host:port, http://host:port or https://host")
     return text.rstrip("/")
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether an address of `server_url` is this machine's own, which nothing is sent to through a proxy."""
+    host = httpx.URL(url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@contextmanager
+def reading_environment() -> Iterator[None]:
+    """Misconfigured for proxies and certificates of the environment that no connection can be made with."""
+    try:
+        yield
+    except (ImportError, ValueError, OSError) as fault:
+        raise Misconfigured(
+            f"the environment names a proxy or certificates that cannot be used ({fault}): see HTTP_PROXY, HTTPS_PROXY,"
+            " ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from fault
 
 
 def request_headers(api_key: str | None) -> dict[str, str]:

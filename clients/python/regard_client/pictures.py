@@ -95,6 +95,8 @@ def upload_batches(
     """
     if max_files < 1:
         raise Misconfigured("a batch holds at least one file")
+    if isinstance(pictures, str | Path):
+        raise Misconfigured("pictures are a list, not one picture")
     batch: list[Picture] = []
     num_bytes = 0
     for picture in map(as_picture, pictures):

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import PIL.Image
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -27,10 +26,9 @@ from models.datasets.captions import CaptionLine
 from models.extractors.backbones.base import HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import build_backbone, find_architecture
 from models.extractors.region_features import mean_inside_boxes
-from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.half_precision import half_precision
-from models.training.backbone.recipe import iter_photograph_batches, steps_per_epoch
+from models.training.backbone.recipe import iter_photograph_batches, steps_per_epoch, upright_pixels
 from models.training.backbone.sentence_head import (
     SentenceHead,
     class_divergence,
@@ -186,11 +184,8 @@ class HeadFitting:
         return torch.cat([self._maps(self.backbone, pixels).mean((2, 3)) for pixels in self._dev_pixels()])
 
     def _dev_pixels(self) -> Iterator[Tensor]:
-        size = (self.recipe.side, self.recipe.side)
         for tile in tiles(len(self.dev), PHOTOGRAPHS_AT_ONCE):
-            yield stack_resized(
-                [PIL.Image.open(self.folder / line.image).convert("RGB") for line in self.dev[tile]], size
-            )
+            yield upright_pixels(self.folder, self.dev[tile], self.recipe.side)
 
     def _maps(self, backbone: Backbone, pixels: Tensor) -> Float[Tensor, "K 1280 h w"]:
         normalised = backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import PIL.Image
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionLine
+from models.datasets.photographs import open_upright
+from models.extractors.resize import stack_resized
 from models.training.detector.augment import augment
 from models.training.detector.pseudo_labels import PseudoLabels
 
@@ -114,7 +115,11 @@ def _make_batch(
     size = (recipe.side, recipe.side)
     pixels = []
     for number in numbers:
-        with PIL.Image.open(folder / lines[number].image) as photograph:
-            augmented = augment(photograph.convert("RGB"), NO_BOXES, size, recipe.least_crop, random)
-        pixels.append(augmented.pixels)
+        photograph = open_upright(folder / lines[number].image)
+        pixels.append(augment(photograph, NO_BOXES, size, recipe.least_crop, random).pixels)
     return PhotographBatch(numbers, torch.stack(pixels), sentences)
+
+
+def upright_pixels(folder: Path, lines: Sequence[CaptionLine], side: int) -> UInt8[Tensor, "K 3 H W"]:
+    """The photographs of lines, upright, each stretched to a square of `side` pixels. UnreadablePhotograph."""
+    return stack_resized([open_upright(folder / line.image) for line in lines], (side, side))

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import PIL.Image
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,12 +23,11 @@ from models.batches import tiles
 from models.datasets.captions import CaptionLine
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
-from models.extractors.resize import stack_resized
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.cutmix import cut_mix
 from models.training.backbone.half_precision import half_precision
 from models.training.backbone.lead import fit_maps
-from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch
+from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch, upright_pixels
 from models.training.backbone.sentence_head import (
     SentenceHead,
     class_divergence,
@@ -279,8 +277,7 @@ class SentenceTuning:
         return self.backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)
 
     def _pixels(self, lines: Sequence[CaptionLine]) -> Tensor:
-        pictures = [PIL.Image.open(self.folder / line.image).convert("RGB") for line in lines]
-        return stack_resized(pictures, (self.recipe.side, self.recipe.side))
+        return upright_pixels(self.folder, lines, self.recipe.side)
 
 
 def _network_of(folder: Path, network: TunedNetwork) -> dict[str, Tensor]:

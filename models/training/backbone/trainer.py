@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import PIL.Image
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
@@ -22,9 +21,14 @@ from models.evaluation.evaluate import evaluate
 from models.extractors.backbones.base import BACKBONE_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import digest_of_extractor
-from models.extractors.resize import stack_resized
 from models.matching.matcher import SingleMatcher
-from models.training.backbone.recipe import BackboneRecipe, PhotographBatch, iter_photograph_batches, steps_per_epoch
+from models.training.backbone.recipe import (
+    BackboneRecipe,
+    PhotographBatch,
+    iter_photograph_batches,
+    steps_per_epoch,
+    upright_pixels,
+)
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.logs import Log
 from models.training.losses import batch_losses
@@ -198,5 +202,4 @@ class BackboneTraining:
         return CaptionedFeatures.from_arrays(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
 
     def _pixels(self, lines: Sequence[CaptionLine]) -> UInt8[Tensor, "K 3 H W"]:
-        pictures = [PIL.Image.open(self.folder / line.image).convert("RGB") for line in lines]
-        return stack_resized(pictures, (self.recipe.side, self.recipe.side))
+        return upright_pixels(self.folder, lines, self.recipe.side)

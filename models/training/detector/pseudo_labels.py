@@ -15,6 +15,8 @@ import PIL.Image
 import torch
 from torchvision.ops import batched_nms, box_iou
 
+from models.datasets.photographs import open_upright
+
 INPUT_SIDE = 416
 GREY = (114, 114, 114)
 MIN_SCORE = 0.1  # of boxes that are kept in the cache; a training takes those from a higher score on
@@ -145,8 +147,7 @@ def label_photographs(labeler: Labeler, photographs: Mapping[str, Path], cache: 
     with cache.open("a", encoding="utf-8") as lines:
         for name, path in photographs.items():
             if name not in done:
-                with PIL.Image.open(path) as photograph:
-                    found = labeler.label(photograph.convert("RGB"))
+                found = labeler.label(open_upright(path))
                 parts = zip(found._fields, (part.astype(float).round(4).tolist() for part in found), strict=True)
                 lines.write(json.dumps({"name": name, **dict(parts)}) + "\n")
             yield name

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import PIL.Image
 
+from models.datasets.photographs import open_upright
 from models.extractors.backbones.base import STRIDE
 from models.extractors.resize import fit_size
 from models.training.detector.augment import TrainingPicture, augment
@@ -67,10 +67,8 @@ def training_batch(
         epoch, within = divmod(number, len(names))
         order = np.random.default_rng((recipe.seed, epoch, 1)).permutation(len(names))
         name = names[order[within]]
-        with PIL.Image.open(photographs[name]) as opened:
-            photograph = opened.convert("RGB")
         confident = labels[name].with_min_score(recipe.least_score)
-        pictures.append(augment(photograph, confident, size, recipe.least_crop, random))
+        pictures.append(augment(open_upright(photographs[name]), confident, size, recipe.least_crop, random))
     return pictures
 
 

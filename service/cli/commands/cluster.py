@@ -58,6 +58,8 @@ def up(
 
     check_exposure(settings)
     plan = bring_up(settings, chosen)
+    if any(given not in (None, kept) for given, kept in ((shards, len(plan.shards)), (replicas, len(plan.shards[0])))):
+        print_note("The collection keeps its shards and replicas as it was begun: `regard cluster add-shard` adds one.")
     print_note(f"{len(plan.shards)} shards with {len(plan.shards[0])} replicas each: `regard cluster status`")
     print(f"search at http://{settings.host}:{settings.port}", flush=True)
 

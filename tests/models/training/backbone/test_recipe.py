@@ -1,0 +1,38 @@
+"""Photographs as a backbone's tuning reads them."""
+
+from pathlib import Path
+
+import PIL.Image
+import pytest
+import torch
+
+from models.datasets.captions import CaptionLine
+from models.datasets.photographs import UnreadablePhotograph
+from models.training.backbone.recipe import upright_pixels
+
+ORIENTATION, TURNED = 0x0112, 6
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> list[CaptionLine]:
+    """A photograph, dark on its left, and the same one as a camera writes it that was held upright."""
+    photograph = PIL.Image.new("RGB", (64, 64), "white")
+    photograph.paste("black", (0, 0, 32, 64))
+    photograph.save(tmp_path / "level.png")
+    exif = PIL.Image.Exif()
+    exif[ORIENTATION] = TURNED
+    photograph.transpose(PIL.Image.Transpose.ROTATE_90).save(tmp_path / "turned.png", exif=exif)
+    return [CaptionLine(name, ("a wall",)) for name in ("level.png", "turned.png")]
+
+
+def test_photographs_are_upright(tmp_path: Path, lines: list[CaptionLine]) -> None:
+    level, turned = upright_pixels(tmp_path, lines, 8)
+    assert torch.equal(level, turned)
+    assert level[:, :, :3].max() < 16
+    assert level[:, :, 5:].min() > 240
+
+
+def test_a_damaged_photograph_is_named(tmp_path: Path, lines: list[CaptionLine]) -> None:
+    (tmp_path / "level.png").write_bytes(b"cut")
+    with pytest.raises(UnreadablePhotograph, match=r"level\.png"):
+        upright_pixels(tmp_path, lines, 8)
