@@ -127,4 +127,6 @@ def test_a_service_that_restarts_is_waited_for(visit: Visit) -> None:
 def test_a_service_that_refuses_ends_the_waiting(visit: Visit) -> None:
     visit.page.route("**/jobs/**", lambda route: route.fulfill(status=404, json={"detail": "There is no such job."}))
     visit.page.evaluate(DROP_FOLDERS, ["3.png", [["Trip4", base64_png("red", "cyan")]]])
-    expect(visit.page.locator("#add").get_by_role("status")).to_have_text("There is no such job.")
+    expect(visit.page.locator("#add").get_by_role("status")).to_have_text(
+        "There is no such job. Done: 0 of 1 can be found."
+    )

@@ -1,9 +1,9 @@
 // The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
 import { ask } from "./api";
-import { button, el, find } from "./dom";
+import { button, el, find, workButton } from "./dom";
 import type { FailuresAnswer } from "./openapi";
-import { counted } from "./text";
-import { retry, upload, type Found, type Outcome, type Progress } from "./uploads";
+import { counted, isolated } from "./text";
+import { Upload, type Found, type Outcome, type Progress } from "./uploads";
 
 export class Adding {
   private readonly panel = find("add");
@@ -11,9 +11,15 @@ export class Adding {
   private readonly words = el("p", { role: "status" });
   private readonly left = el("div", {});
   private readonly failures = el("div", {});
+  private readonly close = button("Close", () => (this.panel.hidden = true));
+  private upload: Upload | null = null;
+  private underWay = 0;
 
-  /** `onadded` is called when pictures can be found that could not before. */
-  constructor(private readonly onadded: () => void) {
+  /** `onsent` is called when the service took some pictures, `onadded` when all can be found. */
+  constructor(
+    private readonly onsent: () => void,
+    private readonly onadded: () => void,
+  ) {
     this.panel.append(
       el("h2", {}, "Add pictures"),
       el("p", {}, "Drop files or folders anywhere on this page, or choose them:"),
@@ -22,8 +28,11 @@ export class Adding {
       this.words,
       this.left,
       this.failures,
-      button("Close", () => (this.panel.hidden = true)),
+      this.close,
     );
+    addEventListener("beforeunload", (event) => {
+      if (this.upload?.hasUnsent) event.preventDefault(); // the browser asks whether to leave
+    });
   }
 
   open(): void {
@@ -34,15 +43,22 @@ export class Adding {
 
   take = async (files: Found[]): Promise<void> => {
     this.panel.hidden = false;
-    if (!files.length) return;
-    try {
-      this.tell(await upload(files, this.tell), true);
-      await this.showFailures();
-    } catch (fault) {
-      this.words.textContent = fault instanceof Error ? fault.message : String(fault);
-    }
-    this.onadded();
+    this.panel.scrollIntoView({ block: "nearest" });
+    if (files.length) await this.begin((upload) => upload.add(files));
   };
+
+  /** Begins some work. What comes while other work is under way joins it, so that one report is of both. */
+  private async begin(work: (upload: Upload) => Promise<void>): Promise<void> {
+    const upload = (this.upload ??= new Upload(this.tell, this.onsent));
+    this.underWay++;
+    await work(upload);
+    this.underWay--;
+    if (this.underWay) return;
+    this.upload = null;
+    this.tell(upload.progress, true);
+    this.onadded();
+    await this.showFailures();
+  }
 
   private tell = (progress: Progress, over = false): void => {
     const left = progress.skipped.length + progress.failed.length;
@@ -53,36 +69,46 @@ export class Adding {
     if (progress.known) parts.push(`${progress.known} already there`);
     if (progress.skipped.length) parts.push(`${progress.skipped.length} left out`);
     if (progress.failed.length) parts.push(`${progress.failed.length} failed`);
-    this.words.textContent = `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`;
+    const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
+    if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
+    this.words.textContent = told.join(" ");
     this.left.replaceChildren(...reasons("Left out", progress.skipped));
   };
 
+  /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */
   async showFailures(): Promise<void> {
-    const { failures } = await ask<FailuresAnswer>("/failures");
-    this.failures.replaceChildren(...reasons("Set aside", failures, (one) => this.retryButton(one)));
+    try {
+      const { failures } = await ask<FailuresAnswer>("/failures");
+      this.replaceFailures(reasons("Set aside", failures, (one) => this.retryButton(one)));
+    } catch (fault) {
+      const why = fault instanceof Error ? fault.message : String(fault);
+      this.replaceFailures([el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);
+    }
+  }
+
+  /** The focus stays where it was in the list, or goes on to what is below. */
+  private replaceFailures(shown: Node[]): void {
+    const place = [...this.failures.querySelectorAll("button")].findIndex((one) => one === document.activeElement);
+    this.failures.replaceChildren(...shown);
+    if (place < 0) return;
+    const buttons = this.failures.querySelectorAll("button");
+    (buttons[Math.min(place, buttons.length - 1)] ?? this.close).focus({ preventScroll: true });
   }
 
   private retryButton(failure: Outcome): HTMLElement {
-    const again = async () => {
-      await retry(failure.image_id!, this.tell);
-      await this.showFailures();
-      this.onadded();
-    };
-    return button("Try again", () => void again().catch((fault: Error) => (this.words.textContent = fault.message)), {
+    return workButton("Try again", () => this.begin((upload) => upload.retry(failure.image_id!)), {
       "aria-label": `Try again: ${failure.filename}`,
     });
   }
 }
 
 function chooser(text: string, id: string, folder: boolean, take: (files: Found[]) => Promise<void>): HTMLElement {
-  const input = el("input", {
-    id,
-    type: "file",
-    class: "hidden",
-    multiple: true,
-    webkitdirectory: folder,
-    onchange: () => void take([...(input.files ?? [])].map(found)).finally(() => (input.value = "")),
-  });
+  const choose = () => {
+    const files = [...(input.files ?? [])].map(found);
+    input.value = ""; // the same files can be chosen again
+    void take(files);
+  };
+  const input = el("input", { id, type: "file", class: "hidden", multiple: true, webkitdirectory: folder, onchange: choose });
   return el("label", { class: "button" }, text, input);
 }
 
@@ -92,6 +118,6 @@ function found(file: File): Found {
 
 function reasons(title: string, outcomes: Outcome[], extra: (one: Outcome) => HTMLElement | null = () => null): Node[] {
   if (!outcomes.length) return [];
-  const items = outcomes.map((one) => el("li", {}, el("b", {}, one.filename), ` ${one.reason} `, extra(one)));
+  const items = outcomes.map((one) => el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra(one)));
   return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), el("ul", { class: "reasons" }, ...items)];
 }

@@ -13,6 +13,25 @@ export class Refusal extends Error {
   }
 }
 
+/** No answer came: the service is away, or the connection to it. */
+export class Unreachable extends Error {
+  constructor() {
+    super("The service does not answer.");
+  }
+}
+
+const PASSING = [429, 502, 503, 504];
+
+/** Whether the same request may succeed when it is sent again after a while. */
+export function isPassing(fault: unknown): fault is Error {
+  return fault instanceof Unreachable || (fault instanceof Refusal && PASSING.includes(fault.status));
+}
+
+/** Whether a request was refused because there is no such thing. */
+export function isMissing(fault: unknown): boolean {
+  return fault instanceof Refusal && fault.status === 404;
+}
+
 type KeyDialog = (why: string) => Promise<boolean>;
 let askForKey: KeyDialog = async () => false;
 
@@ -35,7 +54,7 @@ export interface Options {
 export async function ask<T>(path: string, options: Options = {}): Promise<T> {
   for (;;) {
     const response = await send(path, options);
-    if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T;
+    if (response.ok) return (response.status === 204 ? undefined : await answered(response.json(), options)) as T;
     const refusal = new Refusal(response.status, await response.json().catch(() => ({})));
     const needsKey = response.status === 401 || "needed" in refusal.problem;
     if (!needsKey || !(await askForKey(refusal.message))) throw refusal;
@@ -48,7 +67,14 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
   if (key) headers.set("Authorization", `Bearer ${key}`);
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const body = json === undefined ? form : JSON.stringify(json);
-  return fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal });
+  return answered(fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal }), { signal });
+}
+
+/** What comes from the service; Unreachable where it breaks off, unless the page itself gave it up. */
+function answered<T>(answer: Promise<T>, { signal }: Options): Promise<T> {
+  return answer.catch((fault) => {
+    throw signal?.aborted ? fault : new Unreachable();
+  });
 }
 
 /** At most one piece of work at a time: a newer one ends the one before, whose outcome is never shown. */

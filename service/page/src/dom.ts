@@ -29,6 +29,17 @@ export function button(text: string, onclick: () => void, properties: Properties
   return el("button", { type: "button", onclick, ...properties }, text);
 }
 
+/** A button that begins its work anew only once that has ended. It keeps the focus meanwhile, as a disabled one does not. */
+export function workButton(text: string, work: () => Promise<void>, properties: Properties = {}): HTMLButtonElement {
+  const start = async () => {
+    if (one.hasAttribute("aria-disabled")) return;
+    one.setAttribute("aria-disabled", "true");
+    await work().finally(() => one.removeAttribute("aria-disabled"));
+  };
+  const one = button(text, () => void start(), properties);
+  return one;
+}
+
 function filled<T extends Element>(element: T, properties: Properties, children: Child[]): T {
   for (const [name, value] of Object.entries(properties)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);

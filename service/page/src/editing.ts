@@ -1,4 +1,4 @@
-// Captions, tags and date of one picture, edited in place; deletion, which can be undone.
+// Captions, tags and date of one picture, edited in place.
 import { ask } from "./api";
 import { button, el, type Child } from "./dom";
 import type { ImageListed } from "./openapi";
@@ -44,20 +44,6 @@ export function editor(image: ImageListed, onchanged: Changed, ondone: () => voi
     el("button", { type: "submit" }, "Save"),
     button("Cancel", ondone),
   );
-}
-
-/** Deletes the picture and offers to undo it. */
-export async function remove(image: ImageListed, notice: HTMLElement, onchanged: () => void): Promise<void> {
-  await ask(`/images/${image.image_id}`, { method: "DELETE" });
-  const undo = button("Undo", () => {
-    ask(`/images/${image.image_id}/restore`, { method: "POST" }).then(
-      () => ((notice.textContent = `${titleOf(image)} is back.`), onchanged()),
-      (refusal: Error) => (notice.textContent = refusal.message),
-    );
-  });
-  onchanged();
-  notice.replaceChildren(`${titleOf(image)} was deleted. `, undo);
-  undo.focus();
 }
 
 function field(text: string, control: HTMLElement): Child {

@@ -1,12 +1,12 @@
-// What is stored, page by page: pictures with their state, edited in place and deleted.
+// What is stored, page by page. Listed anew, it changes in place: what is being edited stays, and so does the place.
 import { ask } from "./api";
-import { button, el, find } from "./dom";
-import { editor, remove } from "./editing";
+import { Card } from "./card";
+import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
-import { thumbnail } from "./results";
-import { day, titleOf } from "./text";
 
 const PAGE = 48;
+const MOST = 1000; // that the service lists at once
+const WAITING_MS = 3000; // after which pictures that wait are looked at again
 const MORE = "Show more";
 
 export interface Listed {
@@ -16,97 +16,113 @@ export interface Listed {
 
 export class Library {
   private readonly grid = el("ol", { class: "grid", "aria-label": "Library" });
-  private readonly more = button(MORE, () => void this.next(), { class: "more" });
+  private readonly more = workButton(MORE, () => this.next(), { class: "more" });
+  private readonly cards = new Map<string, Card>();
+  private listed: Listed = { sort: "", filter: null };
   private after: string | null = null;
   private shown = 0;
+  private timer = 0;
+  readonly element = el("div", {}, this.grid, this.more);
 
+  /** `onwaiting` hears now and then that a picture shown is not ready yet. */
   constructor(
-    private readonly listed: Listed,
     private readonly like: (image: ImageListed) => void,
+    private readonly onwaiting: () => void,
   ) {}
 
-  get element(): HTMLElement {
-    return el("div", {}, this.grid, this.more);
+  /** Whether somebody is editing one of its pictures, or can undo a deletion. */
+  get isHeld(): boolean {
+    return [...this.cards.values()].some((card) => card.isHeld);
   }
 
-  /** The first page. */
-  async start(signal: AbortSignal): Promise<ImagesAnswer> {
-    return ask<ImagesAnswer>(this.path(), { signal });
+  /** The first page, or as many pictures as are shown where the same is listed again. */
+  async load(listed: Listed, signal: AbortSignal): Promise<ImagesAnswer> {
+    const wanted = isSame(listed, this.listed) ? this.shown : 0;
+    const images: ImageListed[] = [];
+    let after: string | null = null;
+    do {
+      const limit = Math.min(MOST, Math.max(PAGE, wanted - images.length));
+      const page: ImagesAnswer = await ask(path(listed, limit, after), { signal });
+      images.push(...page.images);
+      after = page.next;
+    } while (after && images.length < wanted);
+    return { images, next: after };
   }
 
-  show(page: ImagesAnswer): void {
-    this.grid.append(...page.images.map((image) => this.card(image)));
-    this.shown += page.images.length;
-    this.after = page.next;
-    this.more.hidden = !page.next;
+  show(listed: Listed, { images, next }: ImagesAnswer): void {
+    this.listed = listed;
+    this.shown = images.length;
+    this.goOn(next);
+    const isNew = !this.element.isConnected;
+    const wanted = new Set(images.map(({ image_id }) => image_id));
+    for (const [image_id, card] of this.cards) {
+      const stays = card.isDeleted ? !isNew : card.isHeld || wanted.has(image_id);
+      if (stays) continue;
+      card.element.remove();
+      this.cards.delete(image_id);
+    }
+    this.place(images);
+  }
+
+  /** Puts the pictures into this order; what is held and none of them stays where it stands. */
+  private place(images: ImageListed[]): void {
+    const focused = document.activeElement;
+    const inOrder = images.map((image) => this.card(image).element);
+    const placed = new Set<Element>(inOrder);
+    let at = this.grid.firstElementChild;
+    for (const element of inOrder) {
+      while (at && !placed.has(at)) at = at.nextElementSibling;
+      if (element === at) at = at.nextElementSibling;
+      else this.grid.insertBefore(element, at);
+    }
+    if (focused !== document.activeElement) (focused as HTMLElement).focus({ preventScroll: true }); // it was moved
+  }
+
+  /** The card of a picture, which says what is known of it by now. */
+  private card(image: ImageListed): Card {
+    const before = this.cards.get(image.image_id);
+    before?.update(image);
+    const card = before ?? new Card(image, this.like);
+    this.cards.set(image.image_id, card);
+    return card;
+  }
+
+  private goOn(next: string | null): void {
+    this.after = next;
+    this.more.hidden = !next;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(), WAITING_MS);
+  }
+
+  private look(): void {
+    if (this.element.isConnected && [...this.cards.values()].some((card) => card.isWaiting)) this.onwaiting();
   }
 
   private async next(): Promise<void> {
-    const first = this.shown;
-    this.more.disabled = true;
+    const { listed, after } = this;
     try {
-      this.show(await ask<ImagesAnswer>(this.path()));
+      const { images, next } = await ask<ImagesAnswer>(path(listed, PAGE, after));
+      if (!isSame(listed, this.listed)) return; // something else is listed by now
+      if (after !== this.after) return this.next(); // pictures came meanwhile
+      const fresh = images.filter(({ image_id }) => !this.cards.has(image_id)).map((image) => this.card(image));
+      this.grid.append(...fresh.map(({ element }) => element));
+      this.shown += images.length;
       this.more.textContent = MORE;
+      this.goOn(next);
+      fresh[0]?.focus();
     } catch (fault) {
       this.more.textContent = `${MORE} (${fault instanceof Error ? fault.message : String(fault)})`;
-    } finally {
-      this.more.disabled = false;
     }
-    this.grid.children[first]?.querySelector("button")?.focus();
   }
+}
 
-  private path(): string {
-    const query = new URLSearchParams({ limit: String(PAGE), sort: this.listed.sort });
-    if (this.after) query.set("after", this.after);
-    if (this.listed.filter) query.set("filter", JSON.stringify(this.listed.filter));
-    return `/images?${query}`;
-  }
+function isSame(listed: Listed, other: Listed): boolean {
+  return JSON.stringify(listed) === JSON.stringify(other);
+}
 
-  private card(image: ImageListed): HTMLElement {
-    const item = el("li", { class: "card", "data-image": image.image_id });
-    const look = () => item.replaceChildren(...this.view(image, item));
-    look();
-    return item;
-  }
-
-  private view(image: ImageListed, item: HTMLElement): Node[] {
-    const look = () => item.replaceWith(this.card(image));
-    const edit = () => {
-      const form = editor(image, (changed) => (image = changed), () => {
-        const fresh = this.card(image);
-        item.replaceWith(fresh);
-        fresh.querySelector<HTMLElement>("button")?.focus();
-      });
-      item.append(form);
-      form.querySelector("textarea")?.focus();
-    };
-    const tags = Object.entries(image.tags).map(([name, value]) => `${name}: ${value}`);
-    const failed = (refusal: Error) => (find("status").textContent = refusal.message);
-    const gone = () => {
-      item.hidden = !item.hidden;
-      if (!item.hidden) look();
-    };
-    return [
-      image.state === "ready"
-        ? el("div", { class: "picture" }, thumbnail(image))
-        : el("div", { class: "picture none" }, image.state === "queued" ? "waiting" : image.state),
-      el(
-        "p",
-        { class: "about" },
-        el("span", { class: "title" }, titleOf(image)),
-        el("span", { class: "quiet" }, [day(image.taken_at), ...tags].join(" · ")),
-      ),
-      el(
-        "div",
-        { class: "actions" },
-        button("Edit", edit, { class: "link change", "aria-label": `Edit ${titleOf(image)}` }),
-        image.state === "ready" &&
-          button("More like this", () => this.like(image), { class: "link", "aria-label": `More like this: ${titleOf(image)}` }),
-        button("Delete", () => void remove(image, find("status"), gone).catch(failed), {
-          class: "link change",
-          "aria-label": `Delete ${titleOf(image)}`,
-        }),
-      ),
-    ];
-  }
+function path(listed: Listed, limit: number, after: string | null): string {
+  const query = new URLSearchParams({ limit: String(limit), sort: listed.sort });
+  if (after) query.set("after", after);
+  if (listed.filter) query.set("filter", JSON.stringify(listed.filter));
+  return `/images?${query}`;
 }

@@ -23,9 +23,17 @@ const query = find<HTMLInputElement>("query");
 const main = find("main");
 const status = find("status");
 const searches = new Latest();
-const adding = new Adding(() => void again());
+const adding = new Adding(refreshLibrary, () => void again());
 const detail = new Detail((hit) => void searchLike(hit));
 const options = new SearchOptions(() => void again());
+const library = new Library((image) => void searchLike(image), refreshLibrary);
+const greeting = el(
+  "section",
+  { class: "greeting" },
+  el("h2", {}, "No pictures yet"),
+  el("p", { class: "change" }, "Drop photographs or whole folders anywhere on this page, then ask for what is in them."),
+  button("Add pictures", () => adding.open(), { class: "change" }),
+);
 let typing = 0;
 let settling = 0;
 let k = K; // results that are asked for
@@ -192,30 +200,27 @@ function searchFile(image: File): Promise<void> {
   return askAnew({ kind: "pictures", asked: { image }, title: image.name || "the one you pasted" });
 }
 
-/** Without a question: the library, or a greeting where it is empty. */
+/** Without a question: the library, or a greeting where it is empty. What is on the page already changes in place. */
 async function showLibrary(): Promise<void> {
-  showWords(null);
   const { filter, order } = options;
-  const library = new Library({ sort: order === "date" ? "date" : "latest", filter }, (image) => void searchLike(image));
+  const listed = { sort: order === "date" ? "date" : "latest", filter };
   await searches.run(
-    (signal) => library.start(signal),
+    (signal) => library.load(listed, signal),
     (page) => {
-      const empty = !page.images.length;
-      library.show(page);
-      status.textContent = empty ? (filter ? "No picture passes the filter." : "") : "";
-      main.replaceChildren(empty && !filter ? greeting() : library.element);
+      library.show(listed, page);
+      showWords(null);
+      const isEmpty = !page.images.length;
+      status.textContent = isEmpty && filter ? "No picture passes the filter." : "";
+      const shown = isEmpty && !filter && !library.isHeld ? greeting : library.element;
+      if (!shown.isConnected) main.replaceChildren(shown);
     },
   );
 }
 
-function greeting(): HTMLElement {
-  return el(
-    "section",
-    { class: "greeting" },
-    el("h2", {}, "No pictures yet"),
-    el("p", {}, "Drop photographs or whole folders anywhere on this page, then ask for what is in them."),
-    button("Add pictures", () => adding.open(), { class: "change" }),
-  );
+/** Shows what became of the library meanwhile, where it is what is looked at. */
+function refreshLibrary(): void {
+  const question = current();
+  if (!document.hidden && searches.begun && question.kind === "text" && !question.text) void again();
 }
 
 async function tried(work: Promise<void>): Promise<void> {
@@ -237,6 +242,11 @@ function written(): Question {
   return { kind: "text", text: query.value.trim() };
 }
 
+function showNoQuestion(): void {
+  query.value = "";
+  void askAnew(written());
+}
+
 async function start(): Promise<void> {
   const first = current();
   settle();
@@ -253,12 +263,18 @@ async function start(): Promise<void> {
     settle();
   });
   addEventListener("popstate", () => void goTo(current()));
+  document.addEventListener("visibilitychange", refreshLibrary);
   find<HTMLInputElement>("like-file").addEventListener("change", (event) => {
     const file = (event.target as HTMLInputElement).files?.[0];
     if (file) void searchFile(file);
   });
   find("show-add").addEventListener("click", () => adding.open());
-  find("show-library").addEventListener("click", () => ((query.value = ""), void askAnew(written())));
+  find("show-library").addEventListener("click", showNoQuestion);
+  find("home").addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // wanted in another tab or window
+    event.preventDefault(); // to load the page anew would end what is being taken in
+    showNoQuestion();
+  });
   onDrop((file) => void searchFile(file), (files) => void adding.take(files));
   query.focus();
   await startSession(() => void again());

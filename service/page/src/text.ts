@@ -11,6 +11,18 @@ export function percent(probability: number): string {
   return value > 0 && value < 1 ? "under 1 %" : `${Math.round(value)} %`;
 }
 
+// Letters that are written from right to left, by the blocks that Unicode keeps for them, and marks that turn the line.
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\u202b\u202e\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** Somebody's text that stands in a line of the page: one from right to left must not turn what stands around it. */
+export function isolated(text: string): string {
+  return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
+
+export function tagLine([name, value]: [string, string | number]): string {
+  return isolated(`${name}: ${value}`);
+}
+
 export function titleOf(picture: { captions: string[]; filename: string }): string {
   return picture.captions[0] ?? picture.filename;
 }

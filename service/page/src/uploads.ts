@@ -1,11 +1,11 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
-import { ask, Refusal } from "./api";
+import { ask, isPassing, Refusal } from "./api";
 import type { IngestAnswer, JobAnswer, RetryAnswer } from "./openapi";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
 const LONGEST_ALBUM = 512; // characters, as of any tag
-const POLL_MS = 1000;
+const PAUSE_MS = 1000;
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
 export interface Outcome {
@@ -16,11 +16,12 @@ export interface Outcome {
 
 export interface Progress {
   total: number;
-  sent: number;
   done: number;
   known: number;
   skipped: Outcome[];
   failed: Outcome[];
+  faults: string[]; // why what became of some is not known
+  waiting: string; // why the service is waited for; "" where it is not
 }
 
 /** A file and where it was: its name, or its path from the folder that was chosen or dropped, with that one's name. */
@@ -37,34 +38,161 @@ function named(path: string): { name: string; album: string | null } {
   return { name: below.join("/"), album: album.slice(-LONGEST_ALBUM) };
 }
 
-/** Sends the files and follows them until all can be found; `tell` hears of every step. */
-export async function upload(files: Found[], tell: (progress: Progress) => void): Promise<Progress> {
-  const progress: Progress = { total: files.length, sent: 0, done: 0, known: 0, skipped: [], failed: [] };
-  const pictures = files.filter(({ file, path }) => {
-    const reason = whyNot(file);
-    if (reason) progress.skipped.push({ filename: named(path).name, reason });
-    return !reason;
-  });
-  tell(progress);
-  const jobs: Promise<void>[] = [];
-  for (const batch of batches(pictures)) {
-    const receipt = await send(batch, progress);
-    progress.sent += batch.length;
-    tell(progress);
-    if (receipt) jobs.push(follow(receipt.job_id, progress, () => tell(progress)));
+/** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
+export class Upload {
+  readonly progress: Progress = { total: 0, done: 0, known: 0, skipped: [], failed: [], faults: [], waiting: "" };
+  private turn = Promise.resolve();
+  private unsent = 0;
+
+  /** `tell` hears of every step, `onsent` of every batch that the service took. */
+  constructor(
+    private readonly tell: (progress: Progress) => void,
+    private readonly onsent: () => void,
+  ) {}
+
+  /** Whether files would be lost if the page was left now. */
+  get hasUnsent(): boolean {
+    return this.unsent > 0;
   }
-  await Promise.all(jobs);
-  return progress;
+
+  /** Sends the files and follows them until all can be found. */
+  async add(files: Found[]): Promise<void> {
+    this.progress.total += files.length;
+    const pictures = files.filter((one) => this.isPicture(one));
+    this.unsent += pictures.length;
+    this.changed();
+    const jobs: Promise<void>[] = [];
+    this.turn = this.turn.then(() => this.sendAll(pictures, jobs));
+    await this.turn;
+    await Promise.all(jobs);
+  }
+
+  /** Has a picture that was set aside tried again, and follows it. */
+  async retry(image_id: string): Promise<void> {
+    this.progress.total++;
+    this.changed();
+    try {
+      const { job_id } = await ask<RetryAnswer>(`/failures/${image_id}/retry`, { method: "POST" });
+      await this.follow(job_id);
+    } catch (fault) {
+      this.fail(fault);
+    }
+  }
+
+  private changed(waiting = ""): void {
+    this.progress.waiting = waiting;
+    this.tell(this.progress);
+  }
+
+  private fail(fault: unknown): void {
+    this.progress.faults.push(messageOf(fault));
+  }
+
+  private leaveOut(outcomes: IngestAnswer["rejected"]): void {
+    this.progress.skipped.push(...outcomes.map(({ filename, problem }) => ({ filename, reason: problem })));
+  }
+
+  private isPicture({ file, path }: Found): boolean {
+    if (!NO_PICTURE.test(file.type)) return true;
+    this.leaveOut([{ filename: named(path).name, problem: `is no picture (${file.type})` }]);
+    return false;
+  }
+
+  private async sendAll(pictures: Found[], jobs: Promise<void>[]): Promise<void> {
+    for (const batch of batches(pictures)) {
+      const receipt = await this.send(batch);
+      this.unsent -= batch.length;
+      this.changed();
+      if (!receipt) continue;
+      jobs.push(this.follow(receipt.job_id).catch((fault) => this.fail(fault)));
+      this.onsent();
+    }
+  }
+
+  /** The receipt of a batch; null where nothing of it was taken. A service that does not answer is waited for. */
+  private async send(batch: Found[]): Promise<IngestAnswer | null> {
+    for (let files = batch; files.length; files = await this.readable(files)) {
+      try {
+        const receipt = await ask<IngestAnswer>("/ingest", { form: formOf(files) });
+        this.leaveOut(receipt.rejected);
+        this.progress.known += receipt.accepted.filter((one) => one.duplicate).length;
+        return receipt;
+      } catch (fault) {
+        if (!isPassing(fault)) return this.refused(files, fault);
+        this.changed(messageOf(fault));
+        await pause();
+      }
+    }
+    return null;
+  }
+
+  private refused(files: Found[], fault: unknown): null {
+    const rejected = fault instanceof Refusal ? (fault.problem.rejected as IngestAnswer["rejected"] | undefined) : undefined;
+    this.leaveOut(rejected ?? files.map(({ path }) => ({ filename: named(path).name, problem: messageOf(fault) })));
+    return null;
+  }
+
+  /** Those that can still be read: one that was changed or moved since looks to a request like a lost connection. */
+  private async readable(files: Found[]): Promise<Found[]> {
+    const can = await Promise.all(files.map(({ file }) => isThere(file)));
+    const gone = files.filter((_, n) => !can[n]);
+    this.leaveOut(gone.map(({ path }) => ({ filename: named(path).name, problem: "cannot be read any more; choose it again" })));
+    return files.filter((_, n) => can[n]);
+  }
+
+  /** Follows a job to its end. Where no stream can be had the job itself is asked now and then. */
+  private async follow(job_id: string): Promise<void> {
+    let before = 0;
+    let end: (job: JobAnswer) => void;
+    let giveUp: (fault: Error) => void;
+    const ended = new Promise<JobAnswer>((resolve, reject) => ([end, giveUp] = [resolve, reject]));
+    const hear = (job: JobAnswer) => {
+      this.progress.done += job.done - before;
+      before = job.done;
+      this.changed();
+      if (job.state === "done") end(job);
+    };
+    const source = new EventSource(`/jobs/${job_id}/events`);
+    source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) this.poll(job_id, hear).catch((fault: Error) => giveUp(fault));
+    });
+    try {
+      const last = await ended;
+      this.progress.failed.push(...last.failures);
+    } finally {
+      source.close();
+    }
+    this.changed();
+  }
+
+  /** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */
+  private async poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
+    for (;;) {
+      try {
+        const job = await ask<JobAnswer>(`/jobs/${job_id}`);
+        hear(job);
+        if (job.state === "done") return;
+      } catch (fault) {
+        if (!isPassing(fault)) throw fault;
+        this.changed(messageOf(fault));
+      }
+      await pause();
+    }
+  }
 }
 
-export async function retry(image_id: string, tell: (progress: Progress) => void): Promise<void> {
-  const progress: Progress = { total: 1, sent: 1, done: 0, known: 0, skipped: [], failed: [] };
-  const { job_id } = await ask<RetryAnswer>(`/failures/${image_id}/retry`, { method: "POST" });
-  await follow(job_id, progress, () => tell(progress));
+function messageOf(fault: unknown): string {
+  return fault instanceof Error ? fault.message : String(fault);
 }
 
-function whyNot(file: File): string | null {
-  return NO_PICTURE.test(file.type) ? `is no picture (${file.type})` : null;
+/** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
+function isThere(file: File): Promise<boolean> {
+  return file.slice(0, 1).arrayBuffer().then((start) => start.byteLength > 0, () => false);
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 }
 
 /** No batch has a name twice, since the album of a file goes by its name. */
@@ -86,8 +214,8 @@ function* batches(files: Found[]): Generator<Found[]> {
   if (batch.length) yield batch;
 }
 
-/** The receipt of a batch; null where nothing of it was taken. */
-async function send(batch: Found[], progress: Progress): Promise<IngestAnswer | null> {
+/** The form that a batch is sent as. */
+function formOf(batch: Found[]): FormData {
   const form = new FormData();
   const manifest: Record<string, { tags: { album: string } }> = {};
   for (const { file, path } of batch) {
@@ -96,56 +224,5 @@ async function send(batch: Found[], progress: Progress): Promise<IngestAnswer | 
     if (album) manifest[name] = { tags: { album } };
   }
   if (Object.keys(manifest).length) form.append("manifest", JSON.stringify(manifest));
-  try {
-    const receipt = await ask<IngestAnswer>("/ingest", { form });
-    progress.skipped.push(...receipt.rejected.map(({ filename, problem }) => ({ filename, reason: problem })));
-    progress.known += receipt.accepted.filter((one) => one.duplicate).length;
-    return receipt;
-  } catch (fault) {
-    const reason = fault instanceof Error ? fault.message : String(fault);
-    const rejected = fault instanceof Refusal ? (fault.problem.rejected as IngestAnswer["rejected"] | undefined) : undefined;
-    const unsent = rejected ?? batch.map(({ path }) => ({ filename: named(path).name, problem: reason }));
-    progress.skipped.push(...unsent.map(({ filename, problem }) => ({ filename, reason: problem })));
-    return null;
-  }
-}
-
-/** Follows a job to its end. Where no stream can be had the job itself is asked now and then. */
-async function follow(job_id: string, progress: Progress, tell: () => void): Promise<void> {
-  let before = 0;
-  let end: (job: JobAnswer) => void;
-  let giveUp: (fault: Error) => void;
-  const ended = new Promise<JobAnswer>((resolve, reject) => ([end, giveUp] = [resolve, reject]));
-  const hear = (job: JobAnswer) => {
-    progress.done += job.done - before;
-    before = job.done;
-    tell();
-    if (job.state === "done") end(job);
-  };
-  const source = new EventSource(`/jobs/${job_id}/events`);
-  source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) poll(job_id, hear).catch((fault: Error) => giveUp(fault));
-  });
-  try {
-    const last = await ended;
-    progress.failed.push(...last.failures);
-  } finally {
-    source.close();
-  }
-  tell();
-}
-
-/** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */
-async function poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
-  for (;;) {
-    try {
-      const job = await ask<JobAnswer>(`/jobs/${job_id}`);
-      hear(job);
-      if (job.state === "done") return;
-    } catch (fault) {
-      if (fault instanceof Refusal && fault.status < 500 && fault.status !== 429) throw fault;
-    }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
+  return form;
 }

@@ -1,0 +1,173 @@
+"""The library changes in place: what is being edited, how much is shown and where, deletions one by one."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.e2e.browser import Visit, accessibility_faults, send
+
+pytestmark = pytest.mark.browser
+
+COLOURS = ["red", "green", "blue", "yellow", "cyan", "magenta"]
+AT_ONCE = 4
+LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path) as url:
+        for colour in COLOURS:
+            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        yield url
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    """The page in a window so low that the library has to be scrolled."""
+    begun = Visit(browser, address, viewport={"width": 800, "height": 300})
+    expect(cards(begun.page)).to_have_count(len(COLOURS))
+    yield begun
+    begun.close()
+
+
+def cards(page: Page) -> Locator:
+    return page.locator("#main li.card")
+
+
+def card(page: Page, colour: str) -> Locator:
+    return page.locator("#main li.card", has_text=f"all {colour}")
+
+
+def stored(address: str) -> list[str]:
+    """Names of what is stored, the latest first."""
+    return [one["filename"] for one in httpx.get(f"{address}/images", params={"sort": "latest"}).json()["images"]]
+
+
+def image_id(picture: Locator) -> str:
+    return picture.get_attribute("data-image") or ""
+
+
+def add_picture(page: Page, name: str) -> None:
+    """Choose a file to be taken in, and wait until it can be found."""
+    page.get_by_role("button", name="Add pictures").click()
+    chosen = {"name": name, "mimeType": "image/png", "buffer": png(two_coloured("black", "white", 64, 48))}
+    page.get_by_label("Files…").set_input_files(files=[chosen])
+    expect(page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+
+
+def test_a_button_that_is_pressed_twice_deletes_once(visit: Visit) -> None:
+    page, held = visit.page, list[Route]()
+
+    def hold(route: Route) -> None:
+        if route.request.method == "DELETE":
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/images/*", hold)
+    with page.expect_request("**/images/*"):
+        card(page, "green").get_by_role("button", name="Delete").dblclick()
+    (asked,) = held
+    asked.continue_()
+    expect(card(page, "green")).to_contain_text("all green was deleted.")
+    expect(card(page, "green").locator(".fault")).to_be_empty()
+    page.evaluate("fetch('/livez')")  # a second one would have been sent before
+    assert len(held) == 1
+
+
+def test_a_picture_that_is_gone_already_is_deleted(visit: Visit) -> None:
+    page = visit.page
+    httpx.delete(f"{visit.address}/images/{image_id(card(page, 'blue'))}").raise_for_status()
+    card(page, "blue").get_by_role("button", name="Delete").click()
+    expect(card(page, "blue")).to_contain_text("all blue was deleted.")
+    card(page, "blue").get_by_role("button", name="Undo").click()
+    expect(card(page, "blue").get_by_role("button", name="Delete")).to_be_visible()
+
+
+def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> None:
+    page = visit.page
+    for colour in ("red", "green"):
+        button = card(page, colour).get_by_role("button", name="Delete")
+        button.scroll_into_view_if_needed()
+        before = page.evaluate("scrollY")
+        button.click()
+        expect(card(page, colour).get_by_role("button", name="Undo")).to_be_focused()
+        assert page.evaluate("scrollY") == before
+    page.evaluate(LOOKED_AT_AGAIN)
+    add_picture(page, "black.png")  # after which the library is listed anew
+    expect(cards(page)).to_have_count(len(COLOURS) + 1)
+    assert accessibility_faults(page) == []
+    for colour in ("red", "green"):
+        card(page, colour).get_by_role("button", name="Undo").click()
+        expect(card(page, colour).get_by_role("button", name="Edit")).to_be_focused()
+    assert set(stored(visit.address)) == {"black.png", *(f"{colour}.png" for colour in COLOURS)}
+
+
+def test_why_a_deletion_failed_stands_in_the_card(visit: Visit) -> None:
+    page, told = visit.page, "The disk of the server is full."
+    page.route("**/images/*", lambda route: route.fulfill(status=507, json={"detail": told}))
+    card(page, "red").get_by_role("button", name="Delete").click()
+    expect(card(page, "red").get_by_role("alert")).to_have_text(told)
+    expect(card(page, "red").get_by_role("button", name="Delete")).to_be_focused()
+
+
+def test_what_is_being_edited_stays_when_the_library_is_listed_anew(visit: Visit) -> None:
+    page = visit.page
+    for _ in range(2):
+        card(page, "red").get_by_role("button", name="Edit").click()
+    form = page.locator("form.editor")
+    expect(form).to_have_count(1)
+    form.get_by_label("Captions").fill("as red as it gets")
+    add_picture(page, "black.png")
+    expect(cards(page).first).to_contain_text("black.png")
+    page.get_by_label("From", exact=True).fill("2030")  # which no picture passes
+    page.get_by_label("From", exact=True).press("Enter")
+    expect(page.locator("#status")).to_have_text("No picture passes the filter.")
+    expect(cards(page)).to_have_count(1)
+    form.get_by_role("button", name="Save").click()
+    expect(cards(page)).to_contain_text("as red as it gets")
+
+
+def test_as_many_are_shown_at_the_same_place_when_the_library_is_listed_anew(visit: Visit) -> None:
+    page = visit.page
+    page.route(
+        "**/images?*",
+        lambda route: route.continue_(url=re.sub(r"limit=\d+", f"limit={AT_ONCE}", route.request.url)),
+    )
+    page.reload()
+    expect(cards(page)).to_have_count(AT_ONCE)
+    page.get_by_role("button", name="Show more").click()
+    expect(cards(page)).to_have_count(len(COLOURS))
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    before = page.evaluate("scrollY")
+    assert before > 0
+    last = cards(page).last
+    httpx.patch(f"{visit.address}/images/{image_id(last)}", json={"tags": {"seen": "yes"}}).raise_for_status()
+    page.evaluate(LOOKED_AT_AGAIN)
+    expect(last).to_contain_text("seen: yes")
+    expect(cards(page)).to_have_count(len(COLOURS))
+    assert page.evaluate("scrollY") == before
+
+
+def test_what_waits_is_looked_at_again(visit: Visit) -> None:
+    def all_wait(route: Route) -> None:
+        answer = route.fetch().json()
+        images = [{**one, "state": "queued", "url": None, "thumbnail_url": None} for one in answer["images"]]
+        route.fulfill(json={**answer, "images": images})
+
+    page, waiting = visit.page, visit.page.locator("#main .picture", has_text="waiting")
+    page.route("**/images?*", all_wait)
+    page.reload()
+    expect(waiting).to_have_count(len(COLOURS))
+    page.unroute("**/images?*")
+    expect(waiting).to_have_count(0)

@@ -1,0 +1,130 @@
+"""Pictures on their way: lost connections, several choices at once, leaving the page, a library that fills."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.e2e.browser import Visit
+
+pytestmark = pytest.mark.browser
+
+ASKS_BEFORE_LEAVING = """
+() => {
+  const leaving = new Event("beforeunload", { cancelable: true });
+  dispatchEvent(leaving);
+  return leaving.defaultPrevented;
+}
+"""
+
+
+@pytest.fixture
+def visit(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
+    """The page over an empty library."""
+    with running_server(tmp_path / "data") as address:
+        begun = Visit(browser, address)
+        begun.page.get_by_role("heading", name="No pictures yet").wait_for()
+        yield begun
+        begun.close()
+
+
+def picture(left: str, right: str) -> dict[str, Any]:
+    return {"name": f"{left}-{right}.png", "mimeType": "image/png", "buffer": png(two_coloured(left, right, 64, 48))}
+
+
+def choose(page: Page, *files: Any) -> None:
+    """Choose files to be taken in."""
+    page.locator("#choose-files").set_input_files(files=list(files))
+
+
+def told(page: Page) -> Locator:
+    return page.locator("#add").get_by_role("status")
+
+
+def hold(page: Page, pattern: str) -> list[Route]:
+    """The requests of a pattern, which wait until the test lets them go on."""
+    held = list[Route]()
+    page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    return held
+
+
+def let_go(page: Page, pattern: str, held: list[Route]) -> None:
+    page.route(pattern, lambda route: route.continue_())  # what comes from now on
+    for route in held:
+        route.continue_()
+
+
+def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Visit) -> None:
+    page = visit.page
+    page.route("**/ingest", lambda route: route.abort())
+    choose(page, picture("red", "blue"))
+    expect(told(page)).to_have_text("Taking in: 0 of 1 can be found. The service does not answer. It is waited for.")
+    page.unroute("**/ingest")
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+
+
+def test_a_file_that_is_gone_from_the_disk_is_not_waited_for(visit: Visit, tmp_path: Path) -> None:
+    page, moved = visit.page, tmp_path / "moved.png"
+    moved.write_bytes(picture("red", "red")["buffer"])
+    with page.expect_request("**/ingest"):
+        held = hold(page, "**/ingest")
+        choose(page, picture("red", "blue"))
+    choose(page, moved)
+    moved.unlink()
+    let_go(page, "**/ingest", held)
+    expect(told(page)).to_have_text("Done: 1 of 2 can be found, 1 left out.")
+    expect(page.locator("#add li", has_text="moved.png")).to_contain_text("cannot be read any more")
+
+
+def test_a_list_of_failures_that_cannot_be_had_is_no_failure_of_an_upload(visit: Visit) -> None:
+    page = visit.page
+    page.route("**/failures", lambda route: route.abort())
+    choose(page, picture("red", "blue"))
+    expect(page.locator("#add")).to_contain_text("What was set aside cannot be shown: The service does not answer.")
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+
+
+def test_leaving_is_asked_about_as_long_as_files_are_unsent(visit: Visit) -> None:
+    page = visit.page
+    assert not page.evaluate(ASKS_BEFORE_LEAVING)
+    held = hold(page, "**/ingest")
+    choose(page, picture("red", "blue"))
+    expect(told(page)).to_have_text("Taking in: 0 of 1 can be found.")
+    assert page.evaluate(ASKS_BEFORE_LEAVING)
+    page.evaluate("window.isSame = true")
+    page.get_by_role("link", name="Regard").click()  # which loads nothing anew
+    let_go(page, "**/ingest", held)
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+    assert page.evaluate("window.isSame")
+    assert not page.evaluate(ASKS_BEFORE_LEAVING)
+
+
+def test_what_is_chosen_while_pictures_are_sent_joins_their_report(visit: Visit) -> None:
+    page = visit.page
+    held = hold(page, "**/ingest")
+    choose(page, picture("red", "blue"), {"name": "first.txt", "mimeType": "text/plain", "buffer": b"words"})
+    choose(page, picture("green", "blue"), {"name": "second.txt", "mimeType": "text/plain", "buffer": b"words"})
+    expect(told(page)).to_have_text("Taking in: 0 of 4 can be found, 2 left out.")
+    assert page.get_by_role("progressbar").evaluate("one => [one.value, one.max]") == [2, 4]
+    let_go(page, "**/ingest", held)
+    expect(told(page)).to_have_text("Done: 2 of 4 can be found, 2 left out.")
+    for name in ("first.txt", "second.txt"):
+        expect(page.locator("#add li", has_text=name)).to_have_count(1)
+
+
+def test_an_empty_library_shows_what_is_taken_in_before_it_can_be_found(visit: Visit) -> None:
+    page = visit.page
+    held = hold(page, "**/jobs/**")
+    choose(page, picture("red", "blue"))
+    expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(1)
+    expect(page.get_by_role("heading", name="No pictures yet")).to_have_count(0)
+    let_go(page, "**/jobs/**", held)
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
