@@ -1,9 +1,10 @@
 """Debian's chromium, driven by playwright: pages that reach nothing but the service they are of."""
 
+import base64
 import json
 import lzma
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,21 @@ def search(page: Page, sentence: str) -> dict[str, Any]:
     first = answer["results"][0]["image_id"]
     page.locator(f"#main > :not([data-before]) li.card[data-image='{first}']").first.wait_for()
     return answer
+
+
+def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequence[str] = ("dragover", "drop")) -> None:
+    """Drop files of (name, type, content) on an element; with `kinds` only some of that happens to it."""
+    page.evaluate(
+        """([target, files, kinds]) => {
+          const transfer = new DataTransfer();
+          for (const [name, type, content] of files)
+            transfer.items.add(new File([Uint8Array.from(atob(content), (one) => one.charCodeAt(0))], name, { type }));
+          for (const kind of kinds)
+            document.querySelector(target).dispatchEvent(
+              new DragEvent(kind, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+        }""",
+        [target, [(name, kind, base64.b64encode(content).decode()) for name, kind, content in files], list(kinds)],
+    )
 
 
 def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:

@@ -1,6 +1,5 @@
 """The page in a real browser, against a real server over a small library of coloured pictures."""
 
-import base64
 import contextlib
 import json
 import time
@@ -21,7 +20,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Error, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import Visit, accessibility_faults, drop, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -130,21 +129,6 @@ def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
     dialog.get_by_role("button", name="More like this").click()
     expect(visit.page.get_by_role("status").first).to_contain_text("Pictures like")
     expect(visit.page.locator("li.card")).to_have_count(len(PAIRS) - 1)
-
-
-def drop(page: Page, target: str, *files: tuple[str, str, bytes]) -> None:
-    """Drop files of (name, type, content) on an element."""
-    page.evaluate(
-        """([target, files]) => {
-          const transfer = new DataTransfer();
-          for (const [name, type, content] of files)
-            transfer.items.add(new File([Uint8Array.from(atob(content), (one) => one.charCodeAt(0))], name, { type }));
-          for (const kind of ["dragover", "drop"])
-            document.querySelector(target).dispatchEvent(
-              new DragEvent(kind, { dataTransfer: transfer, bubbles: true, cancelable: true }));
-        }""",
-        [target, [(name, kind, base64.b64encode(content).decode()) for name, kind, content in files]],
-    )
 
 
 def test_dropped_files_are_taken_in_and_each_that_is_not_has_a_reason(visit: Visit) -> None:

@@ -140,6 +140,7 @@ def test_a_pasted_picture_and_a_chosen_one_are_searched_with(visit: Visit) -> No
     page.get_by_label("Search with a picture").set_input_files(files=[chosen])
     expect(page.locator("#status")).to_have_text("Pictures like mine.png.")
     assert titles(page)[0] == "red"
+    assert page.get_by_label("Search with a picture").evaluate("one => one.files.length") == 0  # it can be chosen again
 
 
 def test_two_models_are_compared_for_a_picture_too(visit: Visit) -> None:

@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import Visit, accessibility_faults, drop, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -173,8 +173,15 @@ def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_pa
         other = page.get_by_role("button", name="Key…")
         expect(other).to_have_attribute("title", "Signed in as read, which may read")
         assert accessibility_faults(page) == []
+        red = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
+        drop(page, "main", red, kinds=["dragover"])
+        expect(page.get_by_text("Search with this picture")).to_be_visible()
+        expect(page.get_by_text("Add to the library")).to_be_hidden()
+        drop(page, "#drop", red)
+        expect(page.locator("#status")).to_contain_text("Pictures like red.png.")
         other.click()
+        expect(dialog).to_contain_text("Signed in as read, which may read")
         sign_in(Permission.WRITE)
-        expect(add).to_have_count(2)  # in the greeting, too
+        expect(add).to_have_count(1)
         expect(other).to_have_attribute("title", "Signed in as write, which may write")
         visit.close()

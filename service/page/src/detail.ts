@@ -10,13 +10,23 @@ const DIGITS = 4;
 const MOST_REGIONS = 8;
 
 export class Detail {
-  private readonly dialog: HTMLDialogElement;
+  private readonly title = el("h2", { id: "detail-title", dir: "auto" });
+  private readonly previous = button("Previous", () => this.step(-1));
+  private readonly next = button("Next", () => this.step(1));
+  private readonly shown = el("div", { class: "large" });
+  private readonly dialog = el(
+    "dialog",
+    { id: "detail", "aria-labelledby": "detail-title" },
+    el("header", {}, this.title, this.previous, this.next, button("Close", () => this.close())),
+    this.shown,
+  );
   private hits: PictureHit[] = [];
   private place = 0;
 
   constructor(private readonly like: (hit: PictureHit) => void) {
-    this.dialog = el("dialog", { id: "detail", "aria-labelledby": "detail-title", onkeydown: (event) => this.key(event) });
     document.body.append(this.dialog);
+    // Of the whole page: a click on what takes no focus must not make the keys deaf.
+    document.addEventListener("keydown", (event) => this.key(event));
   }
 
   open(hits: PictureHit[], place: number): void {
@@ -30,6 +40,7 @@ export class Detail {
   }
 
   private key(event: KeyboardEvent): void {
+    if (!this.dialog.open || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "ArrowRight") this.step(1);
     if (event.key === "ArrowLeft") this.step(-1);
   }
@@ -38,28 +49,30 @@ export class Detail {
     const next = this.place + by;
     if (next < 0 || next >= this.hits.length) return;
     this.place = next;
+    const inShown = this.shown.contains(document.activeElement); // which is replaced
     this.show();
-    this.dialog.querySelector("button")?.focus();
+    if (inShown || document.activeElement === document.body) (this.next.disabled ? this.previous : this.next).focus();
+  }
+
+  /** Allows the steps that there are; the focus goes on from a button that is none any more. */
+  private allow(): void {
+    const isFirst = this.place === 0;
+    const isLast = this.place === this.hits.length - 1;
+    const focused = document.activeElement;
+    this.previous.disabled = isFirst;
+    this.next.disabled = isLast;
+    if (isLast && focused === this.next) this.previous.focus();
+    if (isFirst && focused === this.previous) this.next.focus();
   }
 
   private show(): void {
     const hit = this.hits[this.place]!;
     const overlay = new Overlay(hit, true);
-    this.dialog.replaceChildren(
-      el(
-        "header",
-        {},
-        el("h2", { id: "detail-title" }, titleOf(hit)),
-        button("Previous", () => this.step(-1), { disabled: this.place === 0 }),
-        button("Next", () => this.step(1), { disabled: this.place === this.hits.length - 1 }),
-        button("Close", () => this.dialog.close()),
-      ),
-      el(
-        "div",
-        { class: "large" },
-        el("figure", { class: "picture" }, hit.url && el("img", { src: hit.url, alt: titleOf(hit) }), overlay.element),
-        el("div", { class: "why" }, ...this.why(hit, overlay), ...this.known(hit)),
-      ),
+    this.title.textContent = titleOf(hit);
+    this.allow();
+    this.shown.replaceChildren(
+      el("figure", { class: "picture" }, hit.url && el("img", { src: hit.url, alt: titleOf(hit) }), overlay.element),
+      el("div", { class: "why" }, ...this.why(hit, overlay), ...this.known(hit)),
     );
   }
 

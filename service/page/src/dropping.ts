@@ -2,12 +2,21 @@
 import { find } from "./dom";
 import type { Found } from "./uploads";
 
-export function onDrop(search: (file: File) => void, add: (files: Found[]) => void): void {
+export interface Takers {
+  search(file: File): void;
+  add(files: Found[]): void;
+  mayAdd(): boolean;
+  /** Hears that something comes, before it is taken: what lies over the page is put away. */
+  begin(): void;
+}
+
+export function onDrop(takers: Takers): void {
   const targets = find("drop");
   document.addEventListener("dragover", (event) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    targets.hidden = false;
+    takers.begin();
+    targets.hidden = isCovered();
   });
   document.addEventListener("dragleave", (event) => {
     if (!event.relatedTarget) targets.hidden = true;
@@ -16,18 +25,32 @@ export function onDrop(search: (file: File) => void, add: (files: Found[]) => vo
     targets.hidden = true;
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    const wanted = (event.target as HTMLElement).dataset.drop;
+    takers.begin();
+    if (isCovered()) return;
+    const isAsked = (event.target as HTMLElement).dataset.drop === "search" || !takers.mayAdd();
     void dropped(event.dataTransfer).then((files) => {
-      if (wanted === "search" && files[0]) search(files[0].file);
-      else add(files);
+      if (!isAsked) takers.add(files);
+      else if (files[0]) takers.search(files[0].file);
     });
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find((one) => one.type.startsWith("image/"));
-    if (!file) return;
+    if (!file || isText(event) || isCovered("#detail")) return;
     event.preventDefault();
-    search(file);
+    takers.begin();
+    takers.search(file);
   });
+}
+
+/** Whether a dialog lies over the page, such as one that asks for a key; one that is named is passed over. */
+function isCovered(but = "#drop"): boolean {
+  return document.querySelector(`dialog[open]:not(${but})`) !== null;
+}
+
+/** Whether text is pasted where text is written: programs add a picture of it, which is not what is wanted there. */
+function isText(event: ClipboardEvent): boolean {
+  const isField = event.target instanceof Element && event.target.matches("input, textarea");
+  return isField && !!event.clipboardData?.getData("text/plain");
 }
 
 async function dropped(transfer: DataTransfer): Promise<Found[]> {

@@ -1,6 +1,6 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
-import { ask, Latest, Refusal } from "./api";
+import { ask, isPassing, Latest } from "./api";
 import { sideBySide, type Ranking } from "./comparing";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
@@ -10,14 +10,14 @@ import { Library } from "./library";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
-import { startSession } from "./session";
+import { checkSession, mayChange, offerKeys } from "./session";
 import { counted, loadedFirst, titleOf } from "./text";
+import { tried } from "./trying";
 
 const TYPING_MS = 200;
 const SETTLED_MS = 3000; // after which what is typed is another question, and Back goes to the one before
 const K = 24;
 const MOST = 100; // that the service gives
-const TOO_MANY_REQUESTS = 429;
 
 const query = find<HTMLInputElement>("query");
 const main = find("main");
@@ -37,7 +37,8 @@ const greeting = el(
 let typing = 0;
 let settling = 0;
 let k = K; // results that are asked for
-let again = () => answer(current()); // what was asked last, asked with the options as they are then
+let again = () => begin(); // what was asked last, asked with the options as they are then
+let prepared: Promise<void> | null = null;
 
 const actions: Actions = {
   open: (all, place) => detail.open(all, place),
@@ -80,10 +81,28 @@ function askAnew(question: Question, isTyped = false): Promise<void> {
 /** Answers a question that stands in the history, with few results at first. */
 function answer(question: Question): Promise<void> {
   k = K;
-  again = () => tried(answerAsIs(question));
+  again = () => attempt(question, isLibrary(question) ? "Loading…" : "Searching…");
   const about = question.kind === "text" ? question.text : question.title;
   document.title = about ? `${about} · Regard` : "Regard";
   return again();
+}
+
+/** Answers a question, or tells why not. What stood there answers another one, or the same with other options. */
+function attempt(question: Question, waiting: string): Promise<void> {
+  const work = async () => {
+    await answerAsIs(question);
+    void prepare().catch(() => {}); // what failed at the start
+  };
+  const clear = (fault: unknown) => {
+    if (isLibrary(question) && library.element.isConnected && isPassing(fault)) return; // it comes to no harm there
+    showWords(null);
+    main.replaceChildren();
+  };
+  return tried(work, waiting, clear, () => void again());
+}
+
+function isLibrary(question: Question): boolean {
+  return question.kind === "text" && !question.text;
 }
 
 function answerAsIs(question: Question): Promise<void> {
@@ -220,21 +239,7 @@ async function showLibrary(): Promise<void> {
 /** Shows what became of the library meanwhile, where it is what is looked at. */
 function refreshLibrary(): void {
   const question = current();
-  if (!document.hidden && searches.begun && question.kind === "text" && !question.text) void again();
-}
-
-async function tried(work: Promise<void>): Promise<void> {
-  main.setAttribute("aria-busy", "true");
-  try {
-    await work;
-  } catch (fault) {
-    status.textContent = fault instanceof Error ? fault.message : String(fault);
-    if (!(fault instanceof Refusal) || fault.status >= 500 || fault.status === TOO_MANY_REQUESTS) return;
-    showWords(null); // the question was refused: what is shown answers another one
-    main.replaceChildren();
-  } finally {
-    main.removeAttribute("aria-busy");
-  }
+  if (!document.hidden && searches.begun && isLibrary(question)) void attempt(question, "");
 }
 
 /** What is written in the line. */
@@ -247,7 +252,7 @@ function showNoQuestion(): void {
   void askAnew(written());
 }
 
-async function start(): Promise<void> {
+function start(): void {
   const first = current();
   settle();
   if (first.kind === "text") query.value = first.text;
@@ -264,9 +269,15 @@ async function start(): Promise<void> {
   });
   addEventListener("popstate", () => void goTo(current()));
   document.addEventListener("visibilitychange", refreshLibrary);
-  find<HTMLInputElement>("like-file").addEventListener("change", (event) => {
-    const file = (event.target as HTMLInputElement).files?.[0];
+  const chosen = find<HTMLInputElement>("like-file");
+  chosen.addEventListener("change", () => {
+    const file = chosen.files?.[0];
+    chosen.value = ""; // the same file can be chosen again
     if (file) void searchFile(file);
+  });
+  find("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // an address of its own would be another question
+    main.focus();
   });
   find("show-add").addEventListener("click", () => adding.open());
   find("show-library").addEventListener("click", showNoQuestion);
@@ -275,11 +286,37 @@ async function start(): Promise<void> {
     event.preventDefault(); // to load the page anew would end what is being taken in
     showNoQuestion();
   });
-  onDrop((file) => void searchFile(file), (files) => void adding.take(files));
+  onDrop({
+    search: (file) => void searchFile(file),
+    add: (files) => void adding.take(files),
+    mayAdd: mayChange,
+    begin: () => detail.close(),
+  });
+  offerKeys(() => void again());
   query.focus();
-  await startSession(() => void again());
-  await options.load();
-  if (!searches.begun && !typing) await answer(current()); // somebody may have typed meanwhile
+  void again();
 }
 
-void tried(start());
+/** Learns who looks, and which models can be asked; once, unless it fails. */
+function prepare(): Promise<void> {
+  const learn = async () => {
+    await checkSession();
+    await options.load();
+  };
+  const forget = (fault: unknown) => {
+    prepared = null;
+    throw fault;
+  };
+  return (prepared ??= learn().catch(forget));
+}
+
+/** Answers what the address asks, unless somebody typed meanwhile. */
+function begin(): Promise<void> {
+  const work = async () => {
+    await prepare();
+    if (!searches.begun && !typing) await answer(current());
+  };
+  return tried(work, "", () => {}, () => void again());
+}
+
+start();

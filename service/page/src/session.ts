@@ -2,16 +2,29 @@
 import { ask, keepKey, onKeyNeeded } from "./api";
 import { el, find } from "./dom";
 import type { SessionAnswer } from "./openapi";
+import { isolated } from "./text";
+
+const KEY_WANTED = "This service wants a key.";
 
 let open: Promise<boolean> | null = null;
+let signedIn = ""; // by which key, in words; "" for none
 
-/** Asks who looks, and for a key where one is needed; `onother` hears that somebody signed in with another key. */
-export async function startSession(onother: () => void): Promise<void> {
+/** Lets requests ask for a key; `onother` hears that somebody signed in with another key. */
+export function offerKeys(onother: () => void): void {
   onKeyNeeded(askForKey);
-  find("other-key").addEventListener("click", () => void askForKey("").then((taken) => taken && onother()));
+  find("other-key").addEventListener("click", () => void askForKey(signedIn).then((taken) => taken && onother()));
+}
+
+/** Asks who looks, and for a key where one is needed. Error where none is given. */
+export async function checkSession(): Promise<void> {
   const session = await ask<SessionAnswer>("/session");
-  if (session.required && !session.permission) await askForKey("");
-  else tell(session);
+  tell(session);
+  if (session.required && !session.permission && !(await askForKey(KEY_WANTED))) throw new Error(KEY_WANTED);
+}
+
+/** Whether whoever is here may change the library. */
+export function mayChange(): boolean {
+  return !document.body.classList.contains("read-only");
 }
 
 /** One dialog at a time: whoever asks meanwhile waits for the same key. */
@@ -19,19 +32,21 @@ function askForKey(why: string): Promise<boolean> {
   return (open ??= keyDialog(why).finally(() => (open = null)));
 }
 
-/** Hides what the key does not allow (see page.css), and shows by which key somebody is here. */
+/** Hides what the key does not allow (see page.css), and keeps by which key somebody is here. */
 function tell({ required, permission, name }: SessionAnswer): void {
-  document.body.classList.toggle("read-only", permission === "read");
+  document.body.classList.toggle("read-only", permission !== "write" && permission !== "admin");
+  signedIn = required && permission ? `Signed in as ${isolated(name ?? "")}, which may ${permission}` : "";
   const other = find("other-key");
   other.hidden = !required;
-  other.title = `Signed in as ${name}, which may ${permission}`;
+  other.title = signedIn;
 }
 
-/** True once a key was taken, false where the user gave up. */
+/** True once a key was taken, false where the user gave up. `why` it is asked for, or who is here so far. */
 function keyDialog(why: string): Promise<boolean> {
+  find("other-key").hidden = false; // whoever gives up can come back to it
   return new Promise((resolve) => {
     const key = el("input", { id: "key", type: "password", required: true, autocomplete: "off" });
-    const fault = el("p", { class: "fault", role: "alert" }, why);
+    const fault = el("p", { class: "fault", role: "alert" });
     const dialog = el(
       "dialog",
       { "aria-labelledby": "key-title", class: "small", onclose: () => (dialog.remove(), resolve(dialog.returnValue === "taken")) },
@@ -39,6 +54,7 @@ function keyDialog(why: string): Promise<boolean> {
         "form",
         { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
         el("h2", { id: "key-title" }, "This library asks for a key"),
+        why && el("p", {}, why),
         fault,
         el("label", { for: "key" }, "API key"),
         key,

@@ -1,0 +1,69 @@
+// Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
+import { isPassing, Unreachable } from "./api";
+import { button, find } from "./dom";
+
+const MOMENT_MS = 400; // after which a wait is told of
+const AGAIN_MS = 2000; // between two looks whether the service is back
+
+const main = find("main");
+const status = find("status");
+let running = 0;
+let moment = 0;
+let back = 0;
+
+/**
+ * Does the work; `waiting` is said where it takes longer than a moment, unless it is "".
+ *
+ * `onfault` hears of what failed before it is told; `again` does what is wanted by then once more.
+ */
+export async function tried(
+  work: () => Promise<void>,
+  waiting: string,
+  onfault: (fault: unknown) => void,
+  again: () => void,
+): Promise<void> {
+  begin(waiting);
+  try {
+    await work();
+  } catch (fault) {
+    onfault(fault);
+    status.textContent = fault instanceof Error ? fault.message : String(fault);
+    if (isPassing(fault)) status.append(" ", button("Try again", again));
+    if (fault instanceof Unreachable) whenBack(again);
+  } finally {
+    end();
+  }
+}
+
+function begin(waiting: string): void {
+  running++;
+  clearTimeout(back);
+  clearTimeout(moment);
+  main.setAttribute("aria-busy", "true");
+  if (!waiting) return;
+  moment = setTimeout(() => {
+    main.classList.add("late");
+    status.textContent = waiting;
+  }, MOMENT_MS);
+}
+
+function end(): void {
+  running--;
+  if (running) return; // something newer is waited for
+  clearTimeout(moment);
+  main.classList.remove("late");
+  main.removeAttribute("aria-busy");
+}
+
+/** Tries again as soon as the service answers; what is tried meanwhile ends the waiting. */
+function whenBack(again: () => void): void {
+  clearTimeout(back);
+  const look = async () => {
+    const mine = back;
+    const answers = await fetch("/livez").then((answer) => answer.ok, () => false);
+    if (mine !== back || running) return;
+    if (answers) again();
+    else whenBack(again);
+  };
+  back = setTimeout(() => void look(), AGAIN_MS);
+}

@@ -1,0 +1,114 @@
+"""A service that is away, slow, or wants a key: the page says so, and goes on once it can."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.e2e.browser import Visit, search, send
+
+pytestmark = pytest.mark.browser
+
+COLOURS = ["red", "green", "blue"]
+AWAY = "The service does not answer. Try again"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        for colour in COLOURS:
+            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        yield url
+
+
+def cards(page: Page) -> Locator:
+    return page.locator("#main li.card")
+
+
+def take_away(page: Page, *paths: str) -> None:
+    """Break off every request to these paths."""
+    for path in paths:
+        page.route(f"**{path}", lambda route: route.abort())
+
+
+def ask(page: Page, sentence: str) -> None:
+    page.get_by_label("What do the pictures show?").fill(sentence)
+
+
+def test_old_results_do_not_stand_below_a_question_that_got_no_answer(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    search(page, "red")
+    take_away(page, "/search/text", "/livez")
+    ask(page, "blue")
+    expect(status).to_have_text(AWAY)
+    expect(cards(page)).to_have_count(0)
+    expect(page.locator("#words button")).to_have_count(0)
+    page.unroute("**/search/text")
+    page.get_by_role("button", name="Try again").click()
+    expect(cards(page).first).to_contain_text("all blue")
+
+
+def test_what_was_asked_is_asked_again_once_the_service_is_back(visit: Visit) -> None:
+    page = visit.page
+    expect(cards(page)).to_have_count(len(COLOURS))
+    take_away(page, "/search/text")
+    ask(page, "blue")
+    expect(page.locator("#status")).to_have_text(AWAY)
+    page.unroute("**/search/text")
+    expect(cards(page).first).to_contain_text("all blue")
+
+
+def test_a_slow_answer_is_told_of(visit: Visit) -> None:
+    page, status, held = visit.page, visit.page.locator("#status"), list[Route]()
+    search(page, "red")
+    page.route("**/search/text", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    ask(page, "blue")
+    expect(status).to_have_text("Searching…")
+    expect(page.locator("#main")).to_have_class("late")  # what stands there is dimmed
+    held[0].continue_()
+    expect(status).to_have_text("3 pictures.")
+    expect(page.locator("#main")).not_to_have_class("late")
+
+
+@pytest.mark.parametrize("path", ["/models", "/session"])
+def test_models_that_could_not_be_asked_for_are_asked_for_again(visit: Visit, path: str) -> None:
+    page = visit.page
+    take_away(page, path, "/livez")
+    page.reload()
+    expect(page.locator("#status")).to_have_text(AWAY)
+    page.unroute(f"**{path}")
+    search(page, "red")
+    expect(page.get_by_label("Model").locator("option")).to_have_text(["fake"])
+
+
+def test_a_dialog_that_asks_for_a_key_is_cancelled_once(browser: Browser, tmp_path: Path) -> None:
+    key, stored = create_key("browser", Permission.READ, time.time())
+    change_keys(tmp_path / "keys.json", lambda keys: [stored])
+    with running_server(tmp_path) as address:
+        visit = Visit(browser, address)
+        page, dialog = visit.page, visit.page.get_by_role("dialog")
+        expect(dialog).to_contain_text("This service wants a key.")
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(page.locator("#status")).to_have_text("This service wants a key.")
+        expect(dialog).to_be_hidden()
+        ask(page, "red")  # a question asks for it again
+        expect(dialog).to_contain_text("This service wants a key.")
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(dialog).to_be_hidden()
+        ask(page, "")
+        dialog.get_by_label("API key").fill(key)
+        dialog.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+        expect(page.get_by_label("Model").locator("option")).to_have_text(["fake"])
+        visit.close()

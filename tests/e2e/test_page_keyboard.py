@@ -1,0 +1,103 @@
+"""Where the focus goes, and what lies over the page: the skip link, the large view, what is pasted and dropped."""
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+
+from tests.e2e.browser import Visit, drop, search, send
+
+pytestmark = pytest.mark.browser
+
+COLOURS = ["red", "green", "blue"]
+RED = png(two_coloured("red", "red", 64, 48))
+
+# Whether the page takes for itself what a program put on the clipboard: words, and a picture of them.
+TAKES_WORDS_AND_PICTURE = """
+([selector, content]) => {
+  const clipboardData = new DataTransfer();
+  const bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+  clipboardData.items.add(new File([bytes], "image.png", { type: "image/png" }));
+  clipboardData.setData("text/plain", "a red ball");
+  const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+  document.querySelector(selector).dispatchEvent(paste);
+  return paste.defaultPrevented;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        for colour in COLOURS:
+            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        yield url
+
+
+def test_the_skip_link_leads_to_the_pictures_of_the_question(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.get_by_role("link", name="Skip to the pictures").press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    expect(page.get_by_role("list", name="Results").locator("li.card")).to_have_count(len(COLOURS))
+    expect(page.get_by_label("What do the pictures show?")).to_have_value("red")
+    assert page.evaluate("location.hash") == "#q=red"
+
+
+def test_the_focus_stays_on_the_step_that_was_taken(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.locator("#main li.card .picture").first.click()
+    dialog = page.get_by_role("dialog")
+    previous, following = (dialog.get_by_role("button", name=name) for name in ("Previous", "Next"))
+    following.press("Enter")
+    expect(dialog).to_contain_text("Rank 2")
+    expect(following).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("Rank 3")  # the last one
+    expect(previous).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("Rank 2")
+    expect(previous).to_be_focused()
+
+
+def test_arrow_keys_work_wherever_the_focus_is(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.locator("#main li.card .picture").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.locator("button.word").focus()  # which is of this result alone
+    page.keyboard.press("ArrowRight")
+    expect(dialog).to_contain_text("Rank 2")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowRight")
+    expect(dialog).to_contain_text("Rank 3")
+    page.keyboard.press("ArrowLeft")
+    expect(dialog).to_contain_text("Rank 2")
+
+
+def test_words_that_are_pasted_where_words_are_written_stay_words(visit: Visit) -> None:
+    page, content = visit.page, base64.b64encode(RED).decode()
+    assert not page.evaluate(TAKES_WORDS_AND_PICTURE, ["#query", content])
+    assert page.evaluate(TAKES_WORDS_AND_PICTURE, ["#main", content])
+    expect(page.locator("#status")).to_have_text("Pictures like image.png.")
+
+
+def test_a_picture_that_is_dropped_over_a_large_one_asks_on_the_page(visit: Visit) -> None:
+    page, red = visit.page, ("mine.png", "image/png", RED)
+    search(page, "red")
+    page.locator("#main li.card .picture").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    drop(page, "#detail", red, kinds=["dragover"])
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_text("Add to the library")).to_be_visible()
+    drop(page, "[data-drop=search]", red)
+    expect(page.locator("#status")).to_have_text("Pictures like mine.png.")
