@@ -40,4 +40,6 @@ async def receive_form(
 
 
 def _too_large(limits: FormLimits) -> TooLarge:
+    if limits.max_files == 1:
+        return TooLarge(f"The file is too large: it may have {limits.max_file_bytes / MB:g} MB; take a smaller one.")
     return TooLarge(f"A request may hold {limits.max_body_bytes / MB:g} MB; send the files in several requests.")

@@ -327,7 +327,7 @@ def test_dates_and_tags_filter_the_library_and_searches(visit: Visit) -> None:
     assert {hit["tags"]["left"] for hit in answer["results"]} == {"red"}
     page.get_by_label("From").fill("2025")
     page.get_by_label("From").press("Enter")
-    expect(page.locator("#status")).to_have_text("Nothing was found.")
+    expect(page.locator("#status")).to_have_text("Nothing was found that passes the filter.")
     page.get_by_label("From").fill("last summer")
     page.get_by_label("From").press("Tab")
     expect(page.locator("#status")).to_contain_text("must be a year, month or day")

@@ -1,9 +1,9 @@
 // One result large: its regions, what each word added to its score, and all that is known of it.
 import { button, el, type Child } from "./dom";
-import { roundedToSum, strongest } from "./explanation";
+import { roundedToSum, strongest, tellsWordsApart } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
-import { day, percent, titleOf } from "./text";
+import { day, percent, tagLine, titleOf } from "./text";
 import { Words } from "./words";
 
 const DIGITS = 4;
@@ -92,14 +92,14 @@ export class Detail {
     overlay.element.addEventListener("pointerleave", () => show(null));
     return [
       ranks,
-      el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
+      tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
       bars(why, hit.score),
       ...regionList(why, show),
     ];
   }
 
   private known(hit: PictureHit): Child[] {
-    const tags = Object.entries(hit.tags).map(([name, value]) => `${name}: ${value}`);
+    const tags = Object.entries(hit.tags).map(tagLine);
     return [
       el("h3", {}, "Picture"),
       el(
@@ -125,7 +125,7 @@ function byText(hit: PictureHit): Child[] {
 }
 
 function row(name: string, ...values: string[]): Child[] {
-  return values.length ? [el("dt", {}, name), ...values.map((value) => el("dd", {}, value))] : [];
+  return values.length ? [el("dt", {}, name), ...values.map((value) => el("dd", { dir: "auto" }, value))] : [];
 }
 
 function bars(why: ExplanationAnswer, score: number): HTMLElement {

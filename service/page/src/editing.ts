@@ -9,11 +9,11 @@ type Changed = (image: ImageListed) => void;
 
 /** A form with what is known of the picture; `onchanged` hears of the picture as it is after a change. */
 export function editor(image: ImageListed, onchanged: Changed, ondone: () => void): HTMLFormElement {
-  const captions = el("textarea", { rows: 3 });
+  const captions = el("textarea", { rows: 3, dir: "auto" });
   const captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
   captions.value = captionsBefore.map(([line]) => line).join("\n");
   const untouched = captions.value;
-  const tags = el("textarea", { rows: 3 });
+  const tags = el("textarea", { rows: 3, dir: "auto" });
   tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
   const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: image.taken_at ?? "" });
   const fault = el("p", { class: "fault", role: "alert" });
@@ -75,10 +75,13 @@ function tagLines(tags: Tags): [line: string, name: string][] {
  * A tag whose line was not touched is left alone, also where its name holds a colon.
  */
 export function changedTags(before: Tags, text: string): Record<string, string | number | null> {
-  const written = lines(text);
+  const written = [...new Set(lines(text))];
   const untouched = new Map(tagLines(before).filter(([line]) => written.includes(line)));
   const changed = written.filter((line) => !untouched.has(line)).map((line) => tagOf(line, Object.keys(before)));
-  const now = new Set([...untouched.values(), ...changed.map(([one]) => one)]);
+  const names = [...untouched.values(), ...changed.map(([one]) => one)];
+  const twice = names.find((one, n) => names.indexOf(one) < n);
+  if (twice !== undefined) throw new Error(`“${twice}” stands on two lines; a tag has one value.`);
+  const now = new Set(names);
   const gone = Object.keys(before).filter((one) => !now.has(one));
   return Object.fromEntries([...gone.map((one) => [one, null] as const), ...changed]);
 }
@@ -94,8 +97,9 @@ function tagOf(line: string, known: string[]): [name: string, value: string | nu
   return [named ?? line.slice(0, end).trim(), value(line.slice(end + 1))];
 }
 
-/** What is written as a number is one. */
+/** What is written as a number is one, but for what only programs call numbers, as NaN. */
 export function value(written: string): string | number {
   const text = written.trim();
-  return text !== "" && String(Number(text)) === text ? Number(text) : text;
+  const number = Number(text);
+  return text !== "" && Number.isFinite(number) && String(number) === text ? number : text;
 }

@@ -3,6 +3,11 @@ import type { ExplanationAnswer } from "./openapi";
 
 export const FAINTEST = 0.08; // of the strongest: what is weaker is not lit
 
+/** Whether it says what each word did, so that a word can light its regions. */
+export function tellsWordsApart(explanation: ExplanationAnswer): boolean {
+  return explanation.kind !== "text" && !!(explanation.shares ?? explanation.attention);
+}
+
 /** How strongly each region answers a word: by what both added to the score, or else by where the model looked. */
 export function strengths(explanation: ExplanationAnswer, word: number): number[] {
   return explanation.shares?.[word] ?? explanation.attention?.[word] ?? [];

@@ -34,9 +34,14 @@ export class SearchOptions {
   );
   private readonly grouped = el("input", { type: "checkbox" });
   private readonly known = el("datalist", { id: "tags" });
+  private readonly summary = el("summary", {}, "Options");
 
   constructor(onchange: () => void) {
-    this.tags = new TagFilter(onchange);
+    const changed = () => {
+      this.summary.textContent = this.numSet ? `Options (${this.numSet} set)` : "Options";
+      onchange();
+    };
+    this.tags = new TagFilter(changed);
     const named: [string, HTMLElement][] = [
       ["Model", this.model],
       ["beside", this.second],
@@ -55,7 +60,7 @@ export class SearchOptions {
     const all = el(
       "details",
       {},
-      el("summary", {}, "Options"),
+      this.summary,
       el(
         "div",
         { class: "line" },
@@ -71,7 +76,7 @@ export class SearchOptions {
     const unfold = () => (all.open = wide.matches);
     wide.addEventListener("change", unfold);
     unfold();
-    find("options").addEventListener("change", onchange);
+    find("options").addEventListener("change", changed);
     this.tags.input.addEventListener("input", () => void this.suggest());
   }
 
@@ -88,8 +93,16 @@ export class SearchOptions {
   private async suggest(): Promise<void> {
     const search = this.tags.input.value.split(":").at(-1)!.trim();
     const { tags } = await ask<TagsAnswer>(`/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`);
+    this.tags.know(tags.map((tag) => tag.name));
     const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
     this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
+  }
+
+  /** How many are not as they were at first. */
+  private get numSet(): number {
+    const selects = [this.model, this.second, this.sort, this.looked].filter((one) => one.selectedIndex !== firstOf(one));
+    const written = [this.from, this.until, this.least].filter((one) => one.value.trim());
+    return selects.length + written.length + this.tags.size + Number(this.groups);
   }
 
   /** The model asked, and the one shown beside it, null for none. */
@@ -131,6 +144,11 @@ export class SearchOptions {
     };
     return Object.keys(filter).length ? filter : null;
   }
+}
+
+/** The place of the option that is chosen at first. */
+function firstOf(select: HTMLSelectElement): number {
+  return Math.max(0, [...select.options].findIndex((one) => one.defaultSelected));
 }
 
 function labelled([text, control]: [string, HTMLElement]): HTMLElement {

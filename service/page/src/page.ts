@@ -11,7 +11,7 @@ import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, mayChange, offerKeys } from "./session";
-import { counted, loadedFirst, titleOf } from "./text";
+import { counted, isolated, loadedFirst, titleOf } from "./text";
 import { tried } from "./trying";
 
 const TYPING_MS = 200;
@@ -128,16 +128,22 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
   return second ? answers.then(async (found) => [...found, await request(second)]) : answers;
 }
 
+/** What is said where nothing was found; of a filter, too, since on a phone it is out of sight. */
+function nothing(): string {
+  return options.filter ? "Nothing was found that passes the filter." : "Nothing was found.";
+}
+
 /** What an answer says besides its pictures. */
 function noteOf(answer: TextAnswer): string {
   const notes = [loadedFirst(answer)].filter(Boolean);
-  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.join(", ")}.`);
-  for (const [word, other] of Object.entries(answer.read_as ?? {})) notes.push(`“${word}” was read as “${other}”.`);
+  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.map(isolated).join(", ")}.`);
+  for (const [word, other] of Object.entries(answer.read_as ?? {}))
+    notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
   if (answer.note) notes.push(answer.note);
   if (answer.left_out) notes.push(`${counted(answer.left_out, "candidate")} below the cut-off.`);
   if (answer.matched === false || (!answer.results.length && answer.left_out))
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
-  else if (!answer.results.length) notes.push("Nothing was found.");
+  else if (!answer.results.length) notes.push(nothing());
   else notes.push(`${counted(answer.results.length, "picture")}.`);
   return notes.join(" ");
 }
@@ -182,11 +188,11 @@ async function searchPicture(asked: Asked, title: string): Promise<void> {
     (answers) => {
       const { left_out, results } = answers[0]!;
       const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
-      const poor = results.length || !left_out ? "" : " Nothing matches well.";
-      const few = left_out ? `${poor} ${counted(left_out, "candidate")} below the cut-off.` : "";
+      const poor = results.length ? "" : left_out ? " Nothing matches well." : ` ${nothing()}`;
+      const few = left_out ? ` ${counted(left_out, "candidate")} below the cut-off.` : "";
       const uncut = "min_probability" in options.cutOff ? " How alike pictures are is no percentage: no cut-off." : "";
       const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
-      show(answers as Ranking[], `Pictures like ${title}.${few}${uncut}${loaded}`, el("p", {}, sentences));
+      show(answers as Ranking[], `Pictures like ${isolated(title)}.${poor}${few}${uncut}${loaded}`, el("p", {}, sentences));
     },
   );
 }
@@ -198,8 +204,8 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
     (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
     (answer) => {
       const hits = answer.results as CaptionHit[];
-      const none = answer.left_out ? "Nothing matches well." : "Nothing was found.";
-      const told = answer.note ?? (hits.length ? `Sentences for ${title}.` : none);
+      const none = answer.left_out ? "Nothing matches well." : nothing();
+      const told = answer.note ?? (hits.length ? `Sentences for ${isolated(title)}.` : none);
       status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
       showWords(null);
       main.replaceChildren(

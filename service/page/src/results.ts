@@ -1,6 +1,6 @@
 // The grid of results. A word lights its regions in all of them; a region lights its words.
 import { button, el, find } from "./dom";
-import { strongest } from "./explanation";
+import { strongest, tellsWordsApart } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
 import { alike, day, percent, said, titleOf } from "./text";
@@ -17,7 +17,7 @@ export function resultGrid(
   label = "Results",
 ): { grid: HTMLElement; words: Words | null } {
   const overlays = hits.map((hit) => new Overlay(hit));
-  const explanations = hits.flatMap((hit) => (hit.explanation?.kind === "text" ? [] : (hit.explanation ?? [])));
+  const explanations = hits.flatMap((hit) => hit.explanation ?? []).filter(tellsWordsApart);
   const light = (word: number | null) => {
     const most = word === null ? 0 : strongest(explanations, word);
     for (const overlay of overlays) overlay.lightWord(word, most);
@@ -61,7 +61,7 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
     el(
       "p",
       { class: "about" },
-      el("span", { class: "title" }, titleOf(hit)),
+      el("span", { class: "title", dir: "auto" }, titleOf(hit)),
       el("span", { class: "quiet" }, `${said(hit)} · ${day(hit.taken_at)}${alike(hit)}`),
       button("More like this", like, { class: "link", "aria-label": `More like this: ${titleOf(hit)}` }),
     ),
@@ -72,7 +72,7 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
 export function sentenceList(hits: CaptionHit[]): HTMLElement {
   const rows = hits.map((hit) => {
     const sure = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
-    return el("li", {}, `${hit.text} `, el("span", { class: "quiet" }, sure));
+    return el("li", {}, el("bdi", {}, hit.text), " ", el("span", { class: "quiet" }, sure));
   });
   return el("ol", { class: "sentences", "aria-label": "Sentences" }, ...rows);
 }

@@ -1,22 +1,32 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
 import { button, el, type Child } from "./dom";
 import { value } from "./editing";
+import { isolated } from "./text";
 
 type Value = string | number;
 interface Range {
   gte?: Value;
   lte?: Value;
 }
-interface Condition {
+export interface Condition {
   name: string;
   is: Value | Range;
 }
 
-/** What is written as `name: value`, `name: from..to` with one end or both, `name>=from` or `name<=to`; null else. */
-export function condition(text: string): Condition | null {
-  const found = /^([^:=<>]+)(:|>=|<=|=)(.+)$/su.exec(text.trim());
-  if (!found) return null;
-  const [name, relation, rest] = [found[1]!.trim(), found[2]!, found[3]!.trim()];
+const RELATED = /^\s*(:|>=|<=|=)(.+)$/su; // what a condition says of its tag
+
+/**
+ * What is written as `name: value`, `name: from..to` with one end or both, `name>=from` or `name<=to`; null else.
+ *
+ * What it begins with is the name of a known tag, also where that holds a colon, or else what stands before the first one.
+ */
+export function condition(text: string, known: string[] = []): Condition | null {
+  const written = text.trim();
+  const named = known.filter((one) => RELATED.test(written.slice(one.length)) && written.startsWith(one));
+  const longest = Math.max(0, ...named.map((one) => one.length)) || written.search(/[:=<>]/u);
+  const found = RELATED.exec(written.slice(longest));
+  if (longest <= 0 || !found) return null;
+  const [name, relation, rest] = [written.slice(0, longest).trim(), found[1]!, found[2]!.trim()];
   if (!name || !rest) return null;
   if (relation === ">=") return { name, is: { gte: plain(rest) } };
   if (relation === "<=") return { name, is: { lte: plain(rest) } };
@@ -55,7 +65,8 @@ export class TagFilter {
   });
   private readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
   private readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
-  private written: string[] = [];
+  private readonly written = new Map<string, Condition>();
+  private readonly known = new Set<string>();
 
   /** `onchange` hears that a condition was taken away; of one that comes the input's own event tells. */
   constructor(private readonly onchange: () => void) {
@@ -67,30 +78,39 @@ export class TagFilter {
     return [this.chips, this.fault];
   }
 
+  /** Hears of names that there are: one may hold a colon, which tells it from its value only where it is known. */
+  know(names: string[]): void {
+    for (const name of names) this.known.add(name);
+  }
+
+  get size(): number {
+    return this.written.size;
+  }
+
   /** The conditions as the service takes them; null for none. */
   get filter(): Record<string, unknown> | null {
-    return this.written.length ? together(this.written.map((text) => condition(text)!)) : null;
+    return this.size ? together([...this.written.values()]) : null;
   }
 
   private take(): void {
     const text = this.input.value.trim();
     this.fault.textContent = "";
-    if (!text || this.written.includes(text)) return;
+    if (!text || this.written.has(text)) return;
     try {
-      const one = condition(text);
+      const one = condition(text, [...this.known]);
       if (!one) throw new Error("Write name: value, or name: 2020..2024 for a range.");
-      together([...this.written.map((other) => condition(other)!), one]);
+      together([...this.written.values(), one]);
+      this.written.set(text, one);
     } catch (fault) {
       this.fault.textContent = (fault as Error).message;
       return;
     }
-    this.written.push(text);
     this.input.value = "";
     this.show();
   }
 
   private remove(text: string): void {
-    this.written = this.written.filter((one) => one !== text);
+    this.written.delete(text);
     this.fault.textContent = "";
     this.show();
     this.input.focus();
@@ -99,7 +119,7 @@ export class TagFilter {
 
   private show(): void {
     const chip = (text: string) =>
-      button(`${text} ×`, () => this.remove(text), { class: "chip", "aria-label": `Take away: ${text}` });
-    this.chips.replaceChildren(...this.written.map(chip));
+      button(`${isolated(text)} ×`, () => this.remove(text), { class: "chip", "aria-label": `Take away: ${text}` });
+    this.chips.replaceChildren(...[...this.written.keys()].map(chip));
   }
 }

@@ -10,9 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from service.api.routes.search import FORM_BYTES
 from service.api.schemas.results import ImageAnswer
 from service.model_loading import LoadedModels
-from service.settings import Settings
+from service.settings import MB, Settings
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
 from tests.support.pictures import encoded
@@ -100,6 +101,10 @@ def test_an_answer_to_a_picture_is_kept(api: Api) -> None:
 def test_a_file_over_the_limit_is_refused(api: Api) -> None:
     content = b"\xff\xd8" + bytes(api.settings.max_file_bytes)
     assert "over the limit" in problem(ask_with(api, content), 413, "too-large")["detail"]
+    far_over = problem(ask_with(api, content + bytes(FORM_BYTES)), 413, "too-large")["detail"]
+    assert (
+        far_over == f"The file is too large: it may have {api.settings.max_file_bytes / MB:g} MB; take a smaller one."
+    )
 
 
 def test_without_any_caption_the_answer_says_so(tmp_path: Path) -> None:
