@@ -37,7 +37,7 @@ class TextSearch:
     def matches(self, question: str, limit: int, condition: Filter) -> list[TextMatch]:
         """Visible pictures that hold every word of the question and pass the filter, the best match first.
 
-        They are ranked by BM25; of equal ones the latest comes first. None for a question without a word.
+        They are ranked by BM25; of equal ones the latest comes first. None are found for a question without a word.
         """
         words = match_expression(question)
         if not words:

@@ -29,6 +29,7 @@ from models.matching.matcher import Matcher
 T = TypeVar("T")
 
 SHORTLISTS = (10, 50, 100, 200, 500)
+FOLDS = 5
 HELD_PICTURES = 2048  # encoded at once: 36 regions of SCAN at width 512 take 160 MB
 ASKING: Mapping[str, Direction] = {"text_to_image": "text", "image_to_text": "image"}
 RANK_FUNCTIONS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
@@ -179,16 +180,16 @@ def shortlist_recalls(
     }
 
 
-def recalls_of_folds(pairs: ScoredPairs, folds: int = 5) -> dict[str, Any]:
-    """Recalls within each of `folds` equal runs of pictures and their own captions, averaged number by number.
+def recalls_of_folds(pairs: ScoredPairs) -> dict[str, Any]:
+    """Recalls within each of five equal runs of pictures and their own captions, averaged number by number.
 
     COCO's "1K" results are those of five folds of its 5000 test pictures. ValueError where folds cannot be equal.
     """
     num_pictures = pairs.scores.shape[1]
-    size, rest = divmod(num_pictures, folds)
+    size, rest = divmod(num_pictures, FOLDS)
     if rest or not size:
-        raise ValueError(f"{num_pictures} pictures do not make {folds} equal folds")
-    galleries = torch.arange(num_pictures, device=pairs.image_of.device).reshape(folds, size)
+        raise ValueError(f"{num_pictures} pictures do not make {FOLDS} equal folds")
+    galleries = torch.arange(num_pictures, device=pairs.image_of.device).reshape(FOLDS, size)
     return mean_report([recalls_of_ranks(ranks_by_direction(pairs.among(gallery))) for gallery in galleries])
 
 

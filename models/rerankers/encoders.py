@@ -1,7 +1,8 @@
 """Encoders of raw region features and of sentences: they give the vectors that the models attend to.
 
 A sentence is word ids for a recurrent network that is trained with the model (`text="gru"`), or states of words from a
-frozen pretrained encoder (`text="pretrained"`), of which a linear map is trained. The last `concept_dim` numbers of a
+frozen pretrained encoder (`text="pretrained"`), of which a linear map is trained, or a recurrent network
+(`recurrent`). With a linear map, the last `concept_dim` numbers of a
 region's feature may be a vector in the space of those states; then a region f, c is encoded as W f + W_c c + b, and W_c
 starts as a copy of the words' map while W f is small. Regions and words are thus compared by the pretrained encoder's
 own similarity before the first step.
@@ -45,6 +46,7 @@ class EncoderConfig:
     region_dropout: float = 0.0  # chance that a region is left out of a training step
     # With pretrained text `num_words` and `word_dim` mean nothing.
     text: Literal["gru", "pretrained"] = field(default="gru", metadata=OMITTED_BY_DEFAULT)
+    recurrent: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # a GRU reads the states; else a linear map
     state_dim: int = field(default=384, metadata=OMITTED_BY_DEFAULT)  # of a pretrained encoder's states
     concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector that a region's feature ends in
 
@@ -62,6 +64,10 @@ class EncoderConfig:
             raise ValueError(
                 f"aligned vectors are in the space of pretrained text, and have {self.state_dim} numbers: these, with"
                 f" {self.feature_dim - self.concept_dim}, were not made by a sentence map, or the text is a GRU's"
+            )
+        if self.recurrent and (self.text == "gru" or self.concept_dim or self.aligned):
+            raise ValueError(
+                "a GRU of states needs pretrained text, and no concepts or aligned vectors, with which it shares no map"
             )
         if self.concept_dim >= self.feature_dim:
             raise ValueError(f"a feature of {self.feature_dim} numbers cannot end in {self.concept_dim} of a concept")
@@ -85,6 +91,15 @@ def rnn_outputs(rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Ten
     packed = pack_padded_sequence(vectors, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
     outputs, _ = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=mask.shape[1])
     return outputs
+
+
+def gru_vectors(gru: nn.GRU, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor, "Q W"]) -> Float[Tensor, "Q W H"]:
+    """Outputs of a GRU, the mean of both directions where it has two."""
+    outputs = rnn_outputs(gru, vectors, mask)
+    if not gru.bidirectional:
+        return outputs
+    forward, backward = outputs.chunk(2, dim=2)
+    return (forward + backward) / 2
 
 
 class RegionEncoder(nn.Module):
@@ -137,11 +152,22 @@ class SentenceEncoder(nn.Module):
         self.unit = config.unit_words is not False
 
     def forward(self, tokens: Tokens) -> Words:
-        vectors = rnn_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
-        if self.rnn.bidirectional:
-            forward, backward = vectors.chunk(2, dim=2)
-            vectors = (forward + backward) / 2
+        vectors = gru_vectors(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
         return Words(l2_normalise(vectors) if self.unit else vectors, tokens.mask)
+
+
+class RecurrentStateEncoder(nn.Module):
+    """States of words through a GRU; both directions' outputs averaged, then (by default) unit length."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(config.state_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
+        self.dropout = nn.Dropout(config.word_dropout)
+        self.unit = config.unit_words is not False
+
+    def forward(self, states: Words) -> Words:
+        vectors = gru_vectors(self.rnn, self.dropout(states.vectors), states.mask)
+        return Words(l2_normalise(vectors) if self.unit else vectors, states.mask)
 
 
 class PretrainedSentenceEncoder(nn.Module):
@@ -167,13 +193,21 @@ class PretrainedSentenceEncoder(nn.Module):
         self.fc.load_state_dict({"weight": words, "bias": torch.zeros(len(words))})
 
 
-def build_encoders(config: EncoderConfig) -> tuple[RegionEncoder, SentenceEncoder | PretrainedSentenceEncoder]:
+def build_state_encoder(config: EncoderConfig) -> RecurrentStateEncoder | PretrainedSentenceEncoder:
+    """A new encoder of the states of words."""
+    return RecurrentStateEncoder(config) if config.recurrent else PretrainedSentenceEncoder(config)
+
+
+def build_encoders(
+    config: EncoderConfig,
+) -> tuple[RegionEncoder, SentenceEncoder | RecurrentStateEncoder | PretrainedSentenceEncoder]:
     """New encoders of regions and of sentences; maps from the states' space start as that of words."""
     region_encoder = RegionEncoder(config)
     if config.text == "gru":
         return region_encoder, SentenceEncoder(config)
-    sentence_encoder = PretrainedSentenceEncoder(config)
-    region_encoder.start_as(sentence_encoder.fc.weight.detach())
+    sentence_encoder = build_state_encoder(config)
+    if isinstance(sentence_encoder, PretrainedSentenceEncoder):
+        region_encoder.start_as(sentence_encoder.fc.weight.detach())
     return region_encoder, sentence_encoder
 
 

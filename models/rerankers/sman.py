@@ -41,8 +41,8 @@ from models.rerankers.encoders import (
     SMALL_START,
     EncoderConfig,
     LstmSentenceEncoder,
-    PretrainedSentenceEncoder,
     RawRegionEncoder,
+    build_state_encoder,
 )
 from models.rerankers.products import Linear
 
@@ -104,7 +104,7 @@ class Sman(Reranker[SmanImages]):
         self.config = config
         self.region_encoder: nn.Module = RawRegionEncoder(encoders)
         self.sentence_encoder: nn.Module = (
-            PretrainedSentenceEncoder(encoders)
+            build_state_encoder(encoders)
             if encoders.text == "pretrained"
             else LstmSentenceEncoder(encoders, config.directions)
         )

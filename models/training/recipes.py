@@ -40,6 +40,7 @@ class Recipe:
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model, besides what its name stands for
     text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
+    recurrent: bool = False  # with pretrained text: a GRU reads the states; else a linear map
     concept_dim: int = 0  # numbers of the concept vector that a region's feature ends in; with pretrained text alone
     aligned: bool = False  # features are vectors in the space of the text encoder, made with a sentence map
     word_map: Literal["random", "principal"] = "random"  # how a map narrower than the text encoder's states starts

@@ -296,6 +296,7 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: Sentence
         word_dropout=recipe.word_dropout,
         region_dropout=recipe.region_dropout,
         text=recipe.text,
+        recurrent=recipe.recurrent,
         state_dim=reader.state_dim if isinstance(reader, PretrainedReader) else EncoderConfig.state_dim,
         concept_dim=recipe.concept_dim,
         aligned=recipe.aligned,

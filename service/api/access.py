@@ -1,11 +1,10 @@
 """The guard in front of the routes: who calls, whether that one may, how often, and what is written down of it."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from fastapi.routing import RouteContext, iter_route_contexts
-from starlette.routing import BaseRoute, Match, Mount
+from fastapi.routing import iter_route_contexts
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.audit import audited
@@ -102,19 +101,3 @@ class AccessMiddleware:
             self._services.metrics.refusals.labels(problem.kind).inc()
             raise
         return caller
-
-
-def list_routes(routes: Sequence[BaseRoute]) -> Iterator[tuple[str, str]]:
-    """(method, declared path) of every route, as `permissions.py` lists them."""
-    for context in iter_route_contexts(routes):
-        path = context.path
-        assert path is not None, f"{context.route} has no path that a permission could be given for"
-        for method in _methods(context):
-            yield method, path
-
-
-def _methods(context: RouteContext) -> Sequence[str]:
-    if isinstance(context.original_route, Mount):
-        return ["GET"]
-    methods: Any = context.methods
-    return sorted(set(methods) - {"HEAD"} if "GET" in methods else methods)

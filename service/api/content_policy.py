@@ -1,12 +1,11 @@
 """Headers that tell browsers how far an answer may be trusted: what it may load, who may embed it, what it is."""
 
-from collections.abc import Mapping
 from http import HTTPStatus
 
 # Data: nothing is loaded from it. A picture opened by itself is a document of its own: it gets no origin and no script.
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
-PAGE_SOURCES: dict[str, str] = {
+PAGE_SOURCES = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": "'self'",
@@ -19,6 +18,7 @@ PAGE_SOURCES: dict[str, str] = {
     "frame-ancestors": "'none'",
 }
 """Sources of pages: built files of this origin, pictures of it or chosen by the user; nothing inline, no other."""
+PAGE_POLICY = "; ".join(f"{directive} {value}" for directive, value in PAGE_SOURCES.items())
 
 EVERY_ANSWER = {
     "X-Content-Type-Options": "nosniff",
@@ -29,16 +29,11 @@ EVERY_ANSWER = {
 }
 
 
-def page_policy(sources: Mapping[str, str] = PAGE_SOURCES) -> str:
-    """The Content-Security-Policy of pages, from directives."""
-    return "; ".join(f"{directive} {value}" for directive, value in sources.items())
-
-
 def content_security_policy(media_type: str) -> str:
     """The Content-Security-Policy of an answer of this media type."""
     if media_type.startswith("image/"):
         return PICTURE_POLICY
-    return page_policy() if media_type.startswith("text/html") else DATA_POLICY
+    return PAGE_POLICY if media_type.startswith("text/html") else DATA_POLICY
 
 
 def protective_headers(status: int, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

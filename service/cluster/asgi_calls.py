@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-Headers = list[tuple[bytes, bytes]]
 HOST_HEADER = (b"host", b"localhost")
 
 

@@ -82,7 +82,7 @@ class Journal:
     def position_at(self, sequence: int | None) -> Position:
         """The position after the entry of that number, the last one for None; ORIGIN where there is none."""
         which = "ORDER BY sequence DESC LIMIT 1" if sequence is None else "WHERE sequence = ?"
-        with self._reading() as db:
+        with self._locked() as db:
             values = [] if sequence is None else [sequence]
             found = db.execute(f"SELECT sequence, checksum FROM entries {which}", values).fetchone()
         return ORIGIN if found is None else Position(*found)
@@ -102,23 +102,23 @@ class Journal:
 
     def intend(self, entry: JournalEntry, state: bytes) -> None:
         """Write down that an entry's change is about to be made, and the state that it is made upon."""
-        with self._reading() as db:
+        with self._locked() as db:
             db.execute("INSERT OR REPLACE INTO intents VALUES (1, ?, ?)", [entry.content, state])
 
     def intent(self) -> Intent | None:
         """The change that was begun, and neither written down nor given up."""
-        with self._reading() as db:
+        with self._locked() as db:
             found = db.execute("SELECT content, state FROM intents").fetchone()
         return None if found is None else Intent(*found)
 
     def give_up(self) -> None:
         """Forget the change that was begun: it is not made, or taken back."""
-        with self._reading() as db:
+        with self._locked() as db:
             db.execute("DELETE FROM intents")
 
     def append(self, entry: JournalEntry) -> None:
         """Write down the next entry, whose change was made."""
-        with self._reading() as db, _transaction(db):
+        with self._locked() as db, _transaction(db):
             row = [entry.sequence, entry.before, entry.position.checksum, entry.content]
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
             db.execute("DELETE FROM intents")
@@ -131,14 +131,14 @@ class Journal:
         """Pictures are let go to so many shards from now on."""
         if num_shards <= self._placed_among:
             return
-        with self._reading() as db:
+        with self._locked() as db:
             db.execute("INSERT INTO placement VALUES (?)", [num_shards])
             self._placed_among = num_shards
 
     def after(self, sequence: int, limit: int) -> list[JournalEntry]:
         """The entries that follow one, at most so many."""
         sql = "SELECT sequence, before, content FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
-        with self._reading() as db:
+        with self._locked() as db:
             return [JournalEntry(*row) for row in db.execute(sql, [sequence, limit])]
 
     def check(self) -> None:
@@ -157,7 +157,7 @@ class Journal:
         self._db.close()
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _locked(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             yield self._db
 

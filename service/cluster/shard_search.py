@@ -126,7 +126,7 @@ class ShardSearch:
         return self._catalog.identities.images(image_ids)
 
     def captions(self, names: Sequence[CaptionName]) -> dict[CaptionName, Caption]:
-        """ItemName -> caption, of those that are shown."""
+        """CaptionName -> caption, of those that are shown."""
         found = self._captions(names)
         return {name: found[name] for name in names if name in found}
 

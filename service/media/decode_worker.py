@@ -1,10 +1,9 @@
 """A process that decodes pictures for a DecodePool, which limits its time and ends it when it misbehaves.
 
 It imports Pillow, libheif and a parser of XML alone (LibRaw with the first RAW file), so that it starts in a fifth of a
-second, and then takes from
-itself what decoding does not need (`sandbox.py`): it opens files for reading and answers, nothing else. Requests come
-on stdin, answers leave on stdout: both are frames, a JSON object and bytes behind their lengths. The process ends with
-its stdin.
+second, and then takes from itself what decoding does not need (`sandbox.py`): it opens files for reading and answers,
+nothing else. Requests come on stdin, answers leave on stdout: both are frames, a JSON object and bytes behind their
+lengths. The process ends with its stdin.
 """
 
 import json

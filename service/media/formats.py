@@ -1,8 +1,6 @@
 """The formats that pictures are read in, and the one way to open a file.
 
-Imports Pillow and, at their first use, libheif and LibRaw.
-
-Nothing else is opened, whatever Pillow could read besides.
+Nothing else is opened, whatever Pillow could read besides. libheif and LibRaw are imported at their first use.
 """
 
 from functools import cache

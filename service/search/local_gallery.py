@@ -11,7 +11,7 @@ from index.filters import EVERY, Filter
 from index.records import Caption, Image, Mask
 from index.shared_searches import SharedSearches
 from index.text_search import TextMatch
-from index.view import Counts, Snapshot
+from index.view import CAPTIONS, Counts, Snapshot
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound
@@ -67,7 +67,7 @@ class LocalGallery:
     @property
     def has_captions(self) -> bool:
         """Whether there is a caption to be found."""
-        return bool(self._catalog.visible_captions().any())
+        return bool(self._visible_captions().any())
 
     def nearest_pictures(
         self, embedding: torch.Tensor, request: SearchRequest, without: str | None, texts: EncodedTexts | None = None
@@ -88,7 +88,7 @@ class LocalGallery:
             return NO_CANDIDATES
         given = compiled(request)
         passing = None if given is None else self._catalog.matching_captions(given)
-        visible = self._catalog.visible_captions()
+        visible = self._visible_captions()
         search = self._galleries.searches.search
         return Candidates.nearest(self._snapshot.captions, embedding, request.shortlist, visible, passing, search)
 
@@ -158,6 +158,16 @@ class LocalGallery:
         if given is None:
             return visible, None
         return visible, _without(self._catalog.matching(given), self._catalog.region_stores.blank_slots(extractor))
+
+    def _visible_captions(self) -> Mask:
+        """[caption slots] True for those that are shown."""
+
+        def read(_: object) -> dict[str, Mask]:
+            mask = self._catalog.visible_captions()
+            mask.flags.writeable = False  # searches share it
+            return {CAPTIONS: mask}
+
+        return self._galleries.visible.get_or_read(self._catalog_version, [CAPTIONS], read)[CAPTIONS]
 
 
 class LocalGalleries:

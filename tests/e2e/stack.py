@@ -137,10 +137,6 @@ class Stack:
             error.add_note(self.client.get("/readyz").text)
             raise
 
-    def wait_alive(self) -> None:
-        """Until /livez says so."""
-        until(lambda: self._answers("/livez"), "/livez never said 200")
-
     def _answers(self, path: str) -> bool:
         for role, process in self._processes.items():
             assert process.poll() is None, f"{role} ended with {process.returncode}"

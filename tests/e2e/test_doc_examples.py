@@ -15,7 +15,7 @@ from service.auth.api_keys import create_key
 from service.auth.permissions import Permission
 from tests.e2e.browser import send
 from tests.support.documents import FENCE, programs_of
-from tests.support.library import NOW, Library, image_id_of, two_coloured
+from tests.support.library import NOW, Library, two_coloured
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
 
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.curl
 
 DOCUMENTS = ["README.md", "docs/http.md", "docs/cli.md", "docs/page.md"]
 WRITTEN_AT = "localhost:8000"
-NAMED_ID = image_id_of("test")  # of the picture that examples speak of
 PROGRAM = re.compile(r"(?:\w+=\S+ )?(?:curl|regard|\.venv/bin/regard)\b")
 # Of curl 7.81, that of Ubuntu 22.04, and older ones.
 CURL_OPTIONS = {"-H", "-d", "-F", "-X", "-G", "-o", "--data-urlencode"}

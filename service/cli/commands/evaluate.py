@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
 RECALLS = ("r1", "r5", "r10")
 SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": "difference"}
-FOLDS = 5
 
 
 def evaluate(
@@ -212,6 +211,7 @@ def _measure_gallery(
 def _measure(
     matcher: "Matcher", data: "CaptionedFeatures", fold5: bool, halves: bool, progress: Progress
 ) -> dict[str, Any]:
+    from models.evaluation.evaluate import FOLDS  # noqa: PLC0415
     from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
 
     if fold5 and len(data) % FOLDS:

@@ -1,6 +1,7 @@
 """Every registered model over states of a pretrained encoder, and over regions whose features end in a concept."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -8,17 +9,24 @@ from torch.nn.functional import cosine_similarity, normalize, pad
 
 from models.batches import Regions, Words
 from models.rerankers.base import Reranker
-from models.rerankers.encoders import EncoderConfig, PretrainedSentenceEncoder, RegionEncoder, build_encoders
+from models.rerankers.encoders import (
+    EncoderConfig,
+    PretrainedSentenceEncoder,
+    RecurrentStateEncoder,
+    RegionEncoder,
+    build_encoders,
+)
 from models.rerankers.registry import RERANKERS, build
 
 D, F = 10, 22
 PRETRAINED = EncoderConfig(num_words=0, feature_dim=F, width=24, text="pretrained", state_dim=D)
 CONCEPTS = replace(PRETRAINED, concept_dim=D)
+RECURRENT = replace(PRETRAINED, recurrent=True)
 ALIGNED = replace(CONCEPTS, feature_dim=2 * D, aligned=True)
 
 each_model = pytest.mark.parametrize("name", sorted(RERANKERS))
 each_config = pytest.mark.parametrize(
-    "encoders", [PRETRAINED, CONCEPTS, ALIGNED], ids=["states", "concepts", "aligned"]
+    "encoders", [PRETRAINED, RECURRENT, CONCEPTS, ALIGNED], ids=["states", "recurrent", "concepts", "aligned"]
 )
 
 
@@ -59,6 +67,34 @@ def test_gradients_reach_every_weight(name: str, encoders: EncoderConfig) -> Non
     for weight, parameter in reranker.named_parameters():
         assert parameter.grad is not None, weight
         assert parameter.grad.isfinite().all(), weight
+
+
+@torch.no_grad()
+def test_a_gru_reads_states_from_both_ends_of_each_sentence() -> None:
+    torch.manual_seed(1)
+    encoder = RecurrentStateEncoder(RECURRENT).double().eval()
+    found = encoder(states())
+    for row, (vectors, mask) in enumerate(zip(states().vectors, states().mask, strict=True)):
+        forward = backward = torch.zeros(1, RECURRENT.width, dtype=torch.float64)
+        cells = [cell_of(encoder.rnn, ending) for ending in ("", "_reverse")]
+        ahead = [forward := cells[0](state[None], forward) for state in vectors[mask]]
+        behind = [backward := cells[1](state[None], backward) for state in vectors[mask].flip(0)]
+        expected = normalize(torch.cat(ahead) + torch.cat(behind[::-1]), dim=1)
+        torch.testing.assert_close(found.vectors[row, mask], expected)
+
+
+def cell_of(gru: torch.nn.GRU, ending: str) -> torch.nn.GRUCell:
+    """One step of one direction of the network."""
+    cell = torch.nn.GRUCell(gru.input_size, gru.hidden_size).double()
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    cell.load_state_dict({name: getattr(gru, f"{name}_l0{ending}") for name in names})
+    return cell
+
+
+@pytest.mark.parametrize("changes", [{"text": "gru"}, {"concept_dim": D}, {"concept_dim": D, "aligned": True}])
+def test_a_gru_of_states_shares_no_map(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="pretrained text"):
+        replace(RECURRENT, feature_dim=2 * D, **changes)
 
 
 @pytest.mark.parametrize("width", [10, 24])

@@ -23,7 +23,6 @@ from service.worker.wakeups import (
 )
 from tests.support.redis_server import RedisServer, free_port
 
-A_LONG_TIME_S = 600.0
 OURS = Collection("aa", b"secret")
 STREAM = stream_name(OURS)
 
