@@ -8,7 +8,7 @@ Masks are True where a row is real and False where it is padding.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -106,5 +106,37 @@ class Words(Rows):
         return self.mask.sum(1) - MARKS
 
 
-ReadSentences: TypeAlias = Tokens | Words
-"""Sentences as a reader gives them (models/text/reader.py): word ids, or states of a pretrained encoder."""
+@dataclass(frozen=True)
+class SeveralReadings(Rows):
+    """The same words of sentences as several readers give them."""
+
+    readings: tuple[Tokens | Words, ...]
+
+    @property
+    def mask(self) -> Bool[Tensor, "Q W"]:
+        """False where a sentence is padded."""
+        return self.readings[0].mask
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Field of a reading, its name ending in the reading's number -> tensor [Q, ...]."""
+        return {
+            f"{name}_{number}": tensor
+            for number, reading in enumerate(self.readings)
+            for name, tensor in reading.tensors().items()
+        }
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "SeveralReadings":
+        """Readings of the same kinds with other tensors."""
+        own = (one.with_tensors(numbered_fields(tensors, n)) for n, one in enumerate(self.readings))
+        return SeveralReadings(tuple(own))
+
+
+ReadSentences: TypeAlias = Tokens | Words | SeveralReadings
+"""Sentences as matchers take them: word ids, or states of a pretrained encoder, as a reader gives them
+(models/text/reader.py), or several of these for an ensemble."""
+
+
+def numbered_fields(fields: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The fields whose names end in `_number`, by their names without it."""
+    ending = f"_{number}"
+    return {name.removesuffix(ending): value for name, value in fields.items() if name.endswith(ending)}

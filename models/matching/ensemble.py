@@ -6,13 +6,14 @@ for the mean of the members' probabilities, but still separates candidates that 
 depend on the gallery's size.
 
 A picture's record holds the members' fields, numbered; a word's vector is the members' vectors concatenated; stage one
-is the first member's.
+is the first member's. So is the splitting of sentences into words: a member that reads sentences in another way, by a
+vocabulary where the first reads states of a pretrained encoder, reads these words.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.batches import ReadSentences, Regions, Rows, Words
+from models.batches import ReadSentences, Regions, Rows, SeveralReadings, Words, numbered_fields
 from models.matching.calibration import Calibration
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.lazy_matcher import MatcherHeader
@@ -54,14 +55,8 @@ class EnsembleRows(Rows):
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EnsembleRows":
         """Rows of the same members with other tensors."""
         return EnsembleRows(
-            tuple(images.with_tensors(_member_fields(tensors, n)) for n, images in enumerate(self.members))
+            tuple(images.with_tensors(numbered_fields(tensors, n)) for n, images in enumerate(self.members))
         )
-
-
-def _member_fields(record: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """A member's fields of an ensemble's record, by the names they have in the member's own record."""
-    ending = f"_{number}"
-    return {name.removesuffix(ending): value for name, value in record.items() if name.endswith(ending)}
 
 
 class Ensemble(Matcher):
@@ -98,19 +93,34 @@ class Ensemble(Matcher):
 
     def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
         return _side_by_side(
-            [member.images_from(_member_fields(records, n)) for n, member in enumerate(self._members())]
+            [member.images_from(numbered_fields(records, n)) for n, member in enumerate(self._members())]
         )
+
+    def tokenize(self, sentences: Sequence[str]) -> SeveralReadings:
+        """Every sentence as each member reads the words that the first one splits it into."""
+        first = self.reader.encode(sentences)
+        read = {self.reader.identity: first}
+        for member in self._members():
+            if member.reader.identity not in read:
+                rows = [self.reader.tokens(sentence) for sentence in sentences]
+                read[member.reader.identity] = member.reader.encode_tokens(rows)
+        return SeveralReadings(tuple(read[member.reader.identity] for member in self._members()))
 
     @torch.no_grad()
     def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
-        encoded = [member.encode_tokens(tokens) for member in self._members()]
+        encoded = [member.encode_tokens(own) for member, own in self._each_reads(tokens)]
         vectors = torch.cat([words.vectors for words, _ in encoded], -1)
         return Words(vectors, tokens.mask), encoded[0][1]
 
     @torch.no_grad()
     def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
-        encoded = [member.encode_texts(tokens) for member in self._members()]
+        encoded = [member.encode_texts(own) for member, own in self._each_reads(tokens)]
         return self._together([texts for texts, _ in encoded]), encoded[0][1]
+
+    def _each_reads(self, tokens: ReadSentences) -> Iterator[tuple[SingleMatcher, ReadSentences]]:
+        """Every member with the sentences as it reads them."""
+        assert isinstance(tokens, SeveralReadings)
+        return zip(self._members(), tokens.readings, strict=True)
 
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
         return self._first.similarity_query(embeddings)
@@ -140,7 +150,7 @@ class Ensemble(Matcher):
             return None
         scores: list[Float[Tensor, "Q K"]] = []
         for number, (member, own_texts) in enumerate(zip(self._members(), self._own_texts(texts), strict=True)):
-            own = member.score_stored(_member_fields(records, number), rows, own_texts)
+            own = member.score_stored(numbered_fields(records, number), rows, own_texts)
             if own is None:
                 return None
             scores.append(own)
@@ -224,17 +234,13 @@ def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:
 def ensemble_header(members: Sequence[MatcherHeader]) -> MatcherHeader:
     """The header of the members' ensemble, or that of the only one; ValueError where scores are not comparable.
 
-    All must have been trained on the same detector's features and read sentences alike.
+    All must have been trained on the same detector's features.
     """
     if len(members) == 1:
         return members[0]
     name = "+".join(member.name for member in members)
-    for what, distinct in (
-        ("trained on features of different detectors", {member.extractor_digest for member in members}),
-        ("trained with different vocabularies or sentence encoders", {member.reader for member in members}),
-    ):
-        if len(distinct) > 1:
-            raise ValueError(f"{name} is no ensemble: its members are {what}")
+    if len({member.extractor_digest for member in members}) > 1:
+        raise ValueError(f"{name} is no ensemble: its members are trained on features of different detectors")
     known = [member.calibration for member in members if member.calibration is not None]
     if len({model_family(member.name) for member in members}) > 1 and len(known) < len(members):
         raise ValueError(

@@ -12,7 +12,7 @@ besides the tokenizer's, the most frequent first, config.json with the number of
 import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from threading import Lock
 
@@ -78,7 +78,7 @@ class PretrainedReader:
         self._remembered: RememberedStates | None = None
         tokenizer = encoder.tokenizer
         self._cls, self._sep = (_piece(tokenizer, end) for end in (CLS, SEP))
-        self._unknown_piece = tokenizer.token_to_id(UNKNOWN_PIECE)
+        (self._unknown_piece,) = _piece(tokenizer, UNKNOWN_PIECE)
         # Captions have the same words again and again.
         self._pieces = lru_cache(REMEMBERED_WORDS)(self._split_word)
         self._read_as = lru_cache(REMEMBERED_WORDS)(self._corrected)
@@ -132,7 +132,21 @@ class PretrainedReader:
         """States of the tokens, [Q W D], on the encoder's device (remembered ones on the CPU); zeros where padded."""
         if self._remembered is not None and sentences and all(one in self._remembered for one in sentences):
             return self._remembered.words(sentences)
-        each = [self._runs([self._pieces(self._read_as(word)) for word in self._split(one)]) for one in sentences]
+        return self._states([[self._pieces(self._read_as(word)) for word in self._split(one)] for one in sentences])
+
+    @torch.no_grad()
+    def encode_tokens(self, rows: Sequence[Sequence[str]]) -> Words:
+        """States of the tokens of each row, whoever split it; one that this reader would split again is a word all the
+        same, with the mean of the states of its parts."""
+        return self._states([[self._pieces_of_token(token) for token in row[1:-1]] for row in rows])
+
+    def _pieces_of_token(self, token: str) -> Pieces:
+        parts = self._parts(token)
+        return tuple(chain.from_iterable(self._pieces(self._read_as(part)) for part in parts)) or (self._unknown_piece,)
+
+    def _states(self, sentences: Sequence[Sequence[Pieces]]) -> Words:
+        """States of sentences that are words of pieces, [Q W D]; zeros where padded."""
+        each = [self._runs(words) for words in sentences]
         runs = [run for own in each for run in own]
         if not runs:
             empty = torch.zeros(0, 0, self.state_dim, device=self.encoder.device)
@@ -150,12 +164,16 @@ class PretrainedReader:
         return Words(vectors, mask)
 
     def _split_sentence(self, sentence: str) -> tuple[str, ...]:
-        tokenizer = self.encoder.tokenizer
-        text = tokenizer.normalizer.normalize_str(sentence) if tokenizer.normalizer else sentence
-        words = tuple(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text))
+        words = self._parts(sentence)
         if not words:
             raise ValueError(NO_WORDS)
         return words
+
+    def _parts(self, text: str) -> tuple[str, ...]:
+        """The words of any text, of which there may be none."""
+        tokenizer = self.encoder.tokenizer
+        normal = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
+        return tuple(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal))
 
     def _split_word(self, word: str) -> Pieces:
         return tuple(piece.id for piece in self.encoder.tokenizer.model.tokenize(word))

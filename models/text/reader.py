@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Protocol, runtime_checkable
 
-from models.batches import ReadSentences
+from models.batches import Tokens, Words
 
 START, END = "<start>", "<end>"
 NO_WORDS = "an empty caption has no words to match; give at least one"
@@ -24,8 +24,11 @@ class SentenceReader(Protocol):
     def tokens(self, sentence: str) -> list[str]:
         """<start>, the words as they are shown to people, and <end>: one for each row that `encode` gives."""
 
-    def encode(self, sentences: Sequence[str]) -> ReadSentences:
+    def encode(self, sentences: Sequence[str]) -> Tokens | Words:
         """Ids or states of the tokens of each sentence, padded to the longest sentence."""
+
+    def encode_tokens(self, rows: Sequence[Sequence[str]]) -> Tokens | Words:
+        """`encode` of sentences that any reader split into the tokens of each row, <start> and <end> among them."""
 
     def unknown_words(self, sentence: str) -> list[str]:
         """Words of the sentence that mean nothing to the reader, each once, in order."""

@@ -137,9 +137,12 @@ class Vocabulary:
 
     def encode(self, sentences: Sequence[str]) -> Tokens:
         """Ids of <start>, the words and <end>, padded to the longest sentence; ValueError on one without words."""
-        rows = [[self.ids[self.read_as(word)] for word in self.tokens(sentence)] for sentence in sentences]
+        return self.encode_tokens([self.tokens(sentence) for sentence in sentences])
+
+    def encode_tokens(self, rows: Sequence[Sequence[str]]) -> Tokens:
+        """Ids of the tokens of each row, padded to the longest."""
         lengths = torch.tensor([len(row) for row in rows])
         width = int(lengths.max()) if rows else 0
-        ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
-        ids = ids.reshape(len(rows), width)
+        read = [[self.ids[self.read_as(token)] for token in row] + [0] * (width - len(row)) for row in rows]
+        ids = torch.tensor(read, dtype=torch.int64).reshape(len(rows), width)
         return Tokens(ids, torch.arange(width) < lengths[:, None])

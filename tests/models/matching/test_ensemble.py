@@ -1,6 +1,7 @@
 """Ensembles: the mean of their members, and a matcher like any other."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from models.matching.matcher import Matcher, SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
+from tests.support.small_bert import WIDTH, small_reader
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball")
 SENTENCES = ["a dog runs", "two men play ball on grass"]
@@ -202,9 +204,45 @@ def test_members_that_do_not_go_together_are_refused() -> None:
     one = small_member("scan-t2i-avg", 1)
     with pytest.raises(ValueError, match=r"^scan-t2i-avg\+caan .*different families.* not all are calibrated"):
         build_ensemble([one, small_member("caan", 2)])
-    with pytest.raises(ValueError, match="different vocabularies"):
-        build_ensemble([one, small_member("scan-i2t-avg", 2, vocabulary=("a", "cat"))])
     other = small_member("scan-i2t-avg", 2)
     other.extractor_digest = "another"
     with pytest.raises(ValueError, match="different detectors"):
         build_ensemble([one, other])
+
+
+READ_ALIKE = ["a dog runs", "A dog's running on grass!", "..."]
+
+
+def by_states(tmp_path: Path, seed: int) -> SingleMatcher:
+    """A member that reads states of a pretrained encoder."""
+    torch.manual_seed(seed)
+    encoders = EncoderConfig(num_words=0, feature_dim=10, width=8, text="pretrained", state_dim=WIDTH)
+    head, reader = StageOneConfig(width=8, embed_dim=4), small_reader(tmp_path)
+    return new_matcher("scan-t2i-avg", encoders, head, reader, "detector", f"states{seed}").eval()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@torch.no_grad()
+def test_members_that_read_otherwise_read_the_words_of_the_first(tmp_path: Path, first: int) -> None:
+    members = [
+        by_states(tmp_path, 1),
+        small_member("scan-t2i-avg", 2),
+        small_member("scan-t2i-avg", 3, vocabulary=("a",)),
+    ]
+    members = [members.pop(first), *members]
+    ensemble = build_ensemble(members)
+    rows = [ensemble.words(sentence) for sentence in READ_ALIKE]
+    expected = []
+    for member in members:
+        texts, _ = member.encode_texts(member.reader.encode_tokens(rows))
+        expected.append(member.score(member.encode_regions(pictures())[0], texts))
+    images, _ = ensemble.encode_regions(pictures())
+    texts, _ = ensemble.encode_sentences(READ_ALIKE)
+    assert texts.mask.sum(1).tolist() == [len(row) for row in rows]
+    torch.testing.assert_close(ensemble.score(images, texts), torch.stack(expected).mean(0))
+    words, _ = ensemble.encode_words(READ_ALIKE)
+    torch.testing.assert_close(ensemble.score(images, ensemble.texts_from(words)), torch.stack(expected).mean(0))
+    explained = ensemble.explain(images, texts)
+    assert explained.contributions is not None
+    torch.testing.assert_close(explained.contributions.sum(2), torch.stack(expected).mean(0), atol=1e-5, rtol=1e-5)
+    assert ensemble_header([MatcherHeader.of(member) for member in members]) == MatcherHeader.of(ensemble)

@@ -113,3 +113,24 @@ def test_the_shipped_reader_knows_english() -> None:
     vectors = reader.encoder.embed(["a dog runs through grass", "a puppy running on a lawn", "a plate of pasta"])
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.3
     assert sum(path.stat().st_size for path in SENTENCE_ENCODER.iterdir()) < 16.1e6
+
+
+def test_tokens_that_another_reader_split_are_words_all_the_same(reader: PretrainedReader) -> None:
+    own = reader.encode(["a running dog", "dogs!"])
+    rows = [reader.tokens("a running dog"), reader.tokens("dogs!")]
+    again = reader.encode_tokens(rows)
+    assert torch.equal(again.mask, own.mask)
+    torch.testing.assert_close(again.vectors, own.vectors, atol=1e-6, rtol=0)
+    joined = reader.encode_tokens([["<start>", "A", "running-dog", "\u200b", "<end>"]])
+    assert joined.vectors.shape == (1, 5, WIDTH)
+    apart = reader.encode(["a running - dog"]).vectors[0]
+    assert joined.vectors.isfinite().all()
+    assert not torch.equal(joined.vectors[0, 2], apart[2])
+
+
+def test_ids_of_tokens_that_another_reader_split() -> None:
+    vocabulary = Vocabulary((*SPECIALS, "a", "dog"))
+    assert vocabulary.encode_tokens([["<start>", "a", "cat", "<end>"], ["<start>", "dog", "<end>"]]).ids.tolist() == [
+        [1, 4, 3, 2],
+        [1, 5, 2, 0],
+    ]
