@@ -1,7 +1,8 @@
 """Matchers on disk: a folder of safetensors, JSON and a vocabulary. Loading is strict and checks the digest.
 
 config.json          the model's name, its options, widths and the digest of the extractor it was trained with; of a
-                     matcher with pretrained text also the digest of the sentence encoder it reads by
+                     matcher with pretrained text also the digest of the sentence encoder it reads by; a name of the
+                     matcher's own, where it has one
 model.safetensors    weights of the reranker and of the stage-one head
 vocabulary.json      words and their ids; not where sentences are read by a sentence encoder
 calibration.json     what the scores mean and how their hubness is corrected; not in every folder
@@ -37,7 +38,7 @@ from models.whole_files import write_tensors, write_whole
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
 CALIBRATION, BANKS = "calibration.json", "hubs.safetensors"
-SENTENCE_ENCODER_KEY = "sentence_encoder"  # in config.json
+SENTENCE_ENCODER_KEY, NAME_KEY = "sentence_encoder", "name"  # in config.json
 FOLDER_FORMAT = 1
 
 
@@ -75,7 +76,8 @@ def save_matcher(
     write_tensors(folder / TENSORS, stored)
     config = {
         "format": FOLDER_FORMAT,
-        "model": matcher.name,
+        "model": matcher.model,
+        **({} if matcher.name == matcher.model else {NAME_KEY: matcher.name}),
         "options": stored_options(matcher.reranker.config),
         "encoders": stored_options(matcher.encoders),
         "pooled": asdict(matcher.pooled.config),
@@ -144,13 +146,23 @@ def read_header(folder: Path) -> MatcherHeader:
     digest, config = _checked_config(folder)
     entry_of(config["model"], config.get("options"))
     return MatcherHeader(
-        name=config["model"],
+        name=_name_in(config, folder),
         digest=digest,
         extractor_digest=config["extractor"],
         feature_dim=EncoderConfig(**config["encoders"]).feature_dim,
         reader=_reader_identity(folder, config),
         calibration=_stored_calibration(folder),
     )
+
+
+def _name_in(config: Mapping[str, Any], folder: Path) -> str:
+    """The matcher's own name: the model's, or one that begins with it, for another training beside a first one."""
+    name = str(config.get(NAME_KEY, config["model"]))
+    if not f"{name}-".startswith(f"{config['model']}-"):
+        raise BadCheckpoint(
+            f"{folder / CONFIG}: the name {name!r} must begin with that of the model, {config['model']}"
+        )
+    return name
 
 
 def _stored_calibration(folder: Path) -> Calibration | None:
@@ -176,6 +188,7 @@ def load_uncalibrated(
         digest,
         config.get("options"),
     )
+    matcher.name = _name_in(config, folder)
     matcher.load_state_dict(dequantise_all(load_file(folder / TENSORS)), strict=True)
     return matcher.to(device).eval()
 

@@ -166,7 +166,7 @@ class SingleMatcher(Matcher):
 
     def __init__(
         self,
-        name: str,
+        model: str,
         encoders: EncoderConfig,
         reranker: Reranker[Any],
         pooled: StageOneHead,
@@ -176,12 +176,14 @@ class SingleMatcher(Matcher):
         calibration: Calibration | None = None,
         hubness: HubnessCorrection | None = None,
     ) -> None:
-        """`hubness` lowers the scores that `calibration` speaks of. ValueError where the reader is for others."""
-        super().__init__(name, reader, extractor_digest, digest, calibration)
+        """`model` is the registered name of the reranker, and the matcher's own unless it gets another. `hubness`
+        lowers the scores that `calibration` speaks of. ValueError where the reader is for others."""
+        super().__init__(model, reader, extractor_digest, digest, calibration)
+        self.model = model
         if isinstance(reader, PretrainedReader) is not (encoders.text == "pretrained"):
-            raise ValueError(f"the encoders of {name} are for {encoders.text} text, and its reader is of another kind")
+            raise ValueError(f"the encoders of {model} are for {encoders.text} text, and its reader is of another kind")
         if isinstance(reader, PretrainedReader) and reader.state_dim != encoders.state_dim:
-            raise ValueError(f"{name} reads states of {encoders.state_dim} numbers, and these have {reader.state_dim}")
+            raise ValueError(f"{model} reads states of {encoders.state_dim} numbers, and these have {reader.state_dim}")
         self.encoders, self.reranker = encoders, reranker
         self.pooled = pooled  # the name that checkpoints have for the weights of the stage-one head
         self.hubness = hubness
@@ -194,8 +196,8 @@ class SingleMatcher(Matcher):
         hubness = None
         if calibration.hubness is not None:
             hubness = self._hubness_correction(calibration.hubness, banks)
-        return SingleMatcher(
-            self.name,
+        calibrated = SingleMatcher(
+            self.model,
             self.encoders,
             self.reranker,
             self.pooled,
@@ -205,6 +207,8 @@ class SingleMatcher(Matcher):
             calibration,
             hubness,
         ).eval()
+        calibrated.name = self.name
+        return calibrated
 
     def _hubness_correction(self, config: HubnessConfig, banks: HubnessBanks | None) -> HubnessCorrection:
         if banks is None or banks.sentences.width != self.word_dim:

@@ -38,6 +38,7 @@ class Recipe:
     """The hyper-parameters of one training: stage one alone first, then reranker and stage one together."""
 
     model: str
+    name: str | None = None  # of the matcher, which begins with the model's; None: the model's
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model, besides what its name stands for
     text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
     recurrent: bool = False  # with pretrained text: a GRU reads the states; else a linear map
@@ -101,8 +102,6 @@ class Recipe:
             for name in names:
                 if not least <= getattr(self, name) < most:
                     raise ValueError(f"{name} must be {words}, not {getattr(self, name)}")
-        if self.text == "pretrained" and self.near is not None:
-            raise ValueError("near is of word vectors, which pretrained text has none of")
         if self.loss == "info_nce" and (self.intra_margin is not None or self.negatives == "all"):
             raise ValueError("intra_margin and negatives belong to the other losses: info_nce has all pairs of a batch")
         if not self.concept_dim and (self.question_weight or self.grounding_weight):
@@ -115,10 +114,18 @@ class Recipe:
             raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
         if not 0 < self.own_share <= 1:
             raise ValueError(f"own_share must be above 0 and at most 1, not {self.own_share}")
-        if self.warmup_captions and self.text != "pretrained":
-            raise ValueError("warmup_captions needs the vectors of pretrained text")
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
+        self._check_text()
+
+    def _check_text(self) -> None:
+        """Check the name, and what depends on how sentences are read."""
+        if not f"{self.name or self.model}-".startswith(f"{self.model}-"):
+            raise ValueError(f"the matcher's name must begin with that of its model, {self.model}, not be {self.name}")
+        if self.text == "pretrained" and self.near is not None:
+            raise ValueError("near is of word vectors, which pretrained text has none of")
+        if self.warmup_captions and self.text != "pretrained":
+            raise ValueError("warmup_captions needs the vectors of pretrained text")
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """The steps of the whole training: warm-up and epochs, cut at `most_steps`."""
@@ -246,6 +253,10 @@ RECIPES = {
     "camp-released-attention-flickr8k": flickr8k_recipe("camp-released-attention", loss="binary", width=256),
     "camp-released-flickr8k": flickr8k_recipe(
         "camp-released", starts_from="camp-released-attention-flickr8k", warmup_steps=0, loss="binary", width=256
+    ),
+    # For the mean with the default: it learns words from the captions that the default knows from elsewhere.
+    "bfan-equal-gru-flickr8k": flickr8k_recipe(
+        "bfan-equal", name="bfan-equal-gru", width=256, word_dim=104, weight_bits=8
     ),
     # Its layers read raw features and are wide on that side.
     "sman-flickr8k": flickr8k_recipe("sman", intra_margin=0.25, width=128),

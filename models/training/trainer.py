@@ -240,7 +240,7 @@ def initial_matcher(
     """
     if (recipe.starts_from is None) != (initial is None):
         raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
-    if initial and recipe.starts_from in RECIPES and initial.name != RECIPES[recipe.starts_from].model:
+    if initial and recipe.starts_from in RECIPES and initial.model != RECIPES[recipe.starts_from].model:
         raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
     matcher = untrained_matcher(recipe, train, initial.reader if initial else reader)
     if recipe.aligned and initial is None:
@@ -303,4 +303,6 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: Sentence
         concept_start=recipe.concept_start,
     )
     pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
-    return new_matcher(recipe.model, encoders, pooled, reader, train.extractor_digest, options=recipe.options)
+    matcher = new_matcher(recipe.model, encoders, pooled, reader, train.extractor_digest, options=recipe.options)
+    matcher.name = recipe.name or recipe.model
+    return matcher
