@@ -37,7 +37,7 @@ COUNTED = {"shortlist_recall": "the right answer", "top10_kept": "the exhaustive
 DIRECTION_OF = {"text": "text_to_image", "image": "image_to_text"}  # names in a report of `regard calibrate`
 
 DEFAULT = "bfan-equal"
-ENSEMBLE = "bfan-equal+scan-i2t-avg"  # the best of those measured
+ENSEMBLE = "bfan-equal+bfan-equal-gru"  # the best of those measured
 CALIBRATION = (
     "calibration_error",
     "first_answer",

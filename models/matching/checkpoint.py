@@ -159,9 +159,7 @@ def _name_in(config: Mapping[str, Any], folder: Path) -> str:
     """The matcher's own name: the model's, or one that begins with it, for another training beside a first one."""
     name = str(config.get(NAME_KEY, config["model"]))
     if not f"{name}-".startswith(f"{config['model']}-"):
-        raise BadCheckpoint(
-            f"{folder / CONFIG}: the name {name!r} must begin with that of the model, {config['model']}"
-        )
+        raise BadCheckpoint(f"{folder / CONFIG}: the name {name!r} must begin with the model's, {config['model']}")
     return name
 
 

@@ -7,7 +7,8 @@ depend on the gallery's size.
 
 A picture's record holds the members' fields, numbered; a word's vector is the members' vectors concatenated; stage one
 is the first member's. So is the splitting of sentences into words: a member that reads sentences in another way, by a
-vocabulary where the first reads states of a pretrained encoder, reads these words.
+vocabulary where the first reads states of a pretrained encoder, reads these words. Questions that are short for the
+first member (`--short-question`) are scored by it alone: so its words and regions were chosen for them.
 """
 
 import hashlib
@@ -84,7 +85,7 @@ class Ensemble(Matcher):
 
     @property
     def short_question(self) -> int:
-        return max(member.short_question for member in self._members())
+        return self._first.short_question
 
     @torch.no_grad()
     def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
@@ -132,10 +133,17 @@ class Ensemble(Matcher):
         )
 
     def _together(self, texts: Sequence[EncodedTexts]) -> EncodedTexts:
-        """The members' sentences as one: the offset is the mean of their rescaled offsets."""
+        """The members' sentences as one: the offset is the mean of their rescaled offsets, as scores are."""
         offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
         vectors = torch.cat([own.vectors for own in texts], -1)
-        return replace(texts[0], vectors=vectors, offset=torch.stack(offsets).mean(0))
+        return replace(texts[0], vectors=vectors, offset=(torch.stack(offsets) * self._parts(texts[0])).sum(0))
+
+    def _parts(self, texts: EncodedTexts) -> Float[Tensor, "N Q"]:
+        """The part of each of the N members in the score of each sentence: equal ones, but for short questions."""
+        is_short = texts.asked & (texts.words.num_words <= self.short_question)
+        parts = texts.vectors.new_full((len(self.members), len(texts)), 1 / len(self.members))
+        alone = torch.arange(len(self.members), device=parts.device) == 0
+        return torch.where(is_short, alone[:, None].to(parts.dtype), parts)
 
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -172,10 +180,9 @@ class Ensemble(Matcher):
         same_kind = len({part.kind for part in parts}) == 1
         parts_of_scores = ("contributions", "shares")
         names = [one.name for one in fields(Explanation) if one.name in parts_of_scores or same_kind]
-        return Explanation(
-            parts[0].kind,
-            **{name: _mean([getattr(part, name) for part in parts]) for name in names if name != "kind"},
-        )
+        weights = self._parts(texts)
+        means = {name: _mean([getattr(part, name) for part in parts], weights) for name in names if name != "kind"}
+        return Explanation(parts[0].kind, **means)
 
     @property
     def _first(self) -> SingleMatcher:
@@ -210,17 +217,20 @@ class Ensemble(Matcher):
 
     def _mean_score(self, scores: Sequence[Float[Tensor, "Q K"]], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         rescaled = [scale * own + shift for own, (scale, shift) in zip(scores, self.rescalings, strict=True)]
-        return torch.stack(rescaled).mean(0) - texts.offset[:, None]
+        return (torch.stack(rescaled) * self._parts(texts)[:, :, None]).sum(0) - texts.offset[:, None]
 
 
 def _side_by_side(members: Sequence[EncodedImages]) -> EncodedImages:
     return EncodedImages(EnsembleRows(tuple(members)))
 
 
-def _mean(values: Sequence[Tensor | None]) -> Tensor | None:
-    """None unless all members have a value."""
+def _mean(values: Sequence[Tensor | None], parts: Float[Tensor, "N Q"]) -> Tensor | None:
+    """The sum of the members' parts of their values, [Q, ...]; None unless all members have a value."""
     present = [value for value in values if value is not None]
-    return torch.stack(present).mean(0) if len(present) == len(values) else None
+    if len(present) < len(values):
+        return None
+    stacked = torch.stack(present)
+    return (stacked * parts.reshape(*parts.shape, *[1] * (stacked.dim() - 2))).sum(0)
 
 
 def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:

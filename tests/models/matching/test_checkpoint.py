@@ -146,11 +146,27 @@ def test_the_digest_names_the_weights(tmp_path: Path) -> None:
 
 def test_an_unknown_model_is_refused_by_name(tmp_path: Path) -> None:
     first = small_matcher()
-    first.name = "scan-9000"
+    first.name = first.model = "scan-9000"
     save_matcher(first, tmp_path)
     for read in (load_matcher, read_header):
         with pytest.raises(UnknownModel, match="scan-9000"):
             read(tmp_path)
+
+
+def test_a_second_training_of_a_model_has_a_name_of_its_own(tmp_path: Path) -> None:
+    first = small_matcher()
+    first.name = f"{first.model}-wide"
+    digest = save_matcher(first, tmp_path / "a")
+    again = load_matcher(tmp_path / "a")
+    assert (again.name, again.model, again.digest) == (first.name, first.model, digest)
+    assert read_header(tmp_path / "a") == MatcherHeader.of(again)
+    assert save_matcher(again, tmp_path / "b") == digest
+    assert again.with_calibration(Calibration(text=LogOddsModel(1.0, 0.0), image=LogOddsModel(1.0, 0.0))).name == first.name
+    first.name = "other"
+    save_matcher(first, tmp_path / "c")
+    for read in (load_matcher, read_header):
+        with pytest.raises(BadCheckpoint, match="must begin with the model's"):
+            read(tmp_path / "c")
 
 
 def test_options_of_a_model_come_back(tmp_path: Path) -> None:

@@ -246,3 +246,27 @@ def test_members_that_read_otherwise_read_the_words_of_the_first(tmp_path: Path,
     assert explained.contributions is not None
     torch.testing.assert_close(explained.contributions.sum(2), torch.stack(expected).mean(0), atol=1e-5, rtol=1e-5)
     assert ensemble_header([MatcherHeader.of(member) for member in members]) == MatcherHeader.of(ensemble)
+
+
+@torch.no_grad()
+def test_a_short_question_is_scored_by_the_first_member_alone() -> None:
+    calibrations = [replace(log_odds(20.0, -3.0), short_question=3), log_odds(4.0, 1.0)]
+    members = [
+        small_member(name, seed).with_calibration(calibration)
+        for name, seed, calibration in zip(("scan-t2i-avg", "caan"), (1, 2), calibrations, strict=True)
+    ]
+    ensemble = build_ensemble(members)
+    images, _ = ensemble.encode_regions(pictures())
+    asked, _ = ensemble.encode_sentences(SENTENCES)  # of three words and of six
+    each = [
+        member.score(member.encode_regions(pictures())[0], member.encode_sentences(SENTENCES)[0]) for member in members
+    ]
+    rescaled = [20.0 * each[0] - 3.0, 4.0 * each[1] + 1.0]
+    scores = ensemble.score(images, asked)
+    torch.testing.assert_close(scores[0], rescaled[0][0])
+    torch.testing.assert_close(scores[1], (rescaled[0][1] + rescaled[1][1]) / 2)
+    explained = ensemble.explain(images, asked)
+    assert explained.contributions is not None
+    torch.testing.assert_close(explained.contributions.sum(2), scores, atol=1e-4, rtol=1e-5)
+    answers = ensemble.texts_from(asked.words, asked=False)
+    torch.testing.assert_close(ensemble.score(images, answers), (rescaled[0] + rescaled[1]) / 2)

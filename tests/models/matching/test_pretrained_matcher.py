@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.batches import Regions
+from models.batches import Regions, SeveralReadings
 from models.matching.checkpoint import BadCheckpoint, load_matcher, new_matcher, save_matcher
 from models.matching.ensemble import build_ensemble
 from models.matching.matcher import SingleMatcher
@@ -94,8 +94,12 @@ def test_an_ensemble_reads_a_sentence_once_for_all(reader: PretrainedReader, tmp
     torch.testing.assert_close(scores[2], (scores[0] + scores[1]) / 2)
     other = matcher_by(small_reader(tmp_path / "b", ["horse"], digest="b"))
     for stranger in (other, matcher_by_ids()):
-        with pytest.raises(ValueError, match="sentence encoders"):
-            build_ensemble([members[0], stranger])
+        tokens = build_ensemble([members[0], stranger]).tokenize(["a dog runs"])
+        assert isinstance(tokens, SeveralReadings)
+        assert [one.mask.sum() for one in tokens.readings] == [5, 5]
+    shared = both.tokenize(["a dog runs"])
+    assert isinstance(shared, SeveralReadings)
+    assert shared.readings[0] is shared.readings[1]
 
 
 def test_encoders_and_reader_must_be_of_one_kind(reader: PretrainedReader) -> None:
