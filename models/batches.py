@@ -108,7 +108,7 @@ class Words(Rows):
 
 @dataclass(frozen=True)
 class SeveralReadings(Rows):
-    """The same words of sentences as several readers give them."""
+    """Sentences as several readers give the same words of them."""
 
     readings: tuple[Tokens | Words, ...]
 

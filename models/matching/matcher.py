@@ -196,17 +196,8 @@ class SingleMatcher(Matcher):
         hubness = None
         if calibration.hubness is not None:
             hubness = self._hubness_correction(calibration.hubness, banks)
-        calibrated = SingleMatcher(
-            self.model,
-            self.encoders,
-            self.reranker,
-            self.pooled,
-            self.reader,
-            self.extractor_digest,
-            self.digest,
-            calibration,
-            hubness,
-        ).eval()
+        parts = self.encoders, self.reranker, self.pooled, self.reader, self.extractor_digest, self.digest
+        calibrated = SingleMatcher(self.model, *parts, calibration, hubness).eval()
         calibrated.name = self.name
         return calibrated
 

@@ -279,7 +279,7 @@ RECIPES = {
     ),
     "bfan-equal-flickr8k-staged": aligned_recipe("bfan-equal", starts_from="bfan-equal-flickr8k-stage-one"),
     # What they have besides encoders starts at random and has more to learn.
-    "caan-flickr8k-aligned": aligned_recipe("caan", starts_from="bfan-equal-flickr8k-aligned"),
+    "caan-flickr8k-aligned": aligned_recipe("caan", starts_from="bfan-equal-flickr8k-aligned", weight_bits=8),
     "camp-flickr8k-aligned": aligned_recipe(
         "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=120
     ),

@@ -4,7 +4,7 @@ import re
 
 from index.records import Image, ImageOrder, ListPlace
 
-SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
+UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
 
 
 def cursor_after(image: Image, order: ImageOrder) -> str:
@@ -20,6 +20,6 @@ def place_of(cursor: str) -> ListPlace:
     image_id, is_dated, date = cursor.partition("@")
     if not is_dated:
         return ListPlace(image_id)
-    if date and not SECONDS.fullmatch(date):
+    if date and not UNIX_SECONDS.fullmatch(date):
         raise ValueError("this is no `next` of a page")
     return ListPlace(image_id, float(date) if date else None)

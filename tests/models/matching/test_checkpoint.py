@@ -161,7 +161,8 @@ def test_a_second_training_of_a_model_has_a_name_of_its_own(tmp_path: Path) -> N
     assert (again.name, again.model, again.digest) == (first.name, first.model, digest)
     assert read_header(tmp_path / "a") == MatcherHeader.of(again)
     assert save_matcher(again, tmp_path / "b") == digest
-    assert again.with_calibration(Calibration(text=LogOddsModel(1.0, 0.0), image=LogOddsModel(1.0, 0.0))).name == first.name
+    calibration = Calibration(text=LogOddsModel(1.0, 0.0), image=LogOddsModel(1.0, 0.0))
+    assert again.with_calibration(calibration).name == first.name
     first.name = "other"
     save_matcher(first, tmp_path / "c")
     for read in (load_matcher, read_header):
