@@ -8,7 +8,7 @@ depend on the gallery's size.
 A picture's record holds the members' fields, numbered; a word's vector is the members' vectors concatenated; stage one
 is the first member's. So is the splitting of sentences into words: a member that reads sentences in another way, by a
 vocabulary where the first reads states of a pretrained encoder, reads these words. Questions that are short for the
-first member (`--short-question`) are scored by it alone: so its words and regions were chosen for them.
+first member (`--short-question`) are scored by it alone, as it was calibrated for them.
 """
 
 import hashlib
