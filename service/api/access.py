@@ -42,8 +42,7 @@ class AccessMiddleware:
             needed = self._needed(scope)
             scope["caller"] = None if needed is OPEN else await self._admit(scope, needed)
         except Problem as problem:
-            instance = f"urn:regard:request:{scope.get('request_id', 'unknown')}"
-            await problem_response(problem, instance)(scope, receive, send)
+            await problem_response(problem, scope)(scope, receive, send)
             return
         if needed in (OPEN, Permission.READ) or "route" not in scope:
             await self._app(scope, receive, send)

@@ -24,7 +24,7 @@ from service.api.content_policy import protective_headers
 from service.api.dependencies import ClientDisconnected
 from service.api.failure_log import log_failure
 from service.api.openapi import complete_document
-from service.api.problems import invalid_request, problem_instance, problem_response, problem_responses
+from service.api.problems import invalid_request, problem_response, problem_responses
 from service.api.query_parameters import refuse_unknown_parameters
 from service.api.request_guard import RequestGuard
 from service.api.request_origin import RequestOrigin
@@ -129,13 +129,13 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
 
 async def handle_problem(request: Request, problem: Problem) -> Response:
     """The response to a Problem that a route raised."""
-    return problem_response(problem, problem_instance(request))
+    return problem_response(problem, request.scope)
 
 
 async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response:
     """The response to a change where nothing can be changed."""
     problem = ReadOnlyCollection("The data directory of this service may not be written: it can be searched alone.")
-    return problem_response(problem, problem_instance(request))
+    return problem_response(problem, request.scope)
 
 
 async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
@@ -143,26 +143,24 @@ async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Resp
     problem = disk_problem(fault)
     if not isinstance(problem, Problem):
         raise problem
-    return problem_response(problem, problem_instance(request))
+    return problem_response(problem, request.scope)
 
 
 async def handle_damage(request: Request, fault: DamagedCatalog) -> Response:
     """The response where the catalog cannot be read any more; the log has the path."""
     log.error("%s", fault)
     problem = NotReady("The catalog of this service is damaged; its log says what to do.")
-    return problem_response(problem, problem_instance(request))
+    return problem_response(problem, request.scope)
 
 
 async def handle_disconnect(request: Request, fault: ClientDisconnect) -> Response:
     """The response, for the log alone, to a client that hung up while it was still sending."""
-    return problem_response(
-        ClientDisconnected("The caller hung up before the request was complete."), problem_instance(request)
-    )
+    return problem_response(ClientDisconnected("The caller hung up before the request was complete."), request.scope)
 
 
 async def handle_validation_error(request: Request, fault: RequestValidationError) -> Response:
     """The response to invalid fields, each with its name and what is wrong with it."""
-    return problem_response(invalid_request(fault.errors()), problem_instance(request))
+    return problem_response(invalid_request(fault.errors()), request.scope)
 
 
 async def handle_http_exception(request: Request, fault: HTTPException) -> Response:
@@ -181,7 +179,7 @@ async def handle_http_exception(request: Request, fault: HTTPException) -> Respo
             problem = TooLarge(fault.detail)
         case _:
             problem = BadRequest(fault.detail)
-    return problem_response(problem, problem_instance(request))
+    return problem_response(problem, request.scope)
 
 
 class RequestMiddleware:
@@ -220,7 +218,7 @@ class RequestMiddleware:
             log_failure(log, fault, request_id, scope["method"], getattr(scope.get("route"), "path", "none"))
             if status == 0:
                 problem = Problem(f"This is a fault of the server; its log names it by {request_id}.")
-                await problem_response(problem, f"urn:regard:request:{request_id}")(scope, receive, send_with_id)
+                await problem_response(problem, scope)(scope, receive, send_with_id)
         route = getattr(scope.get("route"), "path", "none")
         self._metrics.requests.labels(route, str(status)).inc()
         self._metrics.latency.labels(route).observe(time.perf_counter() - started)

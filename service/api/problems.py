@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from service.errors import InvalidRequest, Problem
 from service.validation_messages import plain_message
@@ -13,19 +13,15 @@ PROBLEM_JSON = "application/problem+json"
 LONGEST_TEXT = 2000  # characters of one text in a problem document, which may repeat what the client sent
 
 
-def problem_response(problem: Problem, instance: str) -> Response:
-    """A response with the problem document; `instance` names the request."""
+def problem_response(problem: Problem, scope: Mapping[str, Any]) -> Response:
+    """A response to a request with the problem document, which names the request by its id in the log."""
+    instance = f"urn:regard:request:{scope.get('request_id', 'unknown')}"
     return Response(
         json.dumps(_shortened(problem.document(instance))),
         status_code=problem.status,
         headers=problem.headers,
         media_type=PROBLEM_JSON,
     )
-
-
-def problem_instance(request: Request) -> str:
-    """The `instance` of a problem document: the request, by its id in the log and in X-Request-ID."""
-    return f"urn:regard:request:{request.scope.get('request_id', 'unknown')}"
 
 
 def _shortened(value: Any) -> Any:

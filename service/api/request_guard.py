@@ -1,9 +1,8 @@
 """Middleware in front of all routes: refuses requests of other sites, and answers HEAD as GET without the body."""
 
-from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.problems import problem_instance, problem_response
+from service.api.problems import problem_response
 from service.api.request_origin import RequestOrigin
 from service.errors import BadRequest, Problem
 
@@ -34,7 +33,7 @@ class RequestGuard:
             refuse_two_lengths(scope)
             self._origin.check(scope)
         except Problem as problem:
-            await problem_response(problem, problem_instance(Request(scope)))(scope, receive, send)
+            await problem_response(problem, scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
 from index.records import Image, NewPicture, TagValue
@@ -12,10 +11,8 @@ from service.errors import UnreadablePicture
 from service.ingest.filenames import display_name
 from service.ingest.picture_store import ReceivedPicture
 from service.settings import MB
-from service.storage.originals import image_id_of
+from service.storage.originals import image_id_of_file
 from service.worker.region_finder import RegionFinder
-
-COPIED_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,20 +50,18 @@ class SpooledFile:
 
 def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledFile:
     """A copy below `folder`, so that the bytes that are looked at are those that are taken in. NotTaken."""
-    source, path, digest = Path(offered.path), folder / str(offered.number), sha256()
+    source, path = Path(offered.path), folder / str(offered.number)
     try:
         size = source.stat().st_size
         if size > max_bytes:
             limit = f"over the limit of {max_bytes / MB:g} MB"
             raise NotTaken(f"The file has {size / MB:.1f} MB, {limit}; use a smaller one.")
         shutil.copyfile(source, path)
-        with path.open("rb") as copy:
-            while chunk := copy.read(COPIED_AT_A_TIME):
-                digest.update(chunk)
+        image_id = image_id_of_file(path)
     except OSError as fault:
         problem = f"A node cannot read {offered.path}: {fault.strerror}. Every node has to see the same files."
         raise NotTaken(problem) from fault
-    return SpooledFile(offered, path, image_id_of(digest.hexdigest()))
+    return SpooledFile(offered, path, image_id)
 
 
 def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limits: BulkLimits) -> ReceivedPicture:

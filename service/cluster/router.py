@@ -90,8 +90,7 @@ class ForwardToShards:
         try:
             response = await asyncio.to_thread(self._forward, scope)
         except Problem as problem:
-            instance = f"urn:regard:request:{scope.get('request_id', 'unknown')}"
-            await problem_response(problem, instance)(scope, receive, send)
+            await problem_response(problem, scope)(scope, receive, send)
             return
         headers = [header for header in response.headers if header[0] not in OWN_HEADERS]
         await send({"type": "http.response.start", "status": response.status, "headers": headers})

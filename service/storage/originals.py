@@ -1,6 +1,7 @@
 """The uploaded bytes, kept as they came, and the files made of them: thumbnails, and pictures without metadata."""
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,12 @@ from service.storage.data_dir import DataDir
 def image_id_of(sha256: str) -> str:
     """A picture's id: the first 32 hex digits of its bytes' SHA-256."""
     return sha256[:32]
+
+
+def image_id_of_file(path: Path) -> str:
+    """The id that a file's picture has once it is stored; OSError."""
+    with path.open("rb") as file:
+        return image_id_of(hashlib.file_digest(file, "sha256").hexdigest())
 
 
 class StagedFile(NamedTuple):

@@ -1,6 +1,5 @@
 """Verification: every byte that is stored is read once and compared with its checksum. Nothing is changed."""
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +12,9 @@ from index.view import opened_stores
 from index.view_manifest import NAME as VIEW_MANIFEST
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
-from service.storage.originals import Originals, image_id_of
+from service.storage.originals import Originals, image_id_of_file
 from service.storage.region_store_entries import answering_folders
 
-READ_AT_A_TIME = 1 << 20
 BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # of a description that is missing or damaged
 
 
@@ -49,14 +47,11 @@ def original_fault(originals: Originals, image: Image) -> str | None:
     if not image.pictured:
         return None
     path = originals.path(image.image_id, image.extension)
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(READ_AT_A_TIME):
-                digest.update(chunk)
+        found = image_id_of_file(path)
     except OSError as fault:
         return f"{path}: {fault.strerror}; send the file again, or restore it from a copy"
-    if image_id_of(digest.hexdigest()) != image.image_id:
+    if found != image.image_id:
         return f"{path}: not the bytes that were taken in; restore the file from a copy"
     return None
 

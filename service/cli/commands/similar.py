@@ -1,6 +1,5 @@
 """`regard similar`."""
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
@@ -22,6 +21,7 @@ from service.cli.options import (
 )
 from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+from service.storage.originals import image_id_of_file
 
 if TYPE_CHECKING:
     from regard_client import Client
@@ -100,14 +100,8 @@ def search_like(client: "Client", picture: Path, wanted: "SearchOptions") -> "Si
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     try:
-        return client.search_similar(image_id=stored_id(picture), **wanted)
+        return client.search_similar(image_id=image_id_of_file(picture), **wanted)
     except RequestRefused as refused:
         if refused.kind != NOT_FOUND:
             raise
     return client.search_similar(picture, **wanted)
-
-
-def stored_id(picture: Path) -> str:
-    """The id that a file has once it is stored."""
-    with picture.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
