@@ -6,9 +6,12 @@ import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
+from service.cluster.bring_up import check_served_there
 from service.cluster.demo.local_nodes import NODES, RayCluster, is_running
 from service.cluster.ray_nodes import LABEL, RayNodes
-from service.cluster.remote import NAMESPACE, replica_name
+from service.cluster.remote import DIRECTOR, NAMESPACE, replica_name
+from service.errors import UserError
+from service.settings import Settings
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -79,3 +82,23 @@ def test_all_replicas_are_ended_also_those_that_no_plan_names(ray_cluster: RayCl
         with pytest.raises(ValueError, match=name):
             ray.get_actor(name, NAMESPACE)
     ray.kill(ray.get_actor(names[2], NAMESPACE))
+
+
+class Served:
+    """Stands for a director whose collection is served on a port."""
+
+    @ray.method
+    def settings(self) -> dict[str, object]:
+        """The settings that it was started with."""
+        return {"host": "127.0.0.1", "port": 8642}
+
+
+def test_a_running_collection_is_served_where_it_is(ray_cluster: RayCluster) -> None:
+    here = Settings(host="127.0.0.1", port=8642)
+    check_served_there(here)  # nothing runs
+    director = ray.remote(Served).options(name=DIRECTOR, namespace=NAMESPACE, lifetime="detached", num_cpus=0).remote()
+    ray.get(director.settings.remote())
+    check_served_there(here)
+    with pytest.raises(UserError, match=r"is served at http://127\.0\.0\.1:8642: `regard cluster down` first"):
+        check_served_there(Settings(host="127.0.0.1", port=8645))
+    ray.kill(director)

@@ -103,7 +103,7 @@ def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, release_ans
         assert regions[0]["label"] == "picture"
     assert web.get("/failures").json()["failures"] == release_answers["failures"]["failures"]
     (model,) = web.get("/models").json()["models"]
-    assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 20, 0)
+    assert (model["state"], model["pictures"], model["missing_pictures"]) == ("ready", 19, 0)
 
 
 @pytest.mark.slow

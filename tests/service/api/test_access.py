@@ -6,8 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.responses import PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from service.api.app import create_routes
 from service.api.credentials import SESSION_COOKIE
