@@ -17,6 +17,7 @@ from models.kernels.forms import KernelForm
 from models.kernels.library import KernelLibrary, NoKernels, load_library
 from models.matching.checkpoint import WEIGHTS, load_matcher, read_header
 from models.matching.ensemble import build_ensemble, ensemble_header
+from models.matching.ensemble_calibrations import read_ensemble_calibration
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher, SingleMatcher
 from service.errors import Misconfigured
@@ -74,9 +75,12 @@ def lazy_models(
     def begin_entry(entry: str) -> LazyMatcher:
         if not ensemble_members(entry):
             return begin(model_name(entry))
-        members = [begin(member) for member in ensemble_members(entry)]
-        header = ensemble_header([member.header for member in members])
-        return LazyMatcher(header, partial(read, lambda: build_ensemble([single_matcher(one) for one in members])))
+        names = ensemble_members(entry)
+        members = [begin(member) for member in names]
+        headers = [member.header for member in members]
+        fitted = read_ensemble_calibration(folders[names[-1]], [header.digest for header in headers])
+        load = lambda: build_ensemble([single_matcher(one) for one in members], fitted)  # noqa: E731
+        return LazyMatcher(ensemble_header(headers, fitted), partial(read, load))
 
     lazy: dict[str, LazyMatcher] = {}
     for entry in entries:

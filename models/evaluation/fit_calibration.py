@@ -1,7 +1,7 @@
 """Fitting a matcher's calibration on captioned pictures: fitted on some of them, assessed on the others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from models.matching.calibration import Calibration, brier_skill_score, expected
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.log_odds import LogOddsModel, ScoredAnswers, Uncalibratable, fit_log_odds
 from models.matching.match_verdict import MatchTest, area_under_roc, fit_match_test
-from models.matching.matcher import SingleMatcher
+from models.matching.matcher import Matcher, SingleMatcher
 
 SMALLEST_GALLERY = 50  # pictures, to fit on
 # Of stage one in the score, each varying as much at 1; the best counts. At 10 the sum is hardly more than stage one.
@@ -179,18 +179,12 @@ def calibrate(
     by_sentence = fitted.by_sentence if fitted else scores
     corrected, short_summand = with_short_questions(whole, by_sentence, short, own)
     without_stage_one, _ = with_short_questions(alone, by_sentence, short, own)
-    directions: tuple[Direction, Direction] = ("text", "image")
-    tests = {direction: fit_match(corrected, own, direction, plan.seed) for direction in directions}
-    calibration = Calibration(
-        text=fit_direction(corrected, own, "text", plan.seed),
-        image=fit_direction(corrected, own, "image", plan.seed),
+    calibration = replace(
+        fit_scores(corrected, own, data.extractor_digest, plan.seed),
         hubness=fitted.config if fitted else None,
-        fitted_on={"pictures": len(own), "extractor": data.extractor_digest, "seed": plan.seed},
         cosine_weight=cosine_weight,
         short_question=plan.short_question,
         short_summand=short_summand if plan.short_question else 0.0,
-        text_match=tests["text"],
-        image_match=tests["image"],
     )
     halves = {"fitted": own, "held_out": others}
     stored = calibration.as_dict()
@@ -203,18 +197,61 @@ def calibrate(
         "rsum": rsums(scores, corrected, halves),
         "rsum_without_stage_one": {half: rsum_of(without_stage_one.among(chosen)) for half, chosen in halves.items()},
         "rsum_of_stage_one": rsums(stage_one, corrected_stage_one, halves),
-        "text": stored["text"],
-        "image": stored["image"],
-        "held_out": {
-            "text": assess_direction(calibration.text, corrected, others, "text", plan.seed),
-            "image": assess_direction(calibration.image, corrected, others, "image", plan.seed),
-        },
-        "matched": {
-            direction: test and assess_match(test, corrected, others, direction, plan.seed)
-            for direction, test in tests.items()
-        },
+        **assess(calibration, corrected, others, plan.seed),
     }
     return calibration, banks, report
+
+
+def calibrate_ensemble(
+    matcher: Matcher, data: CaptionedFeatures, plan: CalibrationPlan, progress: Progress | None = None
+) -> tuple[Calibration, dict[str, Any]]:
+    """The calibration of an ensemble's mean scores, and a report for JSON. The members have their own, hubs included;
+    of the plan, the halves and the seed count. Uncalibratable where the scores do not tell right from wrong."""
+    own, others = plan.split(len(data))
+    scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
+    lengths = torch.tensor([len(matcher.words(caption)) - MARKS for caption in data.sentences()[0]])
+    whole = ScoredPairs(scores.of("image"), scores.image_of)
+    corrected, summand = with_short_questions(whole, scores, lengths <= matcher.short_question, own)
+    calibration = replace(
+        fit_scores(corrected, own, data.extractor_digest, plan.seed),
+        short_question=matcher.short_question,
+        short_summand=summand if matcher.short_question else 0.0,
+    )
+    halves = {"fitted": own, "held_out": others}
+    report = {
+        "model": matcher.name,
+        "pictures": {half: len(chosen) for half, chosen in halves.items()},
+        "short_question": matcher.short_question,
+        "rsum": {half: rsum_of(corrected.among(chosen)) for half, chosen in halves.items()},
+        "rsum_of_stage_one": {half: rsum_of(stage_one.among(chosen)) for half, chosen in halves.items()},
+        **assess(calibration, corrected, others, plan.seed),
+    }
+    return calibration, report
+
+
+def fit_scores(pairs: ScoredPairs, pictures: Int64[Tensor, " F"], extractor: str, seed: int) -> Calibration:
+    """The meaning of scores by these pictures, in both directions, and of there being no answer."""
+    return Calibration(
+        text=fit_direction(pairs, pictures, "text", seed),
+        image=fit_direction(pairs, pictures, "image", seed),
+        fitted_on={"pictures": len(pictures), "extractor": extractor, "seed": seed},
+        text_match=fit_match(pairs, pictures, "text", seed),
+        image_match=fit_match(pairs, pictures, "image", seed),
+    )
+
+
+def assess(calibration: Calibration, pairs: ScoredPairs, pictures: Int64[Tensor, " H"], seed: int) -> dict[str, Any]:
+    """The fitted log odds, and how good they are on other pictures; for JSON."""
+    stored = calibration.as_dict()
+    held_out, matched = {}, {}
+    directions: tuple[tuple[Direction, LogOddsModel, MatchTest | None], ...] = (
+        ("text", calibration.text, calibration.text_match),
+        ("image", calibration.image, calibration.image_match),
+    )
+    for direction, model, test in directions:
+        held_out[direction] = assess_direction(model, pairs, pictures, direction, seed)
+        matched[direction] = test and assess_match(test, pairs, pictures, direction, seed)
+    return {"text": stored["text"], "image": stored["image"], "held_out": held_out, "matched": matched}
 
 
 def with_short_questions(

@@ -12,6 +12,7 @@ first member (`--short-question`) are scored by it alone, as it was calibrated f
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, SeveralReadings, Words, numbered_fields
@@ -136,11 +137,17 @@ class Ensemble(Matcher):
         """The members' sentences as one: the offset is the mean of their rescaled offsets, as scores are."""
         offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
         vectors = torch.cat([own.vectors for own in texts], -1)
-        return replace(texts[0], vectors=vectors, offset=(torch.stack(offsets) * self._parts(texts[0])).sum(0))
+        summand = self.calibration.short_summand if self.calibration else 0.0
+        offset = (torch.stack(offsets) * self._parts(texts[0])).sum(0) - summand * self._is_short(texts[0])
+        return replace(texts[0], vectors=vectors, offset=offset)
+
+    def _is_short(self, texts: EncodedTexts) -> Bool[Tensor, " Q"]:
+        """True for questions that the first member scores alone."""
+        return texts.asked & (texts.words.num_words <= self.short_question)
 
     def _parts(self, texts: EncodedTexts) -> Float[Tensor, "N Q"]:
         """The part of each of the N members in the score of each sentence: equal ones, but for short questions."""
-        is_short = texts.asked & (texts.words.num_words <= self.short_question)
+        is_short = self._is_short(texts)
         parts = texts.vectors.new_full((len(self.members), len(texts)), 1 / len(self.members))
         alone = torch.arange(len(self.members), device=parts.device) == 0
         return torch.where(is_short, alone[:, None].to(parts.dtype), parts)
@@ -233,16 +240,18 @@ def _mean(values: Sequence[Tensor | None], parts: Float[Tensor, "N Q"]) -> Tenso
     return (stacked * parts.reshape(*parts.shape, *[1] * (stacked.dim() - 2))).sum(0)
 
 
-def build_ensemble(members: Sequence[SingleMatcher]) -> Matcher:
-    """One matcher that scores as all of them on average, or the only one; ValueError as `ensemble_header`."""
+def build_ensemble(members: Sequence[SingleMatcher], fitted: Calibration | None = None) -> Matcher:
+    """One matcher that scores as all of them on average, or the only one; otherwise as `ensemble_header`."""
     if len(members) == 1:
         return members[0]
     headers = [MatcherHeader.of(member) for member in members]
-    return Ensemble(members, ensemble_header(headers), rescalings_of(headers)).eval()
+    return Ensemble(members, ensemble_header(headers, fitted), rescalings_of(headers)).eval()
 
 
-def ensemble_header(members: Sequence[MatcherHeader]) -> MatcherHeader:
+def ensemble_header(members: Sequence[MatcherHeader], fitted: Calibration | None = None) -> MatcherHeader:
     """The header of the members' ensemble, or that of the only one; ValueError where scores are not comparable.
+
+    `fitted` is what the mean's scores mean, where that was fitted; without it the members' calibrations tell.
 
     All must have been trained on the same detector's features.
     """
@@ -257,13 +266,13 @@ def ensemble_header(members: Sequence[MatcherHeader]) -> MatcherHeader:
             f"{name} is no ensemble: its members are of different families, whose scores have different scales, and"
             " not all are calibrated (`regard calibrate`)"
         )
-    digests = "+".join(member.digest for member in members)
-    return replace(
-        members[0],
-        name=name,
-        digest=hashlib.sha256(digests.encode()).hexdigest()[:16],
-        calibration=ensemble_calibration(known, rescalings_of(members)) if len(known) == len(members) else None,
-    )
+    identity = "+".join(member.digest for member in members)
+    if fitted is not None:
+        identity += json.dumps(fitted.as_dict(), sort_keys=True)
+    elif len(known) == len(members):
+        fitted = ensemble_calibration(known, rescalings_of(members))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return replace(members[0], name=name, digest=digest, calibration=fitted)
 
 
 def rescalings_of(members: Sequence[MatcherHeader]) -> list[AffineRescaling]:

@@ -14,6 +14,7 @@ from index import fault_points
 from service import VERSION
 from service.cli.commands.bench import bench
 from service.cli.commands.calibrate import calibrate
+from service.cli.commands.calibrate_ensemble import calibrate_ensemble
 from service.cli.commands.chaos import chaos
 from service.cli.commands.cluster import cluster
 from service.cli.commands.compact import compact
@@ -56,7 +57,7 @@ app = typer.Typer(
 COMMANDS = (
     *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
     *(list_pictures, info, tags, failures, jobs, delete, restore, edit, snapshot, compact, chaos),
-    *(extract, evaluate, calibrate, train, convert, score, words, bench),
+    *(extract, evaluate, calibrate, calibrate_ensemble, train, convert, score, words, bench),
 )
 NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands that are not called as their functions
 

@@ -151,7 +151,7 @@ def _sentences(source: CaptionedSource, split: str) -> list[str]:
 
 
 def print_calibration(report: dict[str, Any]) -> None:
-    """Print recall with and without hubs, then predicted and observed probabilities of pictures not fitted on."""
+    """Print recall with and without hubs, then what `print_assessment` does."""
     num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
     print(f"{report['model']} {report['digest']}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
     rows = [
@@ -167,6 +167,11 @@ def print_calibration(report: dict[str, Any]) -> None:
         )
     if report["short_question"]:
         print(f"questions of up to {report['short_question']} words are scored by regions alone")
+    print_assessment(report)
+
+
+def print_assessment(report: dict[str, Any]) -> None:
+    """Print predicted and observed probabilities, and how well it is told whether anything matches."""
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in report["held_out"][direction].items():
             first = result["first"]

@@ -1,0 +1,75 @@
+"""`regard calibrate-ensemble`: what the mean of several models' scores means, kept beside the last one's weights."""
+
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
+from service.cli.commands.calibrate import print_assessment
+from service.cli.options import AsJson, CaptionsFile, Device, FeaturesFolder, PrecompFolder
+from service.cli.output import print_json, print_note, show_progress
+from service.errors import UserError, user_input
+from service.model_names import check_checkpoint, ensemble_members, weights_folder
+
+
+def calibrate_ensemble(
+    model: Annotated[str, typer.Argument(help="Models with + between: shipped names, or folders.")],
+    features: FeaturesFolder = None,
+    captions: CaptionsFile = None,
+    precomp: PrecompFolder = None,
+    split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
+    held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
+    seed: Annotated[int, typer.Option(help="Of the halves' and the galleries' drawing.")] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Make an ensemble's scores probabilities. Writes ensembles.json beside the last member's weights."""
+    source = require_source(precomp, captions, features)
+    members = ensemble_members(model)
+    if not members:
+        raise UserError(f"{model} is no ensemble: name two or more models with + between")
+    for member in members:
+        check_checkpoint(weights_folder(member))
+    source.check(Selection(split))
+    report = _calibrate(model, members, source, split, held_out, seed, device)
+    if as_json:
+        print_json(report)
+    else:
+        num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
+        print(f"{model}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
+        print_assessment(report)
+        print_note(f"ensembles.json is in {weights_folder(members[-1])}; the ensemble's view is built anew")
+
+
+def _calibrate(
+    model: str,
+    members: list[str],
+    source: CaptionedSource,
+    split: str | None,
+    held_out: float,
+    seed: int,
+    device: str,
+) -> dict[str, Any]:
+    """Fit the calibration and save it; the report."""
+    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.fit_calibration import calibrate_ensemble as fit_calibration  # noqa: PLC0415
+    from models.matching.checkpoint import load_matcher  # noqa: PLC0415
+    from models.matching.ensemble import build_ensemble, ensemble_header  # noqa: PLC0415
+    from models.matching.ensemble_calibrations import save_ensemble_calibration  # noqa: PLC0415
+    from models.matching.lazy_matcher import MatcherHeader  # noqa: PLC0415
+    from service.model_loading import device_of  # noqa: PLC0415
+
+    plan = CalibrationPlan(held_out=held_out, seed=seed)
+    with show_progress() as progress:
+        with progress.activity("loading the models"), user_input():
+            loaded = [load_matcher(weights_folder(member), device_of(device)) for member in members]
+            matcher = build_ensemble(loaded)
+        data = source.load(Selection(split))
+        check_fits(matcher, data, model)
+        with user_input():
+            plan.split(len(data))  # which refuses too few pictures
+        with progress.activity("calibrating"):
+            calibration, report = fit_calibration(matcher, data, plan, progress.report)
+    save_ensemble_calibration(weights_folder(members[-1]), [one.digest for one in loaded], calibration)
+    report["digest"] = ensemble_header([MatcherHeader.of(one) for one in loaded], calibration).digest
+    return report

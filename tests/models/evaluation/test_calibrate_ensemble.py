@@ -1,0 +1,94 @@
+"""The mean scores of several models get a calibration of their own, which counts for these very weights alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.scan_precomp import PUBLISHED_FEATURES
+from models.evaluation.evaluate import score_all_pairs
+from models.evaluation.fit_calibration import CalibrationPlan, assess_direction, calibrate_ensemble
+from models.matching.calibration import Calibration
+from models.matching.checkpoint import load_matcher, save_matcher
+from models.matching.ensemble import build_ensemble
+from models.matching.ensemble_calibrations import read_ensemble_calibration
+from models.matching.log_odds import LogOddsModel
+from models.matching.matcher import SingleMatcher
+from service.errors import Misconfigured
+from service.model_loading import lazy_models
+from tests.models.evaluation.test_fit_calibration import captioned_features
+from tests.support.cli_runner import Regard
+from tests.support.small_matchers import small_matcher
+
+PLAN = CalibrationPlan()
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> list[SingleMatcher]:
+    """Two models of one family with words as different as after a training, saved as `a` and `b`."""
+    for folder, name in (("a", "scan-t2i-avg"), ("b", "scan-i2t-avg")):
+        made = small_matcher(name, extractor=PUBLISHED_FEATURES)
+        with torch.no_grad():
+            made.reranker.sentence_encoder.embed.weight.mul_(40)
+        save_matcher(made, tmp_path / folder)
+    return [load_matcher(tmp_path / folder) for folder in "ab"]
+
+
+@pytest.fixture
+def data(members: list[SingleMatcher]) -> CaptionedFeatures:
+    return captioned_features(members[0])
+
+
+def test_the_command_fits_what_is_served_from_then_on(
+    regard: Regard, tmp_path: Path, members: list[SingleMatcher], data: CaptionedFeatures
+) -> None:
+    folder, entry = tmp_path / "precomp", f"{tmp_path / 'a'}+{tmp_path / 'b'}"
+    folder.mkdir()
+    np.save(folder / "dev_ims.npy", data.features)
+    (folder / "dev_caps.txt").write_text("".join(f"{captions[0]}\n" for captions in data.captions))
+    fixed = ["--precomp", folder, "--device", "cpu"]
+    assert next(iter(lazy_models([entry], "cpu").values())).header.calibration is None
+    status, output, _ = regard("calibrate-ensemble", entry, *fixed, "--json")
+    report = json.loads(output)
+    assert (status, report["pictures"]) == (0, {"fitted": 60, "held_out": 60})
+    served = next(iter(lazy_models([entry], "cpu").values()))
+    assert served.header.digest == served.matcher.digest == report["digest"] != build_ensemble(members).digest
+    calibration = served.matcher.calibration
+    assert calibration is not None
+    assert calibration == read_ensemble_calibration(tmp_path / "b", [member.digest for member in members])
+    assert report["held_out"]["text"]["60"]["error"] < 0.1
+    other_way = f"{tmp_path / 'b'}+{tmp_path / 'a'}"
+    assert next(iter(lazy_models([other_way], "cpu").values())).header.calibration is None
+    status, output, _ = regard("calibrate-ensemble", entry, *fixed)
+    assert status == 0
+    assert output.count("calibration error") == 2
+    status, _, errors = regard("calibrate-ensemble", tmp_path / "a", *fixed)
+    assert status == 1
+    assert "name two or more models" in errors
+    (tmp_path / "b" / "ensembles.json").write_text("[]")
+    with pytest.raises(Misconfigured, match=r"ensembles\.json"):
+        lazy_models([entry], "cpu")
+
+
+def test_short_questions_are_brought_to_the_level_of_the_others(
+    members: list[SingleMatcher], data: CaptionedFeatures
+) -> None:
+    own = Calibration(text=LogOddsModel(1.0, 0.0), image=LogOddsModel(1.0, 0.0))
+    first, second = members[0].with_calibration(replace(own, short_question=4)), members[1].with_calibration(own)
+    ensemble = build_ensemble([first, second])
+    assert ensemble.short_question == 4  # as long as all captions are
+    calibration, report = calibrate_ensemble(ensemble, data, PLAN)
+    assert calibration.short_question == 4
+    served = build_ensemble([first, second], calibration)
+    pairs, _ = score_all_pairs(served, data)
+    fitted, others = PLAN.split(len(data))
+    best = [pairs.among(fitted).of(direction).amax(1).mean() for direction in ("text", "image")]
+    torch.testing.assert_close(best[0], best[1], atol=1e-4, rtol=1e-4)
+    for direction in ("text", "image"):
+        judged = assess_direction(getattr(calibration, direction), pairs, others, direction, PLAN.seed)
+        for size, found in judged.items():
+            assert found["error"] == pytest.approx(report["held_out"][direction][size]["error"], abs=1e-4)
