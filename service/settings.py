@@ -153,7 +153,7 @@ class Settings(BaseSettings):
         description="Folder of the detector's weights; if not set the shipped one, none for features made elsewhere.",
     )
     models: Names = Field(
-        ("bfan-equal", "bfan-equal+bfan-equal-gru", "scan-t2i-avg", "caan", "camp", "sman"),
+        ("bfan-equal", "scan-t2i-avg", "caan", "camp", "sman"),
         min_length=1,
         description="Models to serve, with commas between, the first is the default: shipped names, folders of weights"
         " (also as NAME=FOLDER), or several with + between for the mean of their scores.",
