@@ -119,11 +119,7 @@ class SeveralReadings(Rows):
 
     def tensors(self) -> dict[str, Tensor]:
         """Field of a reading, its name ending in the reading's number -> tensor [Q, ...]."""
-        return {
-            f"{name}_{number}": tensor
-            for number, reading in enumerate(self.readings)
-            for name, tensor in reading.tensors().items()
-        }
+        return numbered_tensors(self.readings)
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "SeveralReadings":
         """Readings of the same kinds with other tensors."""
@@ -134,6 +130,11 @@ class SeveralReadings(Rows):
 ReadSentences: TypeAlias = Tokens | Words | SeveralReadings
 """Sentences as matchers take them: word ids, or states of a pretrained encoder, as a reader gives them
 (models/text/reader.py), or several of these for an ensemble."""
+
+
+def numbered_tensors(parts: Sequence[Rows]) -> dict[str, Tensor]:
+    """The tensors of several parts, one part after the other; names end in `_` and the part's number."""
+    return {f"{name}_{number}": tensor for number, part in enumerate(parts) for name, tensor in part.tensors().items()}
 
 
 def numbered_fields(fields: Mapping[str, Any], number: int) -> dict[str, Any]:

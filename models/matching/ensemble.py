@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from models.batches import ReadSentences, Regions, Rows, SeveralReadings, Words, numbered_fields
+from models.batches import ReadSentences, Regions, Rows, SeveralReadings, Words, numbered_fields, numbered_tensors
 from models.matching.calibration import Calibration
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.lazy_matcher import MatcherHeader
@@ -48,11 +48,7 @@ class EnsembleRows(Rows):
 
     def tensors(self) -> dict[str, Tensor]:
         """Field of a stored record -> tensor [K, ...], one member after the other."""
-        return {
-            f"{name}_{number}": tensor
-            for number, images in enumerate(self.members)
-            for name, tensor in images.tensors().items()
-        }
+        return numbered_tensors(self.members)
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EnsembleRows":
         """Rows of the same members with other tensors."""
@@ -86,7 +82,7 @@ class Ensemble(Matcher):
 
     @property
     def short_question(self) -> int:
-        return self._first.short_question
+        return max(member.short_question for member in self._members())
 
     @torch.no_grad()
     def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
@@ -138,16 +134,14 @@ class Ensemble(Matcher):
         offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
         vectors = torch.cat([own.vectors for own in texts], -1)
         summand = self.calibration.short_summand if self.calibration else 0.0
-        offset = (torch.stack(offsets) * self._parts(texts[0])).sum(0) - summand * self._is_short(texts[0])
+        is_short = _are_short(texts[0], self.short_question)
+        offset = (torch.stack(offsets) * self._parts(texts[0])).sum(0) - summand * is_short
         return replace(texts[0], vectors=vectors, offset=offset)
 
-    def _is_short(self, texts: EncodedTexts) -> Bool[Tensor, " Q"]:
-        """True for questions that the first member scores alone."""
-        return texts.asked & (texts.words.num_words <= self.short_question)
-
     def _parts(self, texts: EncodedTexts) -> Float[Tensor, "N Q"]:
-        """The part of each of the N members in the score of each sentence: equal ones, but for short questions."""
-        is_short = self._is_short(texts)
+        """The part of each of the N members in the score of each sentence: equal ones, but for questions that are short
+        for the first, which it scores alone."""
+        is_short = _are_short(texts, self._first.short_question)
         parts = texts.vectors.new_full((len(self.members), len(texts)), 1 / len(self.members))
         alone = torch.arange(len(self.members), device=parts.device) == 0
         return torch.where(is_short, alone[:, None].to(parts.dtype), parts)
@@ -225,6 +219,11 @@ class Ensemble(Matcher):
     def _mean_score(self, scores: Sequence[Float[Tensor, "Q K"]], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         rescaled = [scale * own + shift for own, (scale, shift) in zip(scores, self.rescalings, strict=True)]
         return (torch.stack(rescaled) * self._parts(texts)[:, :, None]).sum(0) - texts.offset[:, None]
+
+
+def _are_short(texts: EncodedTexts, most_words: int) -> Bool[Tensor, " Q"]:
+    """True for questions of so many words at most."""
+    return texts.asked & (texts.words.num_words <= most_words)
 
 
 def _side_by_side(members: Sequence[EncodedImages]) -> EncodedImages:

@@ -2,10 +2,9 @@
 
 A sentence is word ids for a recurrent network that is trained with the model (`text="gru"`), or states of words from a
 frozen pretrained encoder (`text="pretrained"`), of which a linear map is trained, or a recurrent network
-(`recurrent`). With a linear map, the last `concept_dim` numbers of a
-region's feature may be a vector in the space of those states; then a region f, c is encoded as W f + W_c c + b, and W_c
-starts as a copy of the words' map while W f is small. Regions and words are thus compared by the pretrained encoder's
-own similarity before the first step.
+(`recurrent`). With a linear map, the last `concept_dim` numbers of a region's feature may be a vector in the space of
+those states; then a region f, c is encoded as W f + W_c c + b, and W_c starts as a copy of the words' map while W f is
+small. Regions and words are thus compared by the pretrained encoder's own similarity before the first step.
 
 With `aligned`, f is a vector in that space too, and the first region of a picture is the whole of it: then a region is
 W f + W_0 f_0 + W_c c + b, where f_0 is the whole picture's, and all three maps start as that of words. What the whole

@@ -45,6 +45,7 @@ class ModelView:
         self.name = name
         self.maintained = maintained
         self._model = model
+        self._visible = (-1, 0, 0), (0, 0)  # the numbers of what is shown, and at which version of what
         self._folder = folder
         self._view: View | None = None
         self._opening = threading.Lock()
@@ -99,7 +100,14 @@ class ModelView:
         missing = max(0, catalog.num_slots() - pictures)
         missing_captions = max(0, catalog.num_caption_slots() - captions)
         word = self._word(snapshot, missing + missing_captions)
-        return ViewState(word, *catalog.num_visible(pictures, captions), missing, missing_captions)
+        return ViewState(word, *self._num_visible(catalog, pictures, captions), missing, missing_captions)
+
+    def _num_visible(self, catalog: Catalog, pictures: int, captions: int) -> tuple[int, int]:
+        """Of so many first rows those that are shown, counted anew once anything has changed: health checks ask too."""
+        key = catalog.version(), pictures, captions
+        if self._visible[0] != key:
+            self._visible = key, catalog.num_visible(pictures, captions)
+        return self._visible[1]
 
     def _word(self, snapshot: Snapshot | None, missing: int) -> Literal["ready", "building", "not built"]:
         # A view that no worker keeps up any more, left from other settings, is as good as none once it lacks something.

@@ -270,3 +270,20 @@ def test_a_short_question_is_scored_by_the_first_member_alone() -> None:
     torch.testing.assert_close(explained.contributions.sum(2), scores, atol=1e-4, rtol=1e-5)
     answers = ensemble.texts_from(asked.words, asked=False)
     torch.testing.assert_close(ensemble.score(images, answers), (rescaled[0] + rescaled[1]) / 2)
+
+
+@torch.no_grad()
+def test_questions_that_are_short_for_another_member_are_scored_by_both() -> None:
+    calibrations = [log_odds(20.0, -3.0), replace(log_odds(20.0, -3.0), short_question=3, short_summand=0.5)]
+    members = [
+        small_member("scan-t2i-avg", seed).with_calibration(calibration)
+        for seed, calibration in enumerate(calibrations, start=1)
+    ]
+    ensemble = build_ensemble(members)
+    assert ensemble.short_question == 3  # their scores differ from those of the same captions
+    each = [member.score(*encode(member)) for member in members]
+    torch.testing.assert_close(ensemble.score(*encode(ensemble)), (each[0] + each[1]) / 2)
+    images, asked = encode(ensemble)
+    answers = ensemble.score(images, ensemble.texts_from(asked.words, asked=False))
+    torch.testing.assert_close(ensemble.score(images, asked)[0], answers[0] + 0.25)
+    torch.testing.assert_close(ensemble.score(images, asked)[1], answers[1])

@@ -132,6 +132,8 @@ def test_a_damaged_view_is_reported_once_and_answers_as_before(
 def test_pictures_and_captions_that_are_deleted_are_not_counted(library: Library) -> None:
     added = [library.add(name, two_coloured(name, name), captions=[name, "both"]) for name in ("red", "blue", "green")]
     (model,) = library.models
+    state = model.state(library.catalog)
+    assert (state.pictures, state.captions) == (3, 6)
     library.catalog.delete(added[0], NOW)
     library.catalog.change(added[1], PictureChange(captions=["blue"]))
     state = model.state(library.catalog)
