@@ -133,13 +133,14 @@ def camp(model: Camp, vectors: Float[Tensor, "K R D"], sentence: Float[Tensor, "
     words = repeat_words(sentence, len(vectors))
     region_keys, word_keys = model.region_key(vectors), model.word_key(words)
     affinity = torch.bmm(region_keys, word_keys.mT) / math.sqrt(model.key_width)
+    activation = torch.relu if model.config.activation == "relu" else torch.tanh
     sides = []
     for side, own, messages in (
         (model.region_side, vectors, torch.bmm(affinity.softmax(2), words)),
         (model.word_side, words, torch.bmm(affinity.mT.softmax(2), vectors)),
     ):
         gate = torch.sigmoid(own * messages)
-        fused = side.activation(side.fusion(gate * (own + messages))) + own
+        fused = activation(side.fusion(gate * (own + messages))) + own
         weights = (side.pool(fused) / math.sqrt(own.shape[2])).softmax(1)
         sides.append((weights * fused).sum(1))
     scores: Tensor = torch.sigmoid(model.scorer(sides[0] + sides[1])[:, 0])

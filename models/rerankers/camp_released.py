@@ -172,7 +172,7 @@ class CampReleased(Reranker[CampReleasedImages]):
     """The authors' `gate_fusion_new`, registered as `camp-released`."""
 
     images_type = CampReleasedImages
-    block: ClassVar[tuple[int, int]] = (32, 2)  # a changed vector of every region and pair: 9 MB at width 1024
+    block: ClassVar[tuple[int, int]] = (50, 2)  # a changed vector of every region and pair: 15 MB at width 1024
 
     def __init__(self, config: CampReleasedConfig, encoders: EncoderConfig) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ def fuse_and_pool(
     logits: nn.Module,
 ) -> PooledSide:
     """ReLU of the gated fusion plus the fragments themselves, as one unit vector."""
-    changed = (gates.unsqueeze(-1) * fused).relu() + own
+    changed = (gates.unsqueeze(-1) * fused).relu_() + own
     weights = masked_softmax(logits(changed), mask.unsqueeze(-1), dim=2).mean(3)
     return PooledSide(l2_normalise(torch.einsum("qkn,qknd->qkd", weights, changed)), weights)
 
