@@ -25,7 +25,8 @@ from service.storage.migration_progress import migration_progress
 from service.storage.originals import Originals
 from service.storage.region_store_entries import region_store_entries
 from service.storage.region_stores import remove_given_up
-from service.worker.detection import ENDED_WORKER, MOST_STARTS, batch_length, counted_start, records_of_readable
+from service.worker.detection import MOST_STARTS, batch_length
+from service.worker.slot_records import SlotRecords
 from service.worker.view_builder import ViewBuilders
 
 LOGGED_EVERY_S = 30.0
@@ -70,9 +71,8 @@ class Migration:
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`slab` is the store that `put_in_service` named; `settle` is called before the detector gets a picture, as
-        RecordRepair does."""
-        self._settle = settle
+        """`slab` is the store that `put_in_service` named; `settle` is that of SlotRecords."""
+        self._records = SlotRecords(slab=slab, catalog=catalog, extractor=extractor, settle=settle)
         self._data, self._catalog, self._originals, self._slab = data, catalog, originals, slab
         self._extractor, self._views, self._pool = extractor, views, pool
         self._batch, self._clock, self._timer = batch, clock, timer
@@ -107,31 +107,12 @@ class Migration:
         self._log_progress()
         return True
 
-    def _write(self, slots: Sequence[int], images: Sequence[Image]) -> dict[int, str | None]:
+    def _write(self, slots: range, images: Sequence[Image]) -> dict[int, str | None]:
         """Write the records of consecutive slots; slot -> reason for the blank ones. `images` may go on past them."""
         self._decode_ahead(images)
-        starts = self._catalog.starts
-        deadly = {image_id for image_id, count in starts.of(_ids(images)).items() if count >= MOST_STARTS}
-        decoded: list[DecodedPicture | None] = []
-        blanks: dict[int, str | None] = {}
-        for slot, image in zip(slots, images, strict=False):
-            found = self._decoded(image) if _can_be_read(image) else None
-            if isinstance(found, DecodedPicture) and image.image_id in deadly:
-                found = ENDED_WORKER
-            decoded.append(found if isinstance(found, DecodedPicture) else None)
-            if not isinstance(found, DecodedPicture):
-                blanks[slot] = found
-        there = [image.image_id for image, one in zip(images, decoded, strict=False) if one is not None]
-        self._settle()
-        with counted_start(starts, there):
-            records, failed = records_of_readable(self._extractor, decoded)
-        starts.end([images[place].image_id for place in failed])
-        blanks |= {slots[place]: reason for place, reason in failed.items()}
-        for slot, reason in blanks.items():
-            if reason is not None:
-                log.error("picture %s has no regions any more: %s", images[slot - slots[0]].image_id, reason)
-        self._slab.append(slots[0], records)
-        return blanks
+        there = images[: len(slots)]
+        decoded = [self._decoded(image) if _can_be_read(image) else None for image in there]
+        return self._records.write(slots, there, decoded)
 
     def _decode_ahead(self, images: Sequence[Image]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
@@ -181,7 +162,7 @@ class Migration:
         blanks: dict[int, str | None] = {}
         for image in there:
             assert image.slot is not None
-            blanks |= self._write([image.slot], [image])
+            blanks |= self._write(range(image.slot, image.slot + 1), [image])
         made = [image.slot for image in there if image.slot is not None]
         # The views follow first: after a kill the slots are still noted as blank, and read again.
         self._views.replace_images([slot for slot in made if slot not in blanks], self._slab)

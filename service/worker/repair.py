@@ -11,7 +11,8 @@ from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.storage.originals import Originals
 from service.storage.region_store_entries import region_store_entries
-from service.worker.detection import ENDED_WORKER, MOST_STARTS, batch_length, counted_start, records_of_readable
+from service.worker.detection import batch_length
+from service.worker.slot_records import SlotRecords
 
 LOST = "Its regions were damaged on the disk, and it cannot be read any more."
 
@@ -32,9 +33,8 @@ class RecordRepair:
         settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`settle` is called before the detector gets a picture: it ends what else the detector is doing, so that no
-        picture is blamed for what another did."""
-        self._settle = settle
+        """`settle` is that of SlotRecords."""
+        self._records = SlotRecords(slab=slab, catalog=catalog, extractor=extractor, settle=settle)
         self._slab, self._catalog, self._originals = slab, catalog, originals
         self._pool, self._extractor, self._clock = pool, extractor, clock
 
@@ -66,25 +66,9 @@ class RecordRepair:
 
     def _make(self, slots: range, images: Sequence[Image]) -> None:
         log.warning("region records %d to %d are damaged and made again", slots.start, slots.stop - 1)
-        starts = self._catalog.starts
-        before = starts.of([image.image_id for image in images])
-        decoded: list[DecodedPicture | None] = []
-        lost: dict[int, str | None] = {}
-        for slot, image in zip(slots, images, strict=True):
-            found = self._decoded(image)
-            if found is not None and before.get(image.image_id, 0) >= MOST_STARTS:
-                log.error("picture %s has lost its regions: %s", image.image_id, ENDED_WORKER)
-                found, lost[slot] = None, ENDED_WORKER
-            elif found is None and not image.is_erased:
-                lost[slot] = LOST if image.pictured else None
-            decoded.append(found)
-        there = [image.image_id for image, one in zip(images, decoded, strict=True) if one is not None]
-        self._settle()
-        with counted_start(starts, there):
-            records, failed = records_of_readable(self._extractor, decoded)
-        starts.end([images[place].image_id for place in failed])
-        self._slab.append(slots.start, records)
-        self._note(slots, lost | {slots[place]: reason for place, reason in failed.items()})
+        blanks = self._records.write(slots, images, [self._decoded(image) for image in images])
+        erased = {slot for slot, image in zip(slots, images, strict=True) if image.is_erased}
+        self._note(slots, {slot: reason for slot, reason in blanks.items() if slot not in erased})
 
     def _note(self, slots: range, lost: dict[int, str | None]) -> None:
         """Note which records are blank, so that they are not searched."""
@@ -93,22 +77,22 @@ class RecordRepair:
             self._catalog.region_stores.replace(region_store_entries(self._catalog, digest))
         self._catalog.region_stores.note_records(digest, slots, lost, self._clock())
 
-    def _decoded(self, image: Image) -> DecodedPicture | None:
+    def _decoded(self, image: Image) -> DecodedPicture | str | None:
+        """The picture, or why it cannot be had; None where there never was one."""
         if image.is_erased:
             return None
-        if not image.pictured and image.extractor != self._extractor.digest:
-            return None  # its features are in the store of another extractor
         if not image.pictured:
-            log.error(
-                "%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id
-            )
+            if image.extractor == self._extractor.digest:  # else its features are in the store of another extractor
+                log.error(
+                    "%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id
+                )
             return None
         try:
             path = self._originals.path(image.image_id, image.extension)
             return self._pool.decode(path, self._originals.thumbnail(image.image_id))
         except DecodeFailed as failed:
-            log.error("picture %s has lost its regions: %s", image.image_id, failed.reason)
-            return None
+            log.warning("picture %s cannot be read: %s", image.image_id, failed.reason)
+            return LOST
 
 
 def _leading_run(slots: Sequence[int]) -> range:
