@@ -1,6 +1,6 @@
 """Descriptions inside picture files: caption and keywords, from XMP (Dublin Core) and IPTC.
 
-Runs in decode_worker. Other metadata, such as the place, is not looked at. What is too long, broken or built to harm
+Runs in decode_worker. What is too long, broken or built to harm
 says nothing.
 """
 
@@ -37,15 +37,25 @@ def read_description(image: PIL.Image.Image) -> Description:
 
     Raises what Pillow's and the XML parser's code raises on broken metadata: see `description_of`.
     """
-    xmp, iptc = xmp_description(image.info.get("xmp")), iptc_description(image)
+    xmp, iptc = xmp_description(xmp_root(image.info.get("xmp"))), iptc_description(image)
     return Description(xmp.caption or iptc.caption, _distinct([*xmp.keywords, *iptc.keywords]))
 
 
-def xmp_description(packet: object) -> Description:
-    """The description in an XMP packet. An XML error, ValueError for one that declares entities or a document type."""
+def xmp_root(packet: object) -> Element | None:
+    """The XMP packet of a file; None where there is none, or one that is too long.
+
+    An XML error, ValueError for one that declares entities or a document type.
+    """
     if not isinstance(packet, bytes) or len(packet) > LARGEST_XMP:
+        return None
+    root: Element = ElementTree.fromstring(packet.rstrip(b"\x00 "), forbid_dtd=True)
+    return root
+
+
+def xmp_description(root: Element | None) -> Description:
+    """The description in an XMP packet."""
+    if root is None:
         return NOTHING
-    root = ElementTree.fromstring(packet.rstrip(b"\x00 "), forbid_dtd=True)
     captions = [attribute for node in root.iter(f"{RDF}Description") if (attribute := node.get(f"{DC}description"))]
     for node in root.iter(f"{DC}description"):
         captions += _texts(node)

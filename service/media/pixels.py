@@ -1,17 +1,16 @@
-"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than formats.py and
+"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than dates.py, formats.py and
 descriptions.py; runs in decode_worker.
 """
 
 import io
-import re
 import struct
 import zlib
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import PIL.Image
 
-from service.media.descriptions import NOTHING, Description, read_description
+from service.media.dates import exif_date, xmp_date
+from service.media.descriptions import NOTHING, Description, read_description, xmp_root
 from service.media.formats import TURNED_WHILE_LOADING, open_picture
 
 DETECTOR_SIDE = 1333  # pixels of the longest side given to a detector
@@ -32,7 +31,7 @@ DECODE_ERRORS = (
     PIL.Image.DecompressionBombWarning,
 )
 
-ORIENTATION, EXIF_IFD, DATE_TIME_ORIGINAL, OFFSET_TIME_ORIGINAL = 0x0112, 0x8769, 0x9003, 0x9011
+ORIENTATION, EXIF_IFD = 0x0112, 0x8769
 GPS_IFD, GPS_LATITUDE_REF, GPS_LATITUDE, GPS_LONGITUDE_REF, GPS_LONGITUDE = 0x8825, 1, 2, 3, 4
 TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
@@ -77,7 +76,8 @@ def decode_file(path: str, side: int | None, with_position: bool = False) -> Dec
         image.load()
         if image.format in TURNED_WHILE_LOADING:
             full = image.size
-        orientation, _ = read_exif(image)
+        orientation, found_late = read_exif(image)  # PNG may hold EXIF behind its pixels
+        taken = next((one for one in (taken, found_late, xmp_date_of(image)) if one is not None), None)
         description = description_of(image)
         position = read_position(image) if with_position else None
         picture = to_direct_colours(image)
@@ -113,7 +113,7 @@ def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
         orientation, tags = exif.get(ORIENTATION, 1), exif.get_ifd(EXIF_IFD)
     except (OSError, *DECODE_ERRORS):
         return 1, None
-    return (orientation if orientation in TRANSPOSE_OF else 1), capture_time(tags)
+    return (orientation if orientation in TRANSPOSE_OF else 1), exif_date(tags)
 
 
 def read_position(image: PIL.Image.Image) -> tuple[float, float] | None:
@@ -135,25 +135,20 @@ def _degrees(parts: Any) -> float:
     return degrees + minutes / 60 + seconds / 3600
 
 
+def xmp_date_of(image: PIL.Image.Image) -> float | None:
+    """The date that XMP says of a loaded picture; None where the metadata is damaged."""
+    try:
+        return xmp_date(xmp_root(image.info.get("xmp")))
+    except (OSError, *DECODE_ERRORS):
+        return None
+
+
 def description_of(image: PIL.Image.Image) -> Description:
     """Caption and keywords of a loaded picture; none where the metadata is damaged."""
     try:
         return read_description(image)
     except (OSError, *DECODE_ERRORS):
         return NOTHING
-
-
-def capture_time(tags: dict[int, Any]) -> float | None:
-    """DateTimeOriginal in unix seconds; a camera that names no zone, or none that there is, is taken to show UTC."""
-    match = re.match(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", str(tags.get(DATE_TIME_ORIGINAL, "")))
-    zone = re.match(r"[+-](0\d|1[0-4]):[0-5]\d", str(tags.get(OFFSET_TIME_ORIGINAL, "")))
-    if not match:
-        return None
-    text = "{}-{}-{}T{}".format(*match.groups()) + (zone.group() if zone else "+00:00")
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:  # 0000:00:00 00:00:00, as cameras without a clock write
-        return None
 
 
 def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:

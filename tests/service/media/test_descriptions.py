@@ -2,7 +2,6 @@
 
 import io
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 
 import PIL.Image
@@ -10,19 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.media.decode_pool import DecodedPicture, DecodeLimits, DecodePool
+from service.media.decode_pool import DecodedPicture, DecodePool
 from service.media.descriptions import LARGEST_XMP, LONGEST_CAPTION, LONGEST_KEYWORDS
 from service.media.pixels import DECODE_ERRORS, description_of
 from tests.support.described_pictures import described, iptc_block, jpeg, xmp
 from tests.support.pictures import corners
-
-LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[DecodePool]:
-    with DecodePool(1, LIMITS) as shared:
-        yield shared
 
 
 def decoded(pool: DecodePool, folder: Path, content: bytes) -> DecodedPicture:

@@ -2,22 +2,13 @@
 
 import io
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import PIL.Image
 import pytest
 
-from service.media.decode_pool import DecodeLimits, DecodePool
+from service.media.decode_pool import DecodePool
 from tests.support.pictures import CORNERS, as_stored, corners, encoded, heic_corners, seen_corners
-
-LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[DecodePool]:
-    with DecodePool(1, LIMITS) as shared:
-        yield shared
 
 
 def gif_with_broken_tail(frames: int) -> bytes:
@@ -126,27 +117,6 @@ def test_only_the_first_frame_of_a_gif_is_decoded(pool: DecodePool, tmp_path: Pa
     file = tmp_path / "moving.gif"
     file.write_bytes(gif_with_broken_tail(frames=5000))
     assert seen_corners(pool.decode(file).picture) == {colour: colour for colour in CORNERS}
-
-
-@pytest.mark.parametrize(
-    ("taken", "zone", "expected"),
-    [
-        ("2024:05:06 07:08:09", None, 1714979289.0),
-        ("2024:05:06 07:08:09", "+02:00", 1714979289.0 - 7200),
-        ("0000:00:00 00:00:00", None, None),
-        ("yesterday", None, None),
-        (None, None, None),
-    ],
-)
-def test_the_camera_tells_when(
-    pool: DecodePool, tmp_path: Path, taken: str | None, zone: str | None, expected: float | None
-) -> None:
-    exif = PIL.Image.Exif()
-    tags = exif.get_ifd(0x8769)
-    tags.update({tag: value for tag, value in ((0x9003, taken), (0x9011, zone)) if value is not None})
-    file = tmp_path / "dated.jpg"
-    file.write_bytes(encoded(corners(), "JPEG", exif=exif))
-    assert pool.decode(file).taken_at == expected
 
 
 def test_broken_exif_is_no_reason_to_refuse_a_picture(pool: DecodePool, tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""When a picture was taken, by the metadata of its file.
+
+EXIF counts first: when the shutter opened, or else when the picture became digital, as scanners write it. Then XMP,
+which programs write into what has no EXIF. When a file was changed last (EXIF DateTime, xmp:ModifyDate) says nothing.
+Runs in decode_worker.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from service.media.descriptions import RDF
+
+# Tags of a date, each with that of its zone: DateTimeOriginal and OffsetTimeOriginal, then the two of Digitized.
+EXIF_DATES = ((0x9003, 0x9011), (0x9004, 0x9012))
+XMP_DATES = (
+    "{http://ns.adobe.com/exif/1.0/}DateTimeOriginal",
+    "{http://ns.adobe.com/photoshop/1.0/}DateCreated",
+    "{http://ns.adobe.com/xap/1.0/}CreateDate",
+)
+ZONE = r"[+-](?:0\d|1[0-4]):[0-5]\d"
+EXIF_DATE = re.compile(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", re.ASCII)
+XMP_DATE = re.compile(rf"(\d{{4}})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d:\d\d)(:\d\d)?(?:\.\d*)?(Z|{ZONE})?)?)?)?", re.ASCII)
+
+
+def exif_date(tags: Mapping[int, Any]) -> float | None:
+    """The date among EXIF's tags in unix seconds; a camera that names no zone, or none that there is, shows UTC."""
+    for date, zone in EXIF_DATES:
+        match = EXIF_DATE.match(str(tags.get(date, "")))
+        offset = re.match(ZONE, str(tags.get(zone, "")), re.ASCII)
+        if match:
+            text = "{}-{}-{}T{}".format(*match.groups()) + (offset.group() if offset else "+00:00")
+            if (moment := _seconds(text)) is not None:
+                return moment
+    return None
+
+
+def xmp_date(root: Element | None) -> float | None:
+    """The date in an XMP packet in unix seconds; a year, month or day counts as its beginning, no zone as UTC."""
+    if root is None:
+        return None
+    for name in XMP_DATES:
+        for text in _values(root, name):
+            if (match := XMP_DATE.fullmatch(text.strip())) is None:
+                continue
+            year, month, day, minutes, seconds, zone = match.groups()
+            moment = _seconds(
+                f"{year}-{month or '01'}-{day or '01'}T{minutes or '00:00'}{seconds or ':00'}{zone or '+00:00'}"
+            )
+            if moment is not None:
+                return moment
+    return None
+
+
+def _values(root: Element, name: str) -> Iterator[str]:
+    """The values of a property, which XMP writes as an attribute or as an element."""
+    for node in root.iter(f"{RDF}Description"):
+        if value := node.get(name):
+            yield value
+    for node in root.iter(name):
+        yield node.text or ""
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:  # 0000-00-00, as cameras without a clock write
+        return None
