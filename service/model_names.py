@@ -25,8 +25,15 @@ def model_name(entry: str) -> str:
 
 
 def ensemble_members(entry: str) -> list[str]:
-    """The entries of an ensemble's members; none for a single model."""
-    return [] if Path(entry).is_dir() or "+" not in entry.partition("=")[0] else entry.split("+")
+    """The entries of an ensemble's members; none for a single model. Misconfigured for the mean of what is none."""
+    if Path(entry).is_dir() or "+" not in entry.partition("=")[0]:
+        return []
+    members = entry.split("+")
+    if not all(members):
+        raise Misconfigured(f"{entry} is the mean of models, and one beside a + has no name")
+    if len(set(members)) < len(members):
+        raise Misconfigured(f"{entry} is the mean of models, and names one of them twice")
+    return members
 
 
 def weights_folder(entry: str) -> Path:

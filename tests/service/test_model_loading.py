@@ -65,6 +65,8 @@ def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(fold
     ("entries", "words"),
     [
         (["nonsense"], "no model called nonsense is shipped"),
+        (["scan-t2i-avg+"], r"scan-t2i-avg\+ is the mean of models, and one beside a \+ has no name"),
+        (["scan-t2i-avg+scan-t2i-avg"], "names one of them twice"),
         (["detector"], "no model called detector is shipped"),
         (["no/such/folder"], "no/such/folder holds no checkpoint"),
         (["bfan", "x=bfan", "x=other/best"], "two models are called x"),
