@@ -36,18 +36,24 @@ def user_input(source: Path | None = None) -> Iterator[None]:
 class Problem(Exception):
     """The request could not be answered.
 
-    The detail is safe and useful to show; `extra` becomes further members of the problem document.
+    The detail is safe and useful to show; `extra` becomes further members of the problem document. `retry_after` is the
+    number of seconds after which the request may be sent again.
     """
 
     status: ClassVar[int] = 500
     kind: ClassVar[str] = "internal-error"
     title: ClassVar[str] = "Something failed inside the server"
 
-    def __init__(self, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any) -> None:
+    def __init__(
+        self, detail: str, *, headers: Mapping[str, str] | None = None, retry_after: int | None = None, **extra: Any
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.headers = dict(headers or {})
         self.extra = extra
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(retry_after)
+            self.extra["retry_after"] = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The form for another process, which is made without calling the constructor."""
@@ -226,9 +232,6 @@ class RateLimited(Problem):
     kind = "rate-limited"
     title = "Too many requests by this API key"
 
-    def __init__(self, detail: str, retry_after: int) -> None:
-        super().__init__(detail, headers={"Retry-After": str(retry_after)}, retry_after=retry_after)
-
 
 class RangeNotSatisfiable(Problem):
     """The part of a file that is asked for lies behind its end."""
@@ -264,9 +267,6 @@ class DiskFull(Problem):
     kind = "disk-full"
     title = "The disk of the server is full"
 
-    def __init__(self, detail: str, retry_after: int) -> None:
-        super().__init__(detail, headers={"Retry-After": str(retry_after)}, retry_after=retry_after)
-
 
 class NotReady(Problem):
     """A part the answer needs is missing just now."""
@@ -297,6 +297,3 @@ class Overloaded(Problem):
     status = 503
     kind = "overloaded"
     title = "Too much work is waiting"
-
-    def __init__(self, detail: str, retry_after: int) -> None:
-        super().__init__(detail, headers={"Retry-After": str(retry_after)}, retry_after=retry_after)

@@ -26,7 +26,7 @@ from service.search.joint_work import JointWork, done_together
 T = TypeVar("T")
 
 LONGEST_RETRY = 60  # seconds; a client should look again within a minute even after a slow spell
-SHUT_DOWN = {"Retry-After": "5"}
+SHUT_DOWN_S = 5  # after which another process may answer
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class AcceleratorQueue:
         if admitted and admitted + cost > self._max_cost:
             raise Overloaded(
                 f"Work of cost {admitted} waits and the queue takes {self._max_cost}; try again shortly.",
-                self._retry_after(admitted),
+                retry_after=self._retry_after(admitted),
             )
 
     async def submit(self, cost: int, work: Callable[[], T]) -> T:
@@ -188,7 +188,7 @@ class AcceleratorQueue:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise NotReady("The server is shutting down.", headers=SHUT_DOWN)
+            raise NotReady("The server is shutting down.", retry_after=SHUT_DOWN_S)
 
     def _begin(self, entry: Entry) -> bool:
         """Begin the entry's work, unless its caller has hung up."""
@@ -232,7 +232,7 @@ class AcceleratorQueue:
             self._changed.notify_all()
         for entry in waiting:
             if entry.future.set_running_or_notify_cancel():
-                entry.future.set_exception(NotReady("The server shut down before this ran.", headers=SHUT_DOWN))
+                entry.future.set_exception(NotReady("The server shut down before this ran.", retry_after=SHUT_DOWN_S))
         if self._thread.is_alive():
             self._thread.join()
         with self._changed:

@@ -46,7 +46,9 @@ class PictureFiles:
                 " written here."
             )
         if not self._waiting.acquire(blocking=False):
-            raise Overloaded("Many pictures are being prepared to be shown; ask again shortly.", PREPARING_RETRY_S)
+            raise Overloaded(
+                "Many pictures are being prepared to be shown; ask again shortly.", retry_after=PREPARING_RETRY_S
+            )
         try:
             return self._pool.strip(original, self._originals.stripped(image.image_id, image.extension))
         except ErasedMeanwhile:

@@ -15,6 +15,7 @@ from service.auth.exposure import is_any_address
 from service.cluster.cluster_view import ClusterView
 from service.cluster.director import ClusterPlan, Director
 from service.cluster.known_shards import KnownShards
+from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.operations import Operation
 from service.cluster.ray_director import connect_to_ray, director_of
 from service.cluster.ray_nodes import RayNodes, living_nodes, node_name, pinned
@@ -113,7 +114,7 @@ class ClusterConnection:
             outcome: Any = ray.get(called, timeout=WRITE_S)
         except Exception as fault:
             log.warning("a change was not acknowledged: %s", fault)
-            raise NotReady("The change was not acknowledged; send it again.", headers={"Retry-After": "2"}) from fault
+            raise NotReady("The change was not acknowledged; send it again.", retry_after=SHARD_RETRY_S) from fault
         if outcome.problem is not None:
             raise outcome.problem
         sequence, value = outcome.value

@@ -23,11 +23,10 @@ from index.records import (
     TagValue,
 )
 from service.cluster.fan_out import FanOut, all_answers
-from service.cluster.messages import ShardLost
+from service.cluster.messages import SHARD_RETRY_S, ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import REGIONS, Files
-from service.cluster.shard_writer import RETRY
 from service.errors import NotReady
 from service.ingest.picture_store import ReceivedPicture, TakenIn
 from service.search.model_views import ModelView, ModelViews, ViewState
@@ -188,7 +187,7 @@ class ClusterPictureStore:
                 new = [one.picture for _, one in step]
                 operation = TakeIn(job_id=job_id, pictures=new, now=now, kept_since=kept_since)
                 if self._placement().num_shards != placement.num_shards:
-                    raise NotReady("A shard was added just now: send it again.", headers=RETRY)
+                    raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
                 known = self._writers.write(shard, operation, files)
                 duplicates |= zip((number for number, _ in step), known, strict=True)
         return TakenIn(job_id, [duplicates[number] for number in range(len(pictures))])

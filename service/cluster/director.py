@@ -18,10 +18,11 @@ from index.files import replace as replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.members_file import MembersFile
+from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.operations import Operation
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_replica import Files
-from service.cluster.shard_writer import RETRY, ShardWriter, WritableReplica
+from service.cluster.shard_writer import ShardWriter, WritableReplica
 from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 
@@ -123,7 +124,7 @@ class Director:
         `num_shards` are those that the caller placed pictures among, None for a move: others are refused.
         """
         if num_shards is not None and self._plan is not None and num_shards != len(self._plan.shards):
-            raise NotReady("A shard was added just now: send it again.", headers=RETRY)
+            raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
         return self._writers[shard].write(operation, files)
 
     def add_shard(self) -> int:

@@ -17,6 +17,7 @@ from service.errors import Problem
 Floats = npt.NDArray[np.float32]
 ItemName = TypeVar("ItemName", str, CaptionName)
 """What pictures are called, or captions."""
+SHARD_RETRY_S = 2  # after which another replica may answer, or the router know a new shard
 
 
 class Behind(Exception):
@@ -32,7 +33,7 @@ class ShardLost(Problem):
 
     def __init__(self, detail: str, shards: Sequence[int] = ()) -> None:
         """`shards` are those that are known not to answer."""
-        super().__init__(detail, headers={"Retry-After": "2"})
+        super().__init__(detail, retry_after=SHARD_RETRY_S)
         self.shards = tuple(shards)
 
 

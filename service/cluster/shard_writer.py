@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from service.cluster.journal import ORIGIN, Diverged, JournalEntry, Position
+from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.operations import Operation, written
 from service.cluster.shard_replica import Files
 from service.errors import NotReady, Problem
-
-RETRY = {"Retry-After": "2"}
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +198,7 @@ class ShardWriter:
     def _too_few(self, count: int) -> NotReady:
         return NotReady(
             f"Shard {self._shard} needs {self._quorum} replicas for a change and has {count}: send it again shortly.",
-            headers=RETRY,
+            retry_after=SHARD_RETRY_S,
         )
 
 

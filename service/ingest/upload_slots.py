@@ -20,7 +20,8 @@ class UploadSlots:
         """A place for one upload until the block ends; Overloaded where there is none."""
         if self.num_open >= self._most:
             raise Overloaded(
-                f"{self._most} uploads are being received, and no more are; try again shortly.", UPLOAD_RETRY_S
+                f"{self._most} uploads are being received, and no more are; try again shortly.",
+                retry_after=UPLOAD_RETRY_S,
             )
         self.num_open += 1
         try:

@@ -37,7 +37,9 @@ def without_memory(fault: BaseException) -> BaseException:
         return fault
     give_memory_back()
     log.error("the device has no memory for what a request asks: %s", fault)
-    return Overloaded("The accelerator has no memory left for this just now; try again shortly.", MEMORY_RETRY_S)
+    return Overloaded(
+        "The accelerator has no memory left for this just now; try again shortly.", retry_after=MEMORY_RETRY_S
+    )
 
 
 def give_memory_back() -> None:

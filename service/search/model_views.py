@@ -284,7 +284,7 @@ def migrating(progress: MigrationProgress, detail: str = "") -> NotReady:
     """The problem that a caller reads who asks for what a migration has yet to find; `detail` replaces the sentence."""
     said = f"{progress}"
     sentence = detail or "Another detector replaces the one that the regions were found with"
-    return NotReady(f"{sentence}: {said}.", headers={"Retry-After": f"{RETRY_S}"}, migration=migration_fields(progress))
+    return NotReady(f"{sentence}: {said}.", retry_after=RETRY_S, migration=migration_fields(progress))
 
 
 def migration_fields(progress: MigrationProgress) -> dict[str, Any]:

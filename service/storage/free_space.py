@@ -61,5 +61,5 @@ def _disk_full() -> DiskFull:
     return DiskFull(
         "There is no room on the disk of the server, and nothing of this request was kept. Free some there, and send it"
         " again.",
-        FULL_RETRY_S,
+        retry_after=FULL_RETRY_S,
     )

@@ -48,7 +48,7 @@ async def ready(services: ServicesDep) -> ReadyAnswer:
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:
         detail = "; ".join(f"{part}: {state}" for part, state in failing.items())
-        raise NotReady(detail, headers={"Retry-After": "5"}, checks=checks)
+        raise NotReady(detail, retry_after=5, checks=checks)
     return ReadyAnswer(status="ready", checks=checks)
 
 
