@@ -13,8 +13,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from service.this_machine import free_port
 from tests.support.cli_runner import Regard
-from tests.support.redis_server import RedisServer, free_port
+from tests.support.redis_server import RedisServer
 
 TEST_DATA = "REGARD_TEST_DATA"
 REQUIRE_ALL = os.environ.get("REGARD_REQUIRE_ALL") == "1"

@@ -9,7 +9,7 @@ import re
 import socket
 from http import HTTPStatus
 
-from service.chaos.processes import HOST
+from service.this_machine import LOOPBACK
 
 TIMEOUT_S = 60.0
 READ_BYTES = 2**16
@@ -56,14 +56,14 @@ class HttpAsker:
             raise
 
     def _connect(self) -> socket.socket:
-        self._connection = socket.create_connection((HOST, self._port), timeout=TIMEOUT_S)
+        self._connection = socket.create_connection((LOOPBACK, self._port), timeout=TIMEOUT_S)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._connection
 
     def _head(self, length: int) -> bytes:
         lines = [
             "POST /search/text HTTP/1.1",
-            f"Host: {HOST}:{self._port}",
+            f"Host: {LOOPBACK}:{self._port}",
             "Content-Type: application/json",
             f"Content-Length: {length}",
             *([] if self._keep else ["Connection: close"]),

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from service.chaos.processes import HOST, children_of, free_port
 from service.errors import UserError
 from service.settings import Settings
 from service.supervisor import process_environment
+from service.this_machine import LOOPBACK, free_port, processes_under
 from service.web_processes import BESIDE
 
 READY_WITHIN_S = 300.0
@@ -25,8 +25,8 @@ class ServiceProcess:
 
     def __init__(self, settings: Settings, log: Path) -> None:
         """`log` is the file that it logs to."""
-        self.settings = settings.model_copy(update={"host": HOST, "port": free_port(), "rate_limit": 0.0})
-        self.url = f"http://{HOST}:{self.settings.port}"
+        self.settings = settings.model_copy(update={"host": LOOPBACK, "port": free_port(), "rate_limit": 0.0})
+        self.url = f"http://{LOOPBACK}:{self.settings.port}"
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -74,7 +74,7 @@ class ServiceProcess:
             time.sleep(0.05)
 
     def _answers(self, path: str) -> bool:
-        connection = http.client.HTTPConnection(HOST, self.settings.port, timeout=10)
+        connection = http.client.HTTPConnection(LOOPBACK, self.settings.port, timeout=10)
         try:
             connection.request("GET", path)
             return connection.getresponse().status == http.client.OK
@@ -88,11 +88,6 @@ class ServiceProcess:
         assert self._process is not None
         found = [proportional_memory(process) for process in processes_under(self._process.pid)]
         return None if None in found else sum(one for one in found if one is not None)
-
-
-def processes_under(parent: int) -> list[int]:
-    """Ids of a process and of all that it and they started."""
-    return [parent, *(one for child in children_of(parent) for one in processes_under(child))]
 
 
 def proportional_memory(process: int) -> float | None:

@@ -15,32 +15,10 @@ from typing import Self
 
 from service.settings import Settings
 from service.supervisor import process_environment
+from service.this_machine import LOOPBACK, free_port
 
-HOST = "127.0.0.1"
 ENDING_S = 60.0
 REDIS_ANSWER_S = 10.0
-PARENT, STARTED = 1, 19  # fields of /proc/PID/stat, counted after the name (proc(5))
-
-
-def free_port() -> int:
-    """A port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-def children_of(parent: int) -> list[int]:
-    """Ids of the processes that `parent` started and that still run, the newest last."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it ended while we looked
-                continue
-            if int(after_name[PARENT]) == parent:
-                found.append((int(after_name[STARTED]), int(folder.name)))
-    return [child for _, child in sorted(found)]  # numbers of processes begin anew after the highest
 
 
 class Processes:
@@ -52,13 +30,13 @@ class Processes:
         self.settings = settings.model_copy(
             update={
                 "data_dir": folder / "data",
-                "host": HOST,
+                "host": LOOPBACK,
                 "port": free_port(),
-                "redis_url": f"redis://{HOST}:{self._redis_port}/0" if with_redis else None,
+                "redis_url": f"redis://{LOOPBACK}:{self._redis_port}/0" if with_redis else None,
                 "delete_grace_s": grace_s,
             }
         )
-        self.url = f"http://{HOST}:{self.settings.port}"
+        self.url = f"http://{LOOPBACK}:{self.settings.port}"
         self.roles: tuple[str, ...] = ("api", "worker", "redis") if with_redis else ("api", "worker")
         self.logs = folder / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -79,7 +57,7 @@ class Processes:
 
     def _command(self, role: str) -> Sequence[str]:
         if role == "redis":
-            place = ("--bind", HOST, "--port", str(self._redis_port), "--dir", str(self._folder))
+            place = ("--bind", LOOPBACK, "--port", str(self._redis_port), "--dir", str(self._folder))
             return ("redis-server", "--save", "", *place)
         command = ("compact",) if role == "compact" else ("serve", "--role", "worker" if role == "rival" else role)
         return (sys.executable, "-P", "-m", "service.cli.main", *command)
@@ -112,7 +90,7 @@ class Processes:
     def _wait_for_redis(self) -> None:
         end = time.monotonic() + REDIS_ANSWER_S
         while time.monotonic() < end:
-            with contextlib.suppress(OSError), socket.create_connection((HOST, self._redis_port or 0), 1.0):
+            with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self._redis_port or 0), 1.0):
                 return
             time.sleep(0.02)
 

@@ -27,7 +27,7 @@ from regard_client.connection import server_url
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
-from tests.support.redis_server import free_port
+from service.this_machine import free_port
 from tests.support.running_server import running_server
 
 KEY = create_key("me", Permission.READ, 0.0)[0]

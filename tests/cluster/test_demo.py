@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from service.chaos.processes import free_port
 from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.demo.run import Demo, DemoPlan, RightAnswer
 from service.settings import Settings
+from service.this_machine import free_port
 
 HITS = [("a", 3.0), ("b", 2.0), ("c", 1.0)]
 

@@ -7,11 +7,12 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from service.cluster.bring_up import check_served_there
-from service.cluster.demo.local_nodes import NODES, RayCluster, is_running
+from service.cluster.demo.local_nodes import NODES, RayCluster
 from service.cluster.ray_nodes import LABEL, RayNodes
 from service.cluster.remote import DIRECTOR, NAMESPACE, replica_name
 from service.errors import UserError
 from service.settings import Settings
+from service.this_machine import is_running
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -22,11 +22,11 @@ from typing import Any
 
 import httpx
 
+from service.this_machine import free_port
 from tests.e2e.compose import Service, instructions, service
 from tests.e2e.container import Container, end
 from tests.e2e.stack import until
 from tests.support.project_files import ROOT
-from tests.support.redis_server import free_port
 
 DRAWINGS = ROOT / "docs" / "images" / "drawings"
 SENTENCE, FOUND = "a black dog chases a ball on the grass", "dog-on-grass.png"

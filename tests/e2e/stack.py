@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from service.this_machine import free_port
 from tests.e2e.pictures import Photo
-from tests.support.redis_server import free_port
 
 T = TypeVar("T")
 REGARD = str(Path(sys.executable).with_name("regard"))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from service.this_machine import children_of, is_running
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, until
 from tests.support.mixed_folder import least_count, write_mixed_folder
-from tests.support.processes import children_of, is_running
 from tests.support.project_files import ROOT
 
 pytestmark = pytest.mark.timeout(2000)

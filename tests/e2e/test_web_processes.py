@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.this_machine import children_of, is_running
 from service.web_processes import BESIDE
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, until
-from tests.support.processes import children_of, is_running
 from tests.support.small_services import small_service
 
 pytestmark = pytest.mark.timeout(600)

@@ -7,7 +7,7 @@ from service.api.cache import ping
 from service.cli.commands.doctor import CHECKS, run_check
 from service.redis_url import without_password
 from service.settings import Settings
-from tests.support.redis_server import free_port
+from service.this_machine import free_port
 
 
 @pytest.mark.parametrize(

@@ -5,30 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from service.settings import Settings
 from service.supervisor import Supervised, process_environment
+from service.this_machine import is_running
+from tests.support.processes import wait_until
 from tests.support.project_files import ROOT
 
 PATIENCE_S = 60.0
 ENDS_WITH_STDIN = "import sys; print('up', flush=True); sys.stdin.read()"
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
 
 
 def test_what_ends_is_started_again_and_ends_with_the_block() -> None:
@@ -36,14 +22,14 @@ def test_what_ends_is_started_again_and_ends_with_the_block() -> None:
     with Supervised("worker", command, os.environ, first_delay_s=0.01) as supervised:
         seen: list[int] = []
         for _ in range(3):
-            until(lambda: supervised.pid not in {None, *seen})
+            wait_until(lambda: supervised.pid not in {None, *seen})
             assert supervised.pid is not None
             seen.append(supervised.pid)
             os.kill(seen[-1], signal.SIGKILL)
-        until(lambda: supervised.pid not in {None, *seen})
+        wait_until(lambda: supervised.pid not in {None, *seen})
         last = supervised.pid
     assert last is not None
-    assert is_gone(last)
+    assert not is_running(last)
     assert supervised.pid is None
 
 
@@ -51,8 +37,8 @@ def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-c", f"open({str(log)!r}, 'a').write('x'); raise SystemExit(1)"]
     with Supervised("worker", command, os.environ, first_delay_s=3600):
-        until(log.exists)
-        until(lambda: log.read_text() == "x")
+        wait_until(log.exists)
+        wait_until(lambda: log.read_text() == "x")
     assert log.read_text() == "x"
 
 
@@ -63,7 +49,7 @@ def test_what_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
         assert supervised.pid is None
         program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.stdin.read()'\n")
         program.chmod(0o700)
-        until(lambda: supervised.pid is not None)
+        wait_until(lambda: supervised.pid is not None)
 
 
 def test_it_ends_when_its_parent_is_killed() -> None:
@@ -80,7 +66,7 @@ with Supervised("worker", [sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.enviro
         assert process.stdout is not None
         child = int(next(line for line in process.stdout if line.strip().isdigit()))
         process.kill()
-        until(lambda: is_gone(child))
+        wait_until(lambda: not is_running(child))
 
 
 def test_a_worker_gets_the_settings_of_its_parent() -> None:

@@ -5,8 +5,6 @@ import os
 import socket
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from service.errors import UserError
 from service.serve import listening_socket
 from service.settings import Settings
 from service.web_processes import FirstProcess, begin_beside, joined_socket, processes_beside, shared_metrics
+from tests.support.processes import wait_until
 
 WRITES_WHAT_IT_IS_TOLD = """
 import os, sys
@@ -30,13 +29,6 @@ sys.stdin.read()
 
 def told(*own_keys: ApiKey) -> FirstProcess:
     return FirstProcess("release 1", list(own_keys), keys_required=True)
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -65,7 +57,7 @@ def test_the_others_are_told_the_port_and_keys_and_end_with_the_block(
     with listening_socket("127.0.0.1", 0) as listening:
         settings = Settings(data_dir=tmp_path, port=0, web_processes=3)
         with processes_beside(settings, listening, lambda: first) as stop:
-            until(lambda: sum(path.stat().st_size > 0 for path in tmp_path.iterdir()) == 2)
+            wait_until(lambda: sum(path.stat().st_size > 0 for path in tmp_path.iterdir()) == 2)
             stop()
         port = listening.getsockname()[1]
     processes = [int(path.name) for path in tmp_path.iterdir()]

@@ -18,8 +18,8 @@ import PIL.Image
 from service.errors import UnreadablePicture
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.settings import Settings
+from service.this_machine import children_of
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
-from tests.support.processes import children_of
 
 MB = 2**20
 ENTITIES = b"".join(b'<!ENTITY e%d "%s">' % (n, b"&e%d;" % (n - 1) * 10) for n in range(1, 10))

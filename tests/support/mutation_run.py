@@ -20,8 +20,8 @@ import PIL.Image
 from service.errors import UnreadablePicture
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.settings import Settings
+from service.this_machine import children_of
 from tests.support.picture_mutations import MutatedFile, mutated_files
-from tests.support.processes import children_of
 
 MB = 2**20
 WELL = ("shown", "refused at its header", "refused while it was decoded", "too large or too slow")

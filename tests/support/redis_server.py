@@ -1,21 +1,15 @@
 """Real servers for tests, on ports of their own, killable at any moment."""
 
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import redis
 
+from service.this_machine import free_port
+
 PATIENCE_S = 20.0
-
-
-def free_port() -> int:
-    """A port on the loopback address that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RedisServer:

@@ -23,8 +23,9 @@ from service.chaos.ledger import Ledger
 from service.chaos.load import LoadClient
 from service.chaos.looks import Look
 from service.chaos.pictures import draw
-from service.chaos.processes import Processes, children_of
+from service.chaos.processes import Processes
 from service.settings import Settings
+from service.this_machine import children_of
 from tests.support.processes import wait_until
 
 ROLES = ("api", "worker")

@@ -15,9 +15,9 @@ import ray
 from ray.cluster_utils import Cluster
 
 from service import PACKAGES_FOLDER
-from service.chaos.processes import children_of
 from service.cluster.ray_nodes import LABEL, living_nodes
 from service.cluster.remote import NAMESPACE
+from service.this_machine import is_running, processes_under
 
 NODES = ("node-0", "node-1", "node-2")
 OBJECT_STORE_BYTES = 80 * 2**20
@@ -51,20 +51,6 @@ def wait_until(holds: Callable[[], bool]) -> None:
     """Return once it holds."""
     while not holds():
         time.sleep(0.05)
-
-
-def processes_below(parent: int) -> list[int]:
-    """A process and all that it and they started, parents first."""
-    return [parent, *(one for child in children_of(parent) for one in processes_below(child))]
-
-
-def is_running(process: int) -> bool:
-    """Whether a process is there and not merely a name in a table that nobody has read."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 class RayCluster:
@@ -111,7 +97,7 @@ class RayCluster:
         assert name != NODES[0], "the head is killed by nobody: the others know each other by it"
         node = self._nodes.pop(name)
         raylet = node.all_processes["raylet"][0].process
-        killed = processes_below(raylet.pid)
+        killed = processes_under(raylet.pid)
         for process in killed:
             os.kill(process, signal.SIGKILL)
         raylet.wait()  # a raylet that is dead but not waited for counts as alive for its workers
@@ -131,7 +117,7 @@ class RayCluster:
     def close(self) -> None:
         """End every node, and wait for every process."""
         raylets = [node.all_processes["raylet"][0].process.pid for node in self._nodes.values()]
-        started = [process for raylet in raylets for process in processes_below(raylet)]
+        started = [process for raylet in raylets for process in processes_under(raylet)]
         ray.shutdown()
         self._cluster.shutdown()
         wait_until(lambda: not any(is_running(process) for process in started))

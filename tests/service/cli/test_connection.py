@@ -18,10 +18,10 @@ from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from service.cli.connection import tell_of_waiting
 from service.settings import ClientSettings
+from service.this_machine import free_port
 from tests.support.busy_server import busy_server
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
-from tests.support.redis_server import free_port
 from tests.support.running_server import running_server
 
 

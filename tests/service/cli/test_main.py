@@ -20,13 +20,14 @@ from service.cli.commands import doctor
 from service.cli.settings_options import flag_name
 from service.model_loading import LoadedModels
 from service.settings import Settings
+from service.this_machine import free_port
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.kernels import load_kernels
 from tests.support.library import two_coloured
 from tests.support.pictures import heic_corners
 from tests.support.project_files import ROOT
-from tests.support.redis_server import RedisServer, free_port
+from tests.support.redis_server import RedisServer
 from tests.support.running_server import running_server
 
 

@@ -15,10 +15,10 @@ import pytest
 from regard_client import Client
 from service.cli.still_files import SentFiles, StillFiles, state_of
 from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted
+from service.this_machine import free_port
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
-from tests.support.redis_server import free_port
 from tests.support.running_server import running_server
 
 STILL_FOR_S = 3.0

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from service.media import decode_pool
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
+from service.this_machine import children_of
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
-from tests.support.processes import children_of, wait_until
+from tests.support.processes import wait_until
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
 

@@ -11,8 +11,8 @@ import pytest
 
 from service.media import sandbox
 from service.media.decode_pool import DecodeLimits, DecodePool
+from service.this_machine import children_of
 from tests.support.pictures import corners, encoded
-from tests.support.processes import children_of
 from tests.support.project_files import ROOT
 
 LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6)

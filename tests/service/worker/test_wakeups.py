@@ -10,6 +10,7 @@ import redis
 
 from index.catalog import Catalog
 from index.records import Collection, NewPicture
+from service.this_machine import free_port
 from service.worker.wakeups import (
     GROUP,
     POLL_S,
@@ -21,7 +22,7 @@ from service.worker.wakeups import (
     open_wakeups,
     stream_name,
 )
-from tests.support.redis_server import RedisServer, free_port
+from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")
 STREAM = stream_name(OURS)
