@@ -80,7 +80,7 @@ def as_number(text: str) -> int | float | None:
             number = kind(text)
         except ValueError:
             continue
-        if math.isfinite(number) and written_number(number) == text and -(2**63) <= number < 2**63:
+        if -(2**63) <= number < 2**63 and written_number(number) == text:
             return number
     return None
 

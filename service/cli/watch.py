@@ -6,9 +6,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
-from regard_client import Client, Receipt, RegardError, upload_batches
+from regard_client import Client, Receipt, RegardError, RequestRefused, upload_batches
 from service.cli.connection import advised
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import print_note, visible
@@ -93,11 +94,12 @@ class FolderWatch:
         albums = found.albums if self._albums else {}
         pictures = described([(names[path], path) for path in ready], self._captions, albums)
         for batch in upload_batches(pictures):
-            (receipt,) = self._client.upload(batch)
+            receipts = list(self._client.upload(batch))  # several, where the service takes less in one request
             for path in (one.content for one in batch):
                 assert isinstance(path, Path)
                 self._sent.add(path, ready[path])
-            self._tell_of_receipt(receipt)
+            for receipt in receipts:
+                self._tell_of_receipt(receipt)
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
         """Whether the file can be opened. One that cannot is told of, and tried again when it has changed."""
@@ -124,7 +126,14 @@ class FolderWatch:
     def _tell_of_jobs(self) -> None:
         while self._jobs:
             job_id, names = self._jobs[0]
-            job = self._client.job(job_id)
+            try:
+                job = self._client.job(job_id)
+            except RequestRefused as refused:
+                if refused.status != HTTPStatus.NOT_FOUND:
+                    raise
+                self._jobs.popleft()
+                print_note(f"the service does not know any more what became of {named(names)}")
+                continue
             if job["state"] != "done":
                 return
             self._jobs.popleft()

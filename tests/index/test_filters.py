@@ -99,6 +99,15 @@ def test_no_condition_passes_what_is_visible(catalog: Catalog) -> None:
     np.testing.assert_array_equal(catalog.matching_captions(Filter()), catalog.visible_captions())
 
 
+@pytest.mark.parametrize("digits", [19, 20, 308, 309, 400, 4300, 4301])
+def test_a_text_of_more_digits_than_a_number_holds_is_a_text(catalog: Catalog, digits: int) -> None:
+    text = "9" * digits
+    assert as_number(text) is None
+    for condition in (text, ["5", text], {"gte": text}, {"gte": "5", "lte": text}):
+        catalog.matching(Filter(tags={"t": condition}))
+    assert not catalog.matching(Filter(tags={"t": text})).any()
+
+
 @pytest.mark.parametrize(
     ("tags", "taken_at", "words"),
     [

@@ -1,7 +1,7 @@
 """The client for programs on an event loop; its methods are those of Client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -43,6 +43,7 @@ from regard_client.pictures import (
     Receipt,
     nothing_accepted,
     receipt_of,
+    smaller_batches,
     upload_batches,
 )
 from regard_client.retries import ONCE, PATIENT, OnWait, Retries, Tries, wait_in_silence
@@ -127,13 +128,25 @@ class AsyncClient:
         max_files: int = MAX_BATCH_FILES,
         max_bytes: int = MAX_BATCH_BYTES,
     ) -> AsyncIterator[Receipt]:
-        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it."""
+        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it.
+
+        A batch that is too large for the server is sent in halves, which have a receipt each.
+        """
         for batch in upload_batches(pictures, max_files, max_bytes):
-            try:
-                receipt = receipt_of(await self.ingest(batch))
-            except RequestRefused as refused:
-                receipt = nothing_accepted(refused)
-            yield receipt
+            async for receipt in self._receipts(batch):
+                yield receipt
+
+    async def _receipts(self, batch: Sequence[Picture]) -> AsyncIterator[Receipt]:
+        try:
+            receipt = receipt_of(await self.ingest(batch))
+        except RequestRefused as refused:
+            if smaller := smaller_batches(batch, refused):
+                for half in smaller:
+                    async for one in self._receipts(half):
+                        yield one
+                return
+            receipt = nothing_accepted(batch, refused)
+        yield receipt
 
     async def job(self, job_id: str) -> JobAnswer:
         """The progress of an ingestion."""

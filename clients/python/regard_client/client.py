@@ -1,7 +1,7 @@
 """The client that waits for its answers."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -43,6 +43,7 @@ from regard_client.pictures import (
     Receipt,
     nothing_accepted,
     receipt_of,
+    smaller_batches,
     upload_batches,
 )
 from regard_client.retries import ONCE, PATIENT, OnWait, Retries, Tries, wait_in_silence
@@ -126,13 +127,23 @@ class Client:
         max_files: int = MAX_BATCH_FILES,
         max_bytes: int = MAX_BATCH_BYTES,
     ) -> Iterator[Receipt]:
-        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it."""
+        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it.
+
+        A batch that is too large for the server is sent in halves, which have a receipt each.
+        """
         for batch in upload_batches(pictures, max_files, max_bytes):
-            try:
-                receipt = receipt_of(self.ingest(batch))
-            except RequestRefused as refused:
-                receipt = nothing_accepted(refused)
-            yield receipt
+            yield from self._receipts(batch)
+
+    def _receipts(self, batch: Sequence[Picture]) -> Iterator[Receipt]:
+        try:
+            receipt = receipt_of(self.ingest(batch))
+        except RequestRefused as refused:
+            if smaller := smaller_batches(batch, refused):
+                for half in smaller:
+                    yield from self._receipts(half)
+                return
+            receipt = nothing_accepted(batch, refused)
+        yield receipt
 
     def job(self, job_id: str) -> JobAnswer:
         """The progress of an ingestion."""

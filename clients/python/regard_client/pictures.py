@@ -11,6 +11,7 @@ from regard_client.errors import Misconfigured, RequestRefused
 
 MAX_BATCH_FILES = 32
 MAX_BATCH_BYTES = 64 * 2**20
+TOO_LARGE = 413
 
 Content = str | Path | bytes  # the path of a file, which is read while it is sent, or what stands in one
 
@@ -63,8 +64,17 @@ def receipt_of(answer: IngestAnswer) -> Receipt:
     return Receipt(job_id=answer["job_id"], accepted=answer["accepted"], rejected=answer["rejected"])
 
 
-def nothing_accepted(refused: RequestRefused) -> Receipt:
-    """The receipt of a batch whose files were all rejected; where it was refused otherwise, that error is raised."""
+def smaller_batches(batch: Sequence[Picture], refused: RequestRefused) -> list[Sequence[Picture]]:
+    """The halves of a batch that is too large for the server, or for a proxy before it; none of any other."""
+    middle = len(batch) // 2
+    return [batch[:middle], batch[middle:]] if refused.status == TOO_LARGE and middle else []
+
+
+def nothing_accepted(batch: Sequence[Picture], refused: RequestRefused) -> Receipt:
+    """The receipt of a batch whose files were all rejected, or whose one file is too large; where it was refused
+    otherwise, that error is raised."""
+    if refused.status == TOO_LARGE and len(batch) == 1:
+        return Receipt(job_id=None, accepted=[], rejected=[{"filename": batch[0].name, "problem": refused.reason}])
     if refused.kind != "nothing-accepted":
         raise refused
     return Receipt(job_id=None, accepted=[], rejected=refused.document.get("rejected", []))

@@ -20,6 +20,7 @@ from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
+from tests.support.worker_store import noise
 
 STILL_FOR_S = 3.0
 WIDTHS = itertools.count(30)
@@ -185,6 +186,31 @@ def test_a_service_that_goes_away_is_waited_for(
             all_found(watch)
             assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
     assert "it works again" in capsys.readouterr().err
+
+
+def test_a_file_that_is_too_large_for_a_request_is_told_and_the_others_are_sent(
+    sent: SentFiles, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.png", "c.png"):
+        paint(folder / name, "blue")
+    noise(1, 300, 300).save(folder / "b.png")
+    with running_server(tmp_path / "data", max_body_bytes=100_000) as address, Client(address) as client:
+        watch = FolderWatch(client, [folder], sent, 0.0, {})
+        all_found(watch)
+        watch.look()
+        assert (watch.summary.accepted, len(watch.summary.rejected), watch.is_in_trouble) == (2, 1, False)
+    assert capsys.readouterr().err.count("turned away: b.png") == 1
+
+
+def test_a_job_that_the_service_does_not_know_any_more_is_not_asked_for_again(
+    client: Client, sent: SentFiles, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paint(folder / "black.png", "black")
+    watch = FolderWatch(client, [folder], sent, 0.0, {})
+    watch._jobs.append(("0" * 32, ["lost.png"]))  # as of a service that was restored from an earlier snapshot
+    all_found(watch)
+    assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
+    assert "does not know any more what became of lost.png" in capsys.readouterr().err
 
 
 def test_a_folder_that_goes_away_and_a_file_that_cannot_be_read_do_not_end_it(
