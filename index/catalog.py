@@ -12,6 +12,7 @@ from index.failures import Failures
 from index.filters import EVERY, Filter
 from index.identities import Identities
 from index.jobs import Jobs
+from index.list_orders import IN_ONE, list_parts, page_rows, place_in_one
 from index.picture_hashes import PictureHashes
 from index.queries import (
     AMONG,
@@ -20,7 +21,6 @@ from index.queries import (
     mask_of,
     queued_pictures,
     select_captions,
-    select_page,
     tag_uses,
     to_images,
 )
@@ -228,7 +228,8 @@ class Catalog:
     ) -> list[Image]:
         """Pictures not deleted that pass the filter, after the place. ValueError where its picture is unknown."""
         with self._database.reading() as db:
-            return to_images(db, select_page(db, after, limit, condition, order))
+            place = None if after is None else place_in_one(db, after, order)
+            return to_images(db, page_rows(db, list_parts(order, IN_ONE), place, limit, condition))
 
     def captions_of(self, image_ids: Sequence[str]) -> dict[str, list[Caption]]:
         """The captions of each picture (deleted or not), in order of arrival; ids never seen are left out."""

@@ -2,33 +2,13 @@
 not."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from index.filters import Filter
+from index.list_orders import IN_SEVERAL, PageKey, list_parts, page_rows, place_of_key
 from index.queries import AMONG, among, select_captions, to_images
 from index.records import FEATURES_ONLY, Caption, Image, ImageOrder
 from index.schema import Database
-
-PageKey: TypeAlias = tuple[float | str, ...]
-"""A picture's place in a list, see PLACES_ANYWHERE."""
-
-PLACES_ANYWHERE: dict[ImageOrder, str] = {
-    "arrival": "added_at, image_id",
-    "latest": "-added_at, image_id",
-    "date": "taken_at IS NULL, -coalesce(taken_at, added_at), image_id",
-}
-"""The columns that lists are sorted by, which are the same in every copy of a collection."""
-
-
-def page_key(image: Image, order: ImageOrder) -> PageKey:
-    """The place of a picture in a list, as PLACES_ANYWHERE has it."""
-    match order:
-        case "arrival":
-            return image.added_at, image.image_id
-        case "latest":
-            return -image.added_at, image.image_id
-    taken_at = image.added_at if image.taken_at is None else image.taken_at
-    return float(image.taken_at is None), -taken_at, image.image_id
 
 
 class CaptionName(NamedTuple):
@@ -93,16 +73,9 @@ class Identities:
 
     def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures not deleted that pass the filter, after a place in a list of several catalogs."""
-        where, values = condition.sql()
-        beyond, keys = "TRUE", list[Any]()
-        if after is not None:
-            beyond, keys = f"({PLACES_ANYWHERE[order]}) > ({', '.join('?' * len(after))})", list(after)
-        sql = (
-            f"SELECT * FROM images WHERE deleted_at IS NULL AND {beyond} AND {where}"
-            f" ORDER BY {PLACES_ANYWHERE[order]} LIMIT ?"
-        )
+        place = None if after is None else place_of_key(after, order)
         with self._database.reading() as db:
-            return to_images(db, db.execute(sql, [*keys, *values, limit]).fetchall())
+            return to_images(db, page_rows(db, list_parts(order, IN_SEVERAL), place, limit, condition))
 
     def captions(self, image_ids: Sequence[str]) -> dict[CaptionName, Caption]:
         """The captions of these pictures that have slots and may be shown, by name."""

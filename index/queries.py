@@ -5,18 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from sqlite3 import Connection, Row
-from typing import Any
 
 import numpy as np
 
-from index.filters import Filter
 from index.records import (
-    UNCHANGED,
     Caption,
     Failure,
     Image,
-    ImageOrder,
-    ListPlace,
     Mask,
     QueuedPicture,
     TagUse,
@@ -113,29 +108,6 @@ def mask_of(slots: Iterable[Row], length: int) -> Mask:
     mask = np.zeros(length, np.bool_)
     mask[np.fromiter((row[0] for row in slots), np.int64)] = True
     return mask
-
-
-PLACES: dict[ImageOrder, str] = {
-    "arrival": "number",
-    "latest": "-number",
-    "date": "taken_at IS NULL, -coalesce(taken_at, added_at), -number",
-}
-"""The columns that the rows of `images` are sorted by, for each order of a list."""
-
-
-def select_page(db: Connection, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Row]:
-    """Rows of pictures not deleted that pass the condition, after the place. ValueError where that is unknown."""
-    place, beyond, last = PLACES[order], "TRUE", list[Any]()
-    if after is not None:
-        if db.execute("SELECT 1 FROM images WHERE image_id = ?", [after.image_id]).fetchone() is None:
-            raise ValueError(f"no picture {after.image_id} to list after")
-        then, last = place, [after.image_id]
-        if order == "date" and after.taken_at is not UNCHANGED:
-            then, last = place.replace("taken_at", "?"), [after.taken_at, after.taken_at, after.image_id]
-        beyond = f"({place}) > (SELECT {then} FROM images WHERE image_id = ?)"
-    where, values = condition.sql()
-    sql = f"SELECT * FROM images WHERE deleted_at IS NULL AND {beyond} AND {where} ORDER BY {place} LIMIT ?"
-    return db.execute(sql, [*last, *values, limit]).fetchall()
 
 
 def tag_uses(db: Connection, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:

@@ -98,6 +98,9 @@ CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regi
   at REAL NOT NULL,
   PRIMARY KEY (extractor, slot)
 ) WITHOUT ROWID;
+-- For lists of several catalogs.
+CREATE INDEX IF NOT EXISTS images_added ON images (added_at);
+CREATE INDEX IF NOT EXISTS images_dated ON images (taken_at, added_at);
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from index.failures import FailureKey, failure_key
 from index.filters import Filter
-from index.identities import page_key
+from index.list_orders import page_key
 from index.records import (
     UNCHANGED,
     Failure,

@@ -1,0 +1,111 @@
+"""The orders that pictures are listed in, a page at a time, as indexes of the catalog have them.
+
+One catalog lists by the numbers that it gave its pictures. Several list by when a picture was taken in and by its id,
+which are the same in every copy of a collection.
+"""
+
+from collections.abc import Sequence
+from sqlite3 import Connection, Row
+from typing import Any, NamedTuple, TypeAlias
+
+from index.filters import Filter
+from index.records import UNCHANGED, Image, ImageOrder, ListPlace
+
+PageKey: TypeAlias = tuple[float | str, ...]
+"""A picture's place in a list of several catalogs: sorted by these, pictures lie as in the list."""
+
+
+class ListPart(NamedTuple):
+    """Pictures that come together in a list, sorted by two columns, of which no two share the second."""
+
+    among: str
+    """The condition that is theirs alone."""
+    column: str
+    is_descending: bool
+    tie: str
+    is_tie_descending: bool
+
+    def behind(self) -> str:
+        """The condition of what comes behind a picture, with its column twice and its tie."""
+        sign, tie_sign = "<" if self.is_descending else ">", "<" if self.is_tie_descending else ">"
+        return f"{self.column} {sign}= ? AND ({self.column} {sign} ? OR {self.tie} {tie_sign} ?)"
+
+    def sorting(self) -> str:
+        """The columns that the pictures are sorted by."""
+        return f"{self.column}{' DESC' * self.is_descending}, {self.tie}{' DESC' * self.is_tie_descending}"
+
+
+class ListedAt(NamedTuple):
+    """A picture's place in a list: the number of its part, its column there, and its tie."""
+
+    part: int
+    value: float
+    tie: float | str
+
+
+IN_ONE = ListPart("TRUE", "number", True, "number", True)
+"""The latest pictures of one catalog first."""
+IN_SEVERAL = ListPart("TRUE", "added_at", True, "image_id", False)
+"""The latest pictures of several catalogs first."""
+
+
+def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
+    """The parts of a list in their order; `latest` is IN_ONE or IN_SEVERAL."""
+    match order:
+        case "arrival":
+            return [latest._replace(is_descending=False, is_tie_descending=False)]
+        case "latest":
+            return [latest]
+    return [latest._replace(among="taken_at IS NOT NULL", column="taken_at"), latest._replace(among="taken_at IS NULL")]
+
+
+def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
+    """The place in a list of one catalog. ValueError where the picture is unknown."""
+    found = db.execute("SELECT number, taken_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
+    if found is None:
+        raise ValueError(f"no picture {after.image_id} to list after")
+    number, taken_at = found
+    if order != "date":
+        return ListedAt(0, number, number)
+    if after.taken_at is not UNCHANGED:
+        taken_at = after.taken_at
+    return ListedAt(1, number, number) if taken_at is None else ListedAt(0, taken_at, number)
+
+
+def page_key(image: Image, order: ImageOrder) -> PageKey:
+    """The place of a picture in a list of several catalogs."""
+    match order:
+        case "arrival":
+            return image.added_at, image.image_id
+        case "latest":
+            return -image.added_at, image.image_id
+    taken_at = image.added_at if image.taken_at is None else image.taken_at
+    return float(image.taken_at is None), -taken_at, image.image_id
+
+
+def place_of_key(key: PageKey, order: ImageOrder) -> ListedAt:
+    """The place that `page_key` tells."""
+    *part, value, image_id = key
+    return ListedAt(int(part[0]) if part else 0, float(value) if order == "arrival" else -float(value), image_id)
+
+
+def page_rows(
+    db: Connection, parts: Sequence[ListPart], after: ListedAt | None, limit: int, condition: Filter
+) -> list[Row]:
+    """Rows of pictures not deleted that pass the condition, behind the place."""
+    where, values = condition.sql()
+    rows = list[Row]()
+    for number, part in enumerate(parts):
+        behind, place = "TRUE", list[Any]()
+        if after is not None and number < after.part:
+            continue
+        if after is not None and number == after.part:
+            behind, place = part.behind(), [after.value, after.value, after.tie]
+        rows += db.execute(
+            f"SELECT * FROM images WHERE deleted_at IS NULL AND {part.among} AND {behind} AND {where}"
+            f" ORDER BY {part.sorting()} LIMIT ?",
+            [*place, *values, limit - len(rows)],
+        )
+        if len(rows) == limit:
+            break
+    return rows
