@@ -1,8 +1,9 @@
-"""The `next` of a page of pictures, by which the following page begins where this one ended."""
+"""The `next` of a page of pictures or failures, by which the following page begins where this one ended."""
 
 import re
 
-from index.records import Image, ImageOrder, ListPlace
+from index.failures import FailureKey
+from index.records import Failure, Image, ImageOrder, ListPlace
 
 UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
 
@@ -23,3 +24,16 @@ def place_of(cursor: str) -> ListPlace:
     if date and not UNIX_SECONDS.fullmatch(date):
         raise ValueError("this is no `next` of a page")
     return ListPlace(image_id, float(date) if date else None)
+
+
+def cursor_after_failure(failure: Failure) -> str:
+    """The cursor of the page behind a failure, also where that is mended meanwhile."""
+    return f"{failure.image_id}@{failure.added_at!r}"
+
+
+def failure_place(cursor: str) -> FailureKey:
+    """The place that such a cursor stands for. ValueError."""
+    image_id, _, added_at = cursor.partition("@")
+    if not UNIX_SECONDS.fullmatch(added_at):
+        raise ValueError("this is no `next` of a page")
+    return -float(added_at), image_id

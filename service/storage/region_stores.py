@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.files import make_folder, sync_folder
+from index.files import make_folder, remove_strays, sync_folder
 from index.files import replace as replace_file
 from index.records import Image, RegionStoreEntry
 from index.slab import HEADER, RECORDS, LayoutMismatch, Slab
@@ -123,7 +123,7 @@ def remove_given_up(data: DataDir, entries: Sequence[RegionStoreEntry]) -> None:
         if entry.state == "removed" and remove_slab(folder):
             log.info("the regions that the extractor %s found were removed", entry.extractor)
         if entry.state == "removed" and entry.folder != FIRST_FOLDER and folder.is_dir():
-            folder.rmdir()
+            _remove_emptied(folder)
     for view in data.views.iterdir() if given_up and data.views.is_dir() else ():
         if _extractor_of_view(view) in given_up:
             # The manifest goes last: a view without one would be nobody's, and stay for ever.
@@ -131,6 +131,15 @@ def remove_given_up(data: DataDir, entries: Sequence[RegionStoreEntry]) -> None:
                 if part.is_dir():
                     shutil.rmtree(part)
             shutil.rmtree(view)
+
+
+def _remove_emptied(folder: Path) -> None:
+    """Remove a folder whose slab is gone. What somebody else put there stays: it is in nobody's way."""
+    remove_strays(folder)
+    try:
+        folder.rmdir()
+    except OSError as fault:
+        log.warning("%s is not needed any more and stays: %s", folder, fault.strerror)
 
 
 def _extractor_of_view(folder: Path) -> str | None:

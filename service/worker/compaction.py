@@ -13,11 +13,14 @@ from index.catalog import Catalog
 from index.slab import HEADER, Slab, stored_layout
 from index.view import opened_stores, remove_shortlists
 from index.view_manifest import NAME as VIEW_MANIFEST
+from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
 from service.storage.originals import Originals
 from service.storage.region_store_entries import answering_folders
-from service.worker.erasure import Erasure
+from service.worker.erasure import LOOK_EVERY_S, Erasure
+
+PATIENCE_S = 30.0  # an upload takes seconds, a snapshot longer
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,15 @@ class CompactionResult:
 
 
 def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] = time.time) -> CompactionResult:
-    """Erase what is due, then overwrite what is left of all that was erased. Locked while a worker runs."""
+    """Erase what is due, then overwrite what is left of all that was erased.
+
+    Locked while a worker runs; UserError where files cannot be removed, since others are being stored or read.
+    """
     data = DataDir(data_dir)
     with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
         before = _room(data)
         erasure = Erasure(catalog, Originals(data_dir), grace_s, clock)
-        while erasure.advance():
-            pass
+        _erase_all(erasure, catalog)
         images, captions = catalog.erasures.slots()
         records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))
         views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
@@ -44,6 +49,22 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
         catalog.texts.purge()
         catalog.erasures.fold_log()
         return CompactionResult(records, rows, max(0, before - _room(data)))
+
+
+def _erase_all(erasure: Erasure, catalog: Catalog) -> None:
+    """Erase what is due, whose files are only removed while nobody stores or copies any."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        while erasure.advance():
+            pass
+        if not catalog.erasures.being_erased(1):
+            return
+        if time.monotonic() >= end:
+            raise UserError(
+                "files of deleted pictures cannot be removed while pictures come in or a snapshot is made: run this"
+                " command again when that has ended"
+            )
+        time.sleep(LOOK_EVERY_S)
 
 
 def _blank_records(folder: Path, slots: list[int]) -> int:

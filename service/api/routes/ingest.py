@@ -6,10 +6,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from index.failures import failure_key
 from service.api.dependencies import ServicesDep, content_length
 from service.api.job_events import EventStream, job_events
 from service.api.openapi import INGEST_FORM
+from service.api.page_cursors import cursor_after_failure, failure_place
 from service.api.problems import problem_responses
 from service.api.schemas.resources import (
     Accepted,
@@ -134,13 +134,14 @@ def list_failures(
     after: Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
 ) -> FailuresAnswer:
-    """Files that could not be decoded in three attempts, those that came last first, each with its reason."""
-    last = None if after is None else services.pictures.failure(after)
-    if after is not None and last is None:
-        raise InvalidRequest.field("after", "this picture is not set aside any more: begin with the first page")
-    failures = services.pictures.failures(None if last is None else failure_key(last), limit + 1)
+    """Pictures that could not be read, or that have no regions, those that came last first, each with its reason."""
+    try:
+        place = None if after is None else failure_place(after)
+    except ValueError as fault:
+        raise InvalidRequest.field("after", str(fault)) from fault
+    failures = services.pictures.failures(place, limit + 1)
     page = failures[:limit]
-    following = page[-1].image_id if len(failures) > limit else None
+    following = cursor_after_failure(page[-1]) if len(failures) > limit else None
     return FailuresAnswer(failures=[failure_answer(one) for one in page], next=following)
 
 
@@ -152,7 +153,7 @@ def list_failures(
     responses=problem_responses(NotFound, Conflict, ReadOnlyCollection, DiskFull, Problem),
 )
 def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
-    """A picture that was set aside gets three more attempts, in a job of its own."""
+    """A picture that was set aside is tried as if it had just come, in a job of its own."""
     job_id = services.pictures.retry(image_id, services.clock())
     if job_id is None:
         if services.pictures.failure(image_id) is not None:

@@ -13,7 +13,9 @@ from index.ragged import RaggedSlab
 from index.records import PictureChange
 from index.slab import Slab
 from index.view import View
+from service.errors import UserError
 from service.storage.verification import find_damage
+from service.worker import compaction
 from service.worker.compaction import compact_data_dir
 from tests.support.fakes import COLOURS
 from tests.support.pictures import encoded
@@ -78,6 +80,13 @@ def test_what_is_erased_is_zeros_and_the_rest_as_it_was(
             np.testing.assert_array_equal(snapshot.read_captions([slot])[0], vectors)
     assert list(find_damage(store.folder)) == []
     assert compact(store) == (0, 0)
+
+
+def test_it_says_so_where_files_may_not_be_removed_yet(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "PATIENCE_S", 0.0)
+    with store.originals.adding(), pytest.raises(UserError, match="run this command again"):
+        compact(store)
+    assert compact(store) == (2, 2 + 6)
 
 
 def test_the_worker_goes_on_after_it(store: Store) -> None:
