@@ -8,6 +8,14 @@ from index.queries import GONE, to_failures
 from index.records import JobState, JobStatus
 from index.schema import Database
 
+OLDEST_FINISHED = """
+  SELECT job_id FROM jobs
+  WHERE created_at < (SELECT max(created_at) FROM jobs) - ? AND NOT EXISTS (
+    SELECT 1 FROM job_images JOIN images ON number = image WHERE job_id = jobs.job_id AND +state = 'queued'
+  )
+  ORDER BY created_at LIMIT 1
+"""
+
 
 class Jobs:
     """Jobs of a catalog, each method in one transaction."""
@@ -26,6 +34,18 @@ class Jobs:
         sql = "SELECT job_id, created_at FROM jobs ORDER BY created_at DESC, job_id LIMIT ?"
         with self._database.reading() as db:
             return [job_status(db, job) for job in db.execute(sql, [limit]).fetchall()]
+
+    def forget_finished(self, seconds: float) -> bool:
+        """Forget the oldest job that came so long before the latest one and of which no picture waits; False for none.
+
+        How long is told by the jobs themselves: a clock that is set makes none of them old.
+        """
+        with self._database.writing() as db:
+            found = db.execute(OLDEST_FINISHED, [seconds]).fetchone()
+            if found is not None:
+                db.execute("DELETE FROM job_images WHERE job_id = ?", [found["job_id"]])
+                db.execute("DELETE FROM jobs WHERE job_id = ?", [found["job_id"]])
+        return found is not None
 
 
 def job_status(db: Connection, job: Row) -> JobStatus:

@@ -20,7 +20,7 @@ from service.storage.originals import Originals
 from service.storage.region_store_entries import answering_folders
 from service.worker.erasure import LOOK_EVERY_S, Erasure
 
-PATIENCE_S = 30.0  # an upload takes seconds, a snapshot longer
+REMOVAL_PATIENCE_S = 30.0  # an upload takes seconds, a snapshot longer
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
 
 def _erase_all(erasure: Erasure, catalog: Catalog) -> None:
     """Erase what is due, whose files are only removed while nobody stores or copies any."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + REMOVAL_PATIENCE_S
     while True:
         while erasure.advance():
             pass

@@ -18,6 +18,7 @@ from service.media.decode_pool import DecodePool
 from service.storage.free_space import FreeSpace, is_disk_full
 from service.storage.originals import Originals
 from service.worker.erasure import Erasure
+from service.worker.finished_jobs import FinishedJobs
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration
 from service.worker.orphans import Orphans
@@ -64,6 +65,7 @@ class Worker:
         self._stripping = StrippedFiles(catalog, originals, pool)
         self._missing_hashes = MissingHashes(catalog, originals, pool)
         self._orphans = Orphans(catalog, originals, timer)
+        self._finished_jobs = FinishedJobs(catalog)
         self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
@@ -129,7 +131,8 @@ class Worker:
         self._scrub.advance()
         if ingested or migrated or advanced or erased:
             return True
-        return self._stripping.advance() or self._missing_hashes.advance()
+        forgotten = self._finished_jobs.advance()
+        return forgotten or self._stripping.advance() or self._missing_hashes.advance()
 
     def _extend_views(self) -> bool:
         try:

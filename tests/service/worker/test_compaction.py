@@ -83,7 +83,7 @@ def test_what_is_erased_is_zeros_and_the_rest_as_it_was(
 
 
 def test_it_says_so_where_files_may_not_be_removed_yet(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(compaction, "REMOVAL_PATIENCE_S", 0.0)
     with store.originals.adding(), pytest.raises(UserError, match="run this command again"):
         compact(store)
     assert compact(store) == (2, 2 + 6)

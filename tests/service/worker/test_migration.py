@@ -296,21 +296,6 @@ def test_a_third_detector_follows_the_second(store: Store) -> None:
             np.testing.assert_array_equal(slab.read([slot])["features"][0], alone)
 
 
-def test_what_lies_beside_given_up_regions_keeps_no_worker_from_starting(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
-    pictures = filled(store)
-    migrate(store)
-    folder = store.folder / "regions" / WIDE
-    (folder / "config.json.0a1b2c3d.tmp").write_bytes(b"half")  # of a process that was killed
-    (folder / "notes.txt").write_text("somebody's")
-    store.drain()  # back to the former detector
-    store.drain()
-    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
-    assert "is not needed any more and stays" in caplog.text
-    assert store.catalog.counts()["ready"] == len(pictures)
-
-
 def test_records_that_a_disk_lost_half_way_are_made_again(store: Store) -> None:
     pictures = filled(store)
     with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):

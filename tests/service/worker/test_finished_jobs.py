@@ -1,0 +1,55 @@
+"""Jobs that ended are forgotten, one that is not done never, and no picture with them."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from index.catalog import Catalog
+from index.schema import Database
+from service.worker.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
+from tests.support.catalogs import make_ready, picture
+
+NOW = 1_700_000_000.0
+LONG = KEPT_DAYS * SECONDS_PER_DAY
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+        yield catalog
+
+
+def forget(catalog: Catalog) -> None:
+    forgetting = FinishedJobs(catalog)
+    while forgetting.advance():
+        pass
+
+
+def test_a_folder_sent_every_night_keeps_the_jobs_of_a_month(catalog: Catalog, tmp_path: Path) -> None:
+    nights = [catalog.accept([picture("a"), picture("b")], NOW + day * SECONDS_PER_DAY) for day in range(40)]
+    make_ready(catalog, "a", "b")
+    forget(catalog)
+    known = [job_id for job_id in nights if catalog.job(job_id) is not None]
+    assert known == nights[9:]  # as old as that is not older
+    assert catalog.counts()["ready"] == 2
+    with closing(Database(tmp_path / "catalog.sqlite")) as database, database.reading() as db:
+        assert db.execute("SELECT count(*) FROM job_images").fetchone()[0] == 2 * len(known)
+
+
+def test_a_job_that_waits_is_kept_however_old(catalog: Catalog) -> None:
+    waiting = catalog.accept([picture("a")], NOW)
+    catalog.accept([picture("b")], NOW + 2 * LONG)
+    forget(catalog)
+    assert catalog.job(waiting) is not None
+    make_ready(catalog, "a")
+    forget(catalog)
+    assert catalog.job(waiting) is None
+
+
+def test_the_latest_job_is_kept_whatever_the_clock_says(catalog: Catalog) -> None:
+    only = catalog.accept([picture("a")], 0.0)  # of a machine whose clock was not set yet
+    make_ready(catalog, "a")
+    forget(catalog)
+    assert catalog.job(only) is not None
