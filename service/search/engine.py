@@ -286,13 +286,14 @@ class SearchEngine:
         return self._galleries.features(image_id, extractor or self._extractor.digest)
 
     def forward_pass(self) -> None:
-        """Score one sentence with one picture, to prove that the default model works."""
+        """Score one sentence with one picture, to prove that the default model works; FloatingPointError if not."""
         matcher = self._models.default.matcher
         shape = (1, self._extractor.num_regions, matcher.feature_dim)
         images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
         texts, _ = matcher.encode_sentences(["a picture"])
         score = float(matcher.score(images, texts)[0, 0])
-        assert np.isfinite(score), f"{matcher.name} scores {score}"
+        if not np.isfinite(score):
+            raise FloatingPointError(f"{matcher.name} scores {score}")
 
     def _encoded(self, matcher: Matcher, sentence: str, accelerate: Accelerate, watch: Stopwatch) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""

@@ -3,50 +3,23 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index import files
+from index.ragged import RaggedSlab
+from index.shortlist import inverted_part
+from index.shortlist_files import load_part, save_part
 from index.slab import Slab
 from index.view import View, ViewWriter
 from tests.support import small_views as views
+from tests.support.power_cut import Disk
 from tests.support.slab_records import LAYOUT, records, same
-
-
-class Disk:
-    """Follows every fsync below a folder, and can leave behind what would be found after the worst power cut."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.content: dict[int, bytes] = {}  # inode -> bytes
-        self.names: dict[Path, dict[str, int]] = {}  # folder -> name -> inode
-        self.sync = os.fsync
-        monkeypatch.setattr(os, "fsync", self.fsync)
-
-    def fsync(self, handle: int) -> None:
-        self.sync(handle)
-        path = Path(f"/proc/self/fd/{handle}").readlink()
-        if path.is_dir():
-            self.names[path] = {child.name: child.stat().st_ino for child in path.iterdir()}
-        else:
-            self.content[os.fstat(handle).st_ino] = path.read_bytes()
-
-    def left(self, target: Path, folder: Path | None = None) -> Path:
-        """Write what is left of `folder` to `target`."""
-        folder = folder or self.folder
-        target.mkdir()
-        for name, inode in self.names.get(folder, {}).items():
-            if (folder / name).is_dir():
-                self.left(target / name, folder / name)
-            else:
-                (target / name).write_bytes(self.content.get(inode, b""))
-        return target
 
 
 @pytest.fixture(name="disk")
 def a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    return Disk(folder, monkeypatch)
+    return Disk(tmp_path / "disk", monkeypatch)
 
 
 def test_records_appended_are_there_after_a_power_cut(disk: Disk, tmp_path: Path) -> None:
@@ -69,6 +42,34 @@ def test_what_a_view_published_is_there_after_a_power_cut(disk: Disk, tmp_path: 
         )
     writer.cut_back(2, 3)
     views.check(View(disk.left(tmp_path / "cut") / "views" / "model").snapshot(), 2, 3)
+
+
+def test_records_that_were_blanked_stay_so_after_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    slab = Slab.open(disk.folder / "slab", LAYOUT, write=True)
+    slab.append(0, records(3))
+    assert slab.blank([1]) == 1
+    left = Slab.open(disk.left(tmp_path / "left") / "slab", LAYOUT, write=False)
+    left.check(1)
+    assert not any(array.any() for array in left.read([1]).values())
+    same(left.read([0, 2]), {name: array[[0, 2]] for name, array in records(3).items()})
+
+
+def test_words_that_were_blanked_stay_so_after_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    ragged = RaggedSlab.open(disk.folder / "words", 2, write=True)
+    ragged.append(0, [np.full((rows, 2), rows, np.float16) for rows in (1, 2, 3)])
+    assert ragged.blank([1]) == 1
+    left = RaggedSlab.open(disk.left(tmp_path / "left") / "words", 2, write=False)
+    left.check(1)
+    assert [array.tolist() for array in left.read(range(3))] == [[[1, 1]], [[0, 0]] * 2, [[3, 3]] * 3]
+
+
+def test_a_stored_shortlist_is_not_trained_again_after_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(80, 8)).astype(np.float32)
+    save_part(disk.folder / "shortlists", "images", inverted_part(rows), "first")
+    left = disk.left(tmp_path / "left") / "shortlists"
+    part = load_part(left, "images", generation="first", exact=rows)
+    assert part is not None
+    assert len(part) == 80
 
 
 @pytest.mark.parametrize("moment", ["fsync", "rename"])

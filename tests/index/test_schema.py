@@ -14,6 +14,7 @@ import pytest
 from index.catalog import Catalog
 from index.schema import Database
 from tests.support.catalogs import make_ready, picture
+from tests.support.hasty_sqlite import connect_hastily
 
 
 def run_sql(path: Path, sql: str) -> None:
@@ -21,7 +22,8 @@ def run_sql(path: Path, sql: str) -> None:
         connection.executescript(sql)
 
 
-def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:
+def test_every_connection_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect_hastily(monkeypatch)
     database = Database(tmp_path / "catalog.sqlite")
 
     def pragmas() -> list[object]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 
 from models.single_threads import usual_threads
 from service.api.routes import health
@@ -184,8 +185,16 @@ def test_a_request_keeps_the_name_it_came_with(api: Api) -> None:
     assert odd.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_default_model_proves_that_it_works(tmp_path: Path) -> None:
-    Library(tmp_path).search.forward_pass()
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_model_whose_scores_are_no_numbers_is_told(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, score: float
+) -> None:
+    api.library.catalog.heartbeat("worker", NOW)
+    checked(api.get("/readyz"), 200, ReadyAnswer)
+    monkeypatch.setattr(api.library.matcher, "score", lambda *_: torch.full((1, 1), score))
+    refused = problem(api.get("/readyz"), 503, "not-ready")
+    assert refused["checks"]["model"] == "the forward pass failed: FloatingPointError"
+    assert f"fake scores {score}" in caplog.text
 
 
 def test_a_full_queue_is_no_reason_to_be_taken_out_of_service(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The description of the routes: checked in as it is, and complete."""
 
 import json
+import re
 import tomllib
 from typing import Any
 
@@ -65,7 +66,10 @@ def test_it_lists_every_route_of_the_contract_and_no_other() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    for reference in references(DOCUMENT):
+    found = references(DOCUMENT)
+    assert found == set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(DOCUMENT)))
+    assert "#/components/schemas/TextAnswer" in found
+    for reference in found:
         node = DOCUMENT
         for step in reference.removeprefix("#/").split("/"):
             node = node[step]

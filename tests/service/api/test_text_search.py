@@ -76,9 +76,11 @@ def test_a_sentence_brings_its_pictures(api: Api) -> None:
 
 def test_an_explanation_comes_when_asked_for(api: Api) -> None:
     answer = checked(api.text("red", explain=True, k=3), 200, TextAnswer)
+    assert len(answer["results"]) == 3
     for hit in answer["results"]:
         why = hit["explanation"]
         assert why["kind"] == "words attend regions"
+        assert (len(why["words"]), len(why["regions"])) == (3, 4)
         assert sum(why["contributions"]) == pytest.approx(hit["score"], abs=1e-6)
         assert why["words"][0] == {"text": "<start>", "special": True}
         assert len(why["attention"]) == len(why["words"])

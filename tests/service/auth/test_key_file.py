@@ -12,6 +12,7 @@ import pytest
 from service.auth.api_keys import ApiKey, create_key
 from service.auth.key_file import BadKeyFile, change_keys, read_keys
 from service.auth.permissions import Permission
+from tests.support.power_cut import Disk
 from tests.support.project_files import ROOT
 
 STORED = create_key("phone", Permission.READ, 100.0, expires_at=200.0)[1]
@@ -28,6 +29,17 @@ def test_keys_are_read_as_they_were_written(tmp_path: Path) -> None:
     other = create_key("other", Permission.ADMIN, 300.0)[1]
     add(path, other)
     assert read_keys(path) == [STORED, other]
+
+
+def test_a_key_made_or_revoked_stays_so_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path / "disk", monkeypatch)
+    path = disk.folder / "data" / "keys.json"
+    add(path)
+    assert read_keys(disk.left(tmp_path / "made") / "data" / "keys.json") == [STORED]
+    change_keys(path, lambda keys: [])
+    left = disk.left(tmp_path / "revoked") / "data" / "keys.json"
+    assert left.is_file()
+    assert read_keys(left) == []
 
 
 def test_nobody_else_may_read_it_whatever_the_umask(tmp_path: Path) -> None:

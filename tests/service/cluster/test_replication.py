@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cluster.journal import Diverged, Gap, JournalEntry
+from service.cluster.journal import Diverged, Gap, Journal, JournalEntry
 from service.cluster.operations import (
     BuildView,
     Delete,
@@ -22,6 +22,7 @@ from service.cluster.operations import (
 from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
 from tests.support.directories import NOW, Directory, take_in
+from tests.support.hasty_sqlite import connect_hastily
 
 
 @pytest.fixture
@@ -170,6 +171,13 @@ def test_a_change_that_is_refused_changes_nothing(pair: list[Directory]) -> None
         writer.write(Edit(image_id=next(iter(files)), changes={"tags": {"n": [1]}}))
     assert writer.write(*take_in("blue"))[0] == 2
     assert pair[0].state() == pair[1].state()
+
+
+def test_a_journal_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect_hastily(monkeypatch)
+    with closing(Journal(tmp_path / "journal.sqlite")) as journal:
+        pragmas = [journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert pragmas == ["wal", 2]
 
 
 def test_entries_come_in_order_and_once(pair: list[Directory]) -> None:

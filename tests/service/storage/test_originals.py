@@ -3,8 +3,11 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from index.files import temporary_path
 from service.storage.originals import Originals, StagedFile, image_id_of
+from tests.support.power_cut import Disk
 
 
 def put(originals: Originals, content: bytes) -> StagedFile:
@@ -20,6 +23,16 @@ def test_stored_bytes_are_found_by_id_and_leave_nothing_behind(tmp_path: Path) -
     originals.store(files)
     assert [originals.path(file.image_id, "jpg").read_bytes() for file in files] == [b"one", b"two", b"three"]
     assert list(originals.incoming.iterdir()) == []
+
+
+def test_stored_bytes_are_there_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path / "disk", monkeypatch)
+    originals, contents = Originals(disk.folder), (b"one", b"two", b"three")
+    files = [put(originals, content) for content in contents]
+    assert len({originals.path(file.image_id, "jpg").parent for file in files}) == 3
+    originals.store(files)
+    left = Originals(disk.left(tmp_path / "left"), write=False)
+    assert [left.path(file.image_id, "jpg").read_bytes() for file in files] == list(contents)
 
 
 def test_storing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
