@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from regard_client import Receipt
 from service.cli.commands.cluster import cluster_settings
-from service.cli.ingest_summary import IngestSummary, captions_by_name
+from service.cli.ingest_summary import IngestSummary, captions_by_name, tell_unmatched
 from service.cli.output import show_progress
 from service.cli.sending import found_pictures
 from service.errors import UserError
@@ -28,6 +28,7 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
 
     found = found_pictures(paths)
     texts, tagged = captions_by_name(captions), found.albums if albums else {}
+    tell_unmatched(texts, {name for name, _ in found.pictures})
     files = list(offered_files(found.pictures, texts, tagged))
     summary = IngestSummary(skipped=dict(found.skipped))
     with closing(BulkRun(cluster)) as run, show_progress() as progress:

@@ -1,7 +1,7 @@
 """The outcome of an ingestion, as `ingest` and `ingest-features` report it, and the captions that they add."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from models.datasets.captions import iter_captions
-from service.cli.output import print_json, print_note, print_table
+from service.cli.output import print_json, print_note, print_table, visible
 from service.cli.picture_files import RAW_PHOTOGRAPHS
 from service.errors import user_input
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard_client import Receipt
     from regard_client.answers import FailureAnswer
 
+LONGEST_CAPTION, MOST_CAPTIONS = 512, 100  # characters of one, and of one picture: a service takes no more
 ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pip install rawpy"
 
 
@@ -56,14 +57,27 @@ class IngestSummary:
 
 def captions_by_name(path: Path | None) -> dict[str, list[str]]:
     """The captions of each file in a captions file, of all its lines; none where there is no such file. UserError names
-    a bad line."""
+    a bad line, or one of more than a picture may have."""
     if path is None:
         return {}
     found = defaultdict[str, list[str]](list)
     with user_input(path):
-        for line in iter_captions(path):
+        for number, line in enumerate(iter_captions(path), 1):
             found[line.image] += [caption for caption in line.captions if caption not in found[line.image]]
+            if (longest := max(map(len, line.captions), default=0)) > LONGEST_CAPTION:
+                raise ValueError(f"{path}:{number}: a caption has {longest} characters, and {LONGEST_CAPTION} at most")
+            if len(found[line.image]) > MOST_CAPTIONS:
+                raise ValueError(f"{path}:{number}: {line.image} has more than {MOST_CAPTIONS} captions")
     return dict(found)
+
+
+def tell_unmatched(captioned: Iterable[str], names: Collection[str]) -> None:
+    """Say which pictures that have captions are not among those of these names."""
+    if unmatched := sorted(set(captioned) - set(names)):
+        print_note(
+            f"{len(unmatched)} captioned pictures are not among those that are sent, as {visible(unmatched[0])}; names"
+            f" are those below the folder given, as {visible(min(names))}"
+        )
 
 
 def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,15 +10,17 @@ import typer
 from pydantic import SecretStr
 
 from service.cli.connection import connect
-from service.cli.ingest_summary import IngestSummary, captions_by_name
+from service.cli.ingest_summary import IngestSummary, captions_by_name, tell_unmatched
 from service.cli.output import Progress, print_note, show_progress
 from service.cli.picture_files import FoundFiles, find_files
 from service.errors import UserError
 
 if TYPE_CHECKING:
-    from regard_client import Client, Picture
+    from regard_client import Client, Picture, Receipt
+    from regard_client.answers import JobAnswer, Rejected
 
 ASK_EVERY_S = 0.2  # how far a job is
+STANDSTILL_S = 20.0  # after which the service is asked what it waits for
 INTERRUPTED = 130  # the status that shells give a program which Ctrl-C ended
 
 
@@ -35,10 +38,11 @@ def send_files(
     found = found_pictures(paths)
     files = found.pictures
     texts, tagged = captions_by_name(captions), found.albums if albums else {}
+    tell_unmatched(texts, {name for name, _ in files})
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), list[str]()
     with connect(url, api_key) as client, told_when_stopped(summary, len(files)), show_progress() as progress:
         sending = progress.add_task("sending", len(files))
-        for receipt in client.upload(described(files, texts, tagged)):
+        for receipt in receipts_of(client, described(files, texts, tagged)):
             summary.count_receipt(receipt)
             jobs += [receipt.job_id] if receipt.job_id else []
             sending.advance(len(receipt.accepted) + len(receipt.rejected))
@@ -53,10 +57,57 @@ def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, 
         detecting = progress.add_task("finding regions", pending)
     for known in first:
         before = detecting.completed if pending else 0
-        for job in client.follow(known["job_id"], seconds_between=ASK_EVERY_S):
+        for job in followed(client, known["job_id"]):
             if pending:
                 detecting.update(before + job["done"] + job["failed"] - known["done"] - known["failed"])
         summary.count_failures(job["failures"])
+
+
+def followed(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
+    """The states of a job until it is done. While it stands still, whatever keeps the service from going on is told."""
+    from regard_client import JobUnfinished  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    last, told = None, ""
+    while True:
+        before = last
+        try:
+            for last in client.follow(job_id, seconds_between=ASK_EVERY_S, timeout_s=STANDSTILL_S):
+                yield last
+            return
+        except JobUnfinished:
+            if last == before and (said := trouble_of(client)) != told:
+                print_note(f"the service waits: {said}" if said else "the service goes on")
+                told = said
+
+
+def trouble_of(client: "Client") -> str:
+    """What keeps the service from being ready, in its words; "" where it is."""
+    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    try:
+        client.ready()
+    except RequestRefused as refused:
+        return refused.reason
+    return ""
+
+
+def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Receipt]":
+    """The receipts of pictures, sent in batches; a batch that is refused for what is said of one of its pictures is
+    sent one by one, and what is refused then is a rejected file."""
+    from regard_client import Receipt, RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
+
+    for batch in upload_batches(pictures):
+        try:
+            yield from client.upload(batch)
+        except RequestRefused as refused:
+            if refused.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            if len(batch) == 1:
+                rejected: Rejected = {"filename": batch[0].name, "problem": refused.reason}
+                yield Receipt(job_id=None, accepted=[], rejected=[rejected])
+            else:
+                for one in batch:
+                    yield from receipts_of(client, [one])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from service.cli.connection import advised
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import print_note, visible
 from service.cli.picture_files import FoundFiles, find_files
-from service.cli.sending import described
+from service.cli.sending import described, receipts_of
 from service.cli.still_files import FileState, SentFiles, StillFiles
 from service.errors import UserError
 
@@ -94,7 +94,7 @@ class FolderWatch:
         albums = found.albums if self._albums else {}
         pictures = described([(names[path], path) for path in ready], self._captions, albums)
         for batch in upload_batches(pictures):
-            receipts = list(self._client.upload(batch))  # several, where the service takes less in one request
+            receipts = list(receipts_of(self._client, batch))  # several, where the service takes less in one request
             for path in (one.content for one in batch):
                 assert isinstance(path, Path)
                 self._sent.add(path, ready[path])

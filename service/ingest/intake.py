@@ -211,9 +211,12 @@ class Intake:
             raise InvalidRequest.field(
                 display_name(unknown), "there is no such field; a form has `images` and `manifest`"
             )
-        entries = parse_manifest(texts.get("manifest", "{}"), (file.filename for file in files))
+        names = (name for file in files for name in (file.filename, file.raw_name))
+        entries = parse_manifest(texts.get("manifest", "{}"), names)
         contents: dict[str, str] = {}
         for file in files:
+            if file.filename not in entries and file.raw_name in entries:
+                file.filename = file.raw_name  # the manifest says how it is to be read
             if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
                 raise InvalidRequest.field(
                     "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"

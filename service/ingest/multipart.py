@@ -37,10 +37,15 @@ class FormLimits:
 
 @dataclass(kw_only=True)
 class UploadedFile:
-    """A file of a form, complete on disk unless `problem` says why not. `filename` is whatever the client sent."""
+    """A file of a form, complete on disk unless `problem` says why not. `filename` is whatever the client sent.
+
+    `raw_name` is the same before %22 and the like are read as the characters that browsers write so: a file may be
+    called %22 itself.
+    """
 
     field: str
     filename: str
+    raw_name: str
     path: Path
     sha256: str = ""
     size: int = 0
@@ -74,9 +79,9 @@ def _unescape(filename: str) -> str:
 
 
 def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
-    """The file name of a part as it is on the client; None where the part is no file."""
+    """The file name of a part as it is sent; None where the part is no file."""
     if b"filename" in options:
-        return _unescape(options[b"filename"].decode("utf-8", "replace"))
+        return options[b"filename"].decode("utf-8", "replace")
     # What stands in quotes is no parameter, whatever it looks like.
     match = EXTENDED_NAME.search(QUOTED.sub(b'""', disposition))
     if match is None:
@@ -172,7 +177,12 @@ class MultipartReader:
             return
         if len(self._form.files) == self._limits.max_files:
             raise TooLarge(f"A request may hold {self._limits.max_files} files; send them in several requests.")
-        self._file = UploadedFile(field=self._name, filename=filename, path=self._folder / str(len(self._form.files)))
+        self._file = UploadedFile(
+            field=self._name,
+            filename=_unescape(filename) if b"filename" in options else filename,
+            raw_name=filename,
+            path=self._folder / str(len(self._form.files)),
+        )
         self._form.files.append(self._file)
         self._hash = hashlib.sha256()
         self._writer = self._file.path.open("xb")

@@ -114,6 +114,8 @@ class Worker:
         self._paused = True
         self._ingestion.forget_ahead()
         self._migration.forget_ahead()
+        with suppress(OSError, sqlite3.OperationalError):  # where there is no room for that either
+            self._beat()
         stop.wait(PAUSE_S)
 
     def run_once(self, stop: threading.Event | None = None) -> bool:

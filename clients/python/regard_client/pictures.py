@@ -1,6 +1,7 @@
 """Pictures to upload, and how they are put together to requests of a bounded size."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from regard_client.errors import Misconfigured, RequestRefused
 MAX_BATCH_FILES = 32
 MAX_BATCH_BYTES = 64 * 2**20
 TOO_LARGE = 413
+ESCAPES = re.compile("%(22|[01][0-9A-Fa-f])")  # in a file name, as forms write what may not stand in one
 
 Content = str | Path | bytes  # the path of a file, which is read while it is sent, or what stands in one
 
@@ -86,13 +88,16 @@ def as_picture(given: Picture | str | Path) -> Picture:
 
 
 def manifest_of(pictures: Iterable[Picture]) -> str | None:
-    """The manifest of an upload of the pictures, which goes by names; None where nothing is known of any."""
+    """The manifest of an upload of the pictures, which goes by names; None where nothing is known of any.
+
+    It holds the names that read otherwise in the head of a file: there %22 stands for a quote.
+    """
     entries: dict[str, dict[str, Any]] = {}
     for picture in pictures:
         details = picture.details()
         if entries.setdefault(picture.name, details) != details:
             raise Misconfigured(f"two pictures of one request are called {picture.name}: send them one after the other")
-    known = {name: details for name, details in entries.items() if details}
+    known = {name: details for name, details in entries.items() if details or ESCAPES.search(name)}
     return json.dumps(known) if known else None
 
 

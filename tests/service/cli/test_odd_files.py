@@ -1,0 +1,115 @@
+"""Files with names, captions or a service that stand in the way of others: each is told, and holds up nobody."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard_client import Client, JobUnfinished, RequestRefused
+from service.cli import sending
+from service.cli.sending import followed, send_files
+from service.cli.still_files import SentFiles
+from service.cli.watch import FolderWatch
+from service.errors import UserError
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+
+ODD_NAMES = ["%22quoted%22.png", "%0Aline.png", "%00.png", 'a "quote".png', "100%.png", "%41.png", "two%20words.png"]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path / "data") as address:
+        yield address
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    return folder
+
+
+def paint(folder: Path, *names: str) -> None:
+    """Pictures that differ by their widths."""
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        two_coloured("red", "blue", width=40 + 2 * number).save(folder / name, "PNG")
+
+
+@pytest.mark.parametrize("albums", [True, False])
+def test_a_name_that_looks_escaped_is_kept_as_it_is(url: str, photos: Path, albums: bool) -> None:
+    paint(photos, *ODD_NAMES, "%22/in a folder.png")
+    summary = send_files(url, [photos], albums=albums)
+    assert (summary.accepted, summary.rejected) == (len(ODD_NAMES) + 1, [])
+    with Client(url) as client:
+        assert {one["filename"] for one in client.images()} == {*ODD_NAMES, "%22/in a folder.png"}
+
+
+def test_a_file_that_is_refused_for_what_is_said_of_it_holds_up_no_other(
+    url: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windows = "C:\\fakepath\\a.png"  # whose folder is cut off on the way, as browsers of old have it
+    paint(photos, "Before.png", windows, "later.png")
+    with Client(url) as client:
+        watch = FolderWatch(client, [photos], SentFiles(tmp_path / "sent.jsonl"), 0.0, {windows: ["a wall"]})
+        watch.look()
+        assert not watch.is_in_trouble
+        assert {one["filename"] for one in client.images()} == {"Before.png", "later.png"}
+    assert (watch.summary.accepted, len(watch.summary.rejected)) == (2, 1)
+    assert capsys.readouterr().err.count("turned away: C:") == 1
+
+
+def test_a_caption_that_no_picture_may_have_is_named_before_anything_is_sent(
+    url: str, photos: Path, tmp_path: Path
+) -> None:
+    paint(photos, "a.png", "b.png")
+    captions = tmp_path / "captions.jsonl"
+    lines = [{"image": "a.png", "captions": ["a wall"]}, {"image": "b.png", "captions": ["x" * 513]}]
+    captions.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(UserError, match=r"captions\.jsonl:2: a caption has 513 characters, and 512 at most"):
+        send_files(url, [photos], captions)
+    captions.write_text(json.dumps({"image": "a.png", "captions": [f"wall {number}" for number in range(101)]}))
+    with pytest.raises(UserError, match=r"captions\.jsonl:1: a\.png has more than 100 captions"):
+        send_files(url, [photos], captions)
+    with Client(url) as client:
+        assert list(client.images()) == []
+
+
+def test_captions_of_what_is_not_sent_are_told(
+    url: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paint(photos, "a.png")
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text('{"image": "photos/a.png", "captions": ["a wall"]}')
+    assert send_files(url, [photos], captions).accepted == 1
+    noted = capsys.readouterr().err
+    assert "1 captioned pictures are not among those that are sent, as photos/a.png" in noted
+    assert "names are those below the folder given, as a.png" in noted
+
+
+class WaitingClient:
+    """A client of a service that has no room for a while, and then does the job."""
+
+    def __init__(self, troubles: list[str]) -> None:
+        self._troubles = troubles
+
+    def follow(self, job_id: str, **_: Any) -> Iterator[dict[str, Any]]:
+        yield {"job_id": job_id, "done": 0}
+        if self._troubles:
+            raise JobUnfinished("not yet")
+        yield {"job_id": job_id, "done": 1}
+
+    def ready(self) -> None:
+        if said := self._troubles.pop(0):
+            raise RequestRefused(503, {"detail": said})
+
+
+def test_what_a_service_waits_for_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    client: Any = WaitingClient(["the disk is full", "the disk is full", "the disk is full", ""])
+    states = list(followed(client, "1"))
+    assert states[-1]["done"] == 1
+    assert capsys.readouterr().err.splitlines() == ["the service waits: the disk is full", "the service goes on"]
+    assert sending.STANDSTILL_S > sending.ASK_EVERY_S
