@@ -1,5 +1,6 @@
 """The options by which a command selects pictures: tags and dates, made into the filter of a request."""
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from regard_client.answers import PictureFilter
 
 TAG = re.compile(r"([^=<>]+)(>=|<=|=)(.+)", re.DOTALL)
-NUMBER = re.compile(r"-?\d+(\.\d+)?")
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 ENDS = {">=": "gte", "<=": "lte"}
 
 WithTags = Annotated[
@@ -35,7 +36,8 @@ def picture_filter(
 ) -> "PictureFilter | None":
     """The filter as requests have it; None where nothing is asked for. typer.BadParameter.
 
-    Values of tags are text: the service takes a number and what is written like it for the same.
+    Values of tags are text, which the service takes for the same as a number that is written so; what `regard edit`
+    reads as a number and writes otherwise, such as 5.0, is asked for as a number too.
     """
     values = tag_conditions(tags or [])
     if date is not None and not since is until is None:
@@ -51,9 +53,9 @@ def picture_filter(
     return cast("PictureFilter", given) if given else None
 
 
-def tag_conditions(texts: Sequence[str]) -> dict[str, list[str] | dict[str, str | float]]:
+def tag_conditions(texts: Sequence[str]) -> dict[str, list[str | float] | dict[str, str | float]]:
     """The condition on each tag: one of some values, or a range. typer.BadParameter."""
-    values: dict[str, list[str]] = {}
+    values: dict[str, list[str | float]] = {}
     ranges: dict[str, dict[str, str | float]] = {}
     for text in texts:
         found = TAG.fullmatch(text)
@@ -61,14 +63,26 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str] | dict[str, str 
             raise typer.BadParameter(f"--tag takes NAME=VALUE, not {text!r}; `regard tags` lists what there is")
         name, relation, value = found.groups()
         if relation == "=":
-            values.setdefault(name, []).append(value)
+            number = number_in(value)
+            values.setdefault(name, []).extend([value] if number is None else [value, number])
         elif ENDS[relation] in ranges.setdefault(name, {}):
             raise typer.BadParameter(f"--tag names two ends {relation} of {name!r}: name one of them")
         else:
-            ranges[name][ENDS[relation]] = float(value) if NUMBER.fullmatch(value) else value
+            number = number_in(value)
+            ranges[name][ENDS[relation]] = value if number is None else number
     if both := sorted(values.keys() & ranges.keys()):
         raise typer.BadParameter(f"--tag names values of {both[0]!r} and a range of it: name one of them")
     return {**values, **ranges}
+
+
+def number_in(text: str) -> int | float | None:
+    """The number that the text is, written as JSON writes numbers; None for any other text, or one that no tag holds."""
+    if NUMBER.fullmatch(text) is None:
+        return None
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    return int(text) if text.lstrip("-").isdigit() and -(2**63) <= int(text) < 2**63 else number
 
 
 def _checked_date(option: str, text: str | None) -> str | None:

@@ -1,7 +1,5 @@
 """`regard edit`: what is known about stored pictures."""
 
-import json
-import math
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +8,7 @@ from service.cli.connection import connect
 from service.cli.options import AsJson, ImageIds, Url
 from service.cli.output import print_json
 from service.cli.picture_cells import date_cell, tags_cell
+from service.cli.picture_filter import number_in
 
 Captions = Annotated[
     list[str] | None, typer.Option("--caption", help="A caption, in the place of all there are; again for more.")
@@ -74,9 +73,5 @@ def read_tag(text: str) -> tuple[str, str | int | float | None]:
         raise typer.BadParameter(f"--tag takes NAME=VALUE, or NAME= to take a tag away, not {text!r}")
     if not value:
         return name, None
-    try:
-        number = json.loads(value)
-    except ValueError:
-        return name, value
-    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
-    return name, number if is_number else value
+    number = number_in(value)
+    return name, value if number is None else number

@@ -1,0 +1,37 @@
+"""Tags that `regard edit` sets are found by the same words after `--tag`."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from index.catalog import Catalog
+from index.filters import Filter
+from service.cli.commands.edit import read_tag
+from service.cli.picture_filter import tag_conditions
+from tests.support.catalogs import make_ready, picture
+
+VALUES = ["5", "5.0", "2.50", "19.90", "1e3", "-0", "12345678901234567890", " 5", "+5", "007", "NaN", "1_000", "0x10"]
+VALUES += ["Infinity", "1e999", "9" * 400, "9" * 5000, "[" * 1000, "true", "null", "٥", "Oslo", "a=b"]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    catalog = Catalog(tmp_path_factory.mktemp("tags") / "catalog.sqlite")
+    for number, value in enumerate(VALUES):
+        name, content = read_tag(f"version={value}")
+        assert content is not None
+        catalog.accept([picture(f"{number}", tags={name: content})], 1.0)
+        make_ready(catalog, f"{number}")
+    yield catalog
+    catalog.close()
+
+
+@pytest.mark.parametrize("number", range(len(VALUES)), ids=[value[:12] for value in VALUES])
+def test_a_tag_is_found_as_it_was_set(catalog: Catalog, number: int) -> None:
+    found = catalog.matching(Filter(tags=tag_conditions([f"version={VALUES[number]}"])))
+    assert found[number]
+
+
+def test_what_is_written_as_a_number_lies_in_a_range(catalog: Catalog) -> None:
+    found = catalog.matching(Filter(tags=tag_conditions(["version>=2.5", "version<=19.9"])))
+    assert [VALUES[place] for place in found.nonzero()[0]] == ["5", "5.0", "2.50", "19.90"]
