@@ -113,6 +113,7 @@ lock: $(VENV)/.uv
 	$(LOCK) --extra raw --extra places --extra tracing $(BESIDE_RUNNING) --output-file requirements-image.lock
 	$(LOCK) --extra cluster $(BESIDE_RUNNING) --output-file requirements-cluster.lock
 	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
+	sed -i 's/^ *--hash/--hash/' requirements*.lock  # 30 kB of spaces, in a checkout whose size is bounded
 
 # Both tools run in environments of their own: what they report on is the lock, not what they bring along.
 audit: $(VENV)/.uv

@@ -68,6 +68,8 @@ class Catalog:
         UnknownSchema for a newer version, DamagedCatalog, ReadOnlyCatalog.
         """
         self._database = Database(path)
+        self.folder = path.parent
+        """The folder that the file lies in."""
         self.erasures = Erasures(self._database)
         self.starts = DetectionStarts(self._database)
         self.arrivals = Arrivals(self._database)

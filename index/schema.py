@@ -11,10 +11,10 @@ from pathlib import Path
 
 from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
-from index.schema_upgrades import ARRIVALS, STATE, upgrade
+from index.schema_upgrades import ARRIVALS, LISTED, STATE, upgrade
 from index.text_index import TEXTS, add_functions
 
-VERSION = 5
+VERSION = 6
 BUSY_SECONDS = 30.0
 
 TABLES = f"""
@@ -41,6 +41,7 @@ CREATE TABLE images (
 );
 CREATE INDEX images_state ON images (state, number);
 CREATE INDEX images_taken ON images (taken_at);
+{LISTED}
 CREATE TABLE captions (
   caption_id INTEGER PRIMARY KEY AUTOINCREMENT,
   image INTEGER NOT NULL REFERENCES images (number),
@@ -98,9 +99,6 @@ CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regi
   at REAL NOT NULL,
   PRIMARY KEY (extractor, slot)
 ) WITHOUT ROWID;
--- For lists of several catalogs.
-CREATE INDEX IF NOT EXISTS images_added ON images (added_at);
-CREATE INDEX IF NOT EXISTS images_dated ON images (taken_at, added_at);
 """
 
 

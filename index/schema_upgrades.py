@@ -16,6 +16,10 @@ ARRIVALS = """CREATE TABLE arrivals (             -- files about to be stored, s
   extension TEXT NOT NULL
 ) WITHOUT ROWID;"""
 
+# What lists of several catalogs are sorted by.
+LISTED = """CREATE INDEX images_added ON images (added_at);
+CREATE INDEX images_dated ON images (taken_at, added_at);"""
+
 # Version 2: pictures are erased some time after their deletion, captions can be taken away.
 TO_VERSION_2 = f"""
 DROP INDEX images_state;
@@ -48,8 +52,11 @@ TO_VERSION_4 = f"{TEXTS}; {FILL};"
 # Version 5: pictures that look alike are known by a hash.
 TO_VERSION_5 = "ALTER TABLE images ADD COLUMN looks BLOB;"
 
+# Version 6: texts of scripts without spaces are searched by their letters.
+TO_VERSION_6 = f"{LISTED} DROP TABLE texts; {TEXTS}; {FILL};"
+
 # The version that each script makes of the one before.
-STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3, 4: TO_VERSION_4, 5: TO_VERSION_5}
+STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3, 4: TO_VERSION_4, 5: TO_VERSION_5, 6: TO_VERSION_6}
 
 
 def upgrade(connection: Connection, found: int, wanted: int) -> None:

@@ -11,7 +11,12 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from sqlite3 import Connection
 
-WORD = re.compile(r"[^\W_]+")
+# Letters of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+WORD = re.compile(rf"(?=[^\W_])[{UNSPACED}]|[^\W_{UNSPACED}]+")
 ACCENTS = re.compile("[\u0300-\u036f]")
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -45,7 +50,10 @@ def plain_letters(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text: runs of letters and digits, in lower case, without accents."""
+    """The words of a text: runs of letters and digits, in lower case, without accents.
+
+    Each letter of a script without spaces is a word: a name inside a text is found as words that follow each other.
+    """
     return WORD.findall(plain_letters(text))
 
 

@@ -1,5 +1,6 @@
 """The stored pictures as routes read and change them, wherever they lie."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -8,6 +9,8 @@ from index.failures import FailureKey
 from index.filters import Filter
 from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
+from service.storage.ballast import release_ballast
+from service.storage.free_space import is_disk_full
 
 
 class StoredPictures(Protocol):
@@ -81,8 +84,16 @@ class LocalPictures:
         return self._catalog.retry(image_id, now)
 
     def delete(self, image_id: str, now: float) -> bool:
-        """Delete a picture; False when there is no such picture, or it is deleted already."""
-        return self._catalog.delete(image_id, now)
+        """Delete a picture; False when there is no such picture, or it is deleted already.
+
+        A full disk does not keep it from being deleted, as long as there is ballast.
+        """
+        try:
+            return self._catalog.delete(image_id, now)
+        except sqlite3.OperationalError as fault:
+            if not is_disk_full(fault) or not release_ballast(self._catalog.folder):
+                raise
+            return self._catalog.delete(image_id, now)
 
     def restore(self, image_id: str, kept_since: float) -> bool:
         """Undo a deletion; False unless there is one, not older than `kept_since`."""

@@ -76,7 +76,7 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str | float] | dict[s
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that the text is, written as JSON writes numbers; None for any other text, or one that no tag holds."""
+    """The number that the text is, written as JSON writes numbers; None for any other text."""
     if NUMBER.fullmatch(text) is None:
         return None
     number = float(text)

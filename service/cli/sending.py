@@ -81,7 +81,7 @@ def followed(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
 
 
 def trouble_of(client: "Client") -> str:
-    """What keeps the service from being ready, in its words; "" where it is."""
+    """The service's words on why it is not ready; "" where it is."""
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     try:

@@ -49,6 +49,16 @@ def give_up_ballast(data_dir: Path) -> None:
     log.warning("the disk of %s is full: %s was removed, so that what is stored can be opened", data_dir, BALLAST)
 
 
+def release_ballast(data_dir: Path) -> bool:
+    """Remove the file for a change that itself makes room; False where it is not there."""
+    try:
+        (data_dir / BALLAST).unlink()
+    except OSError:
+        return False
+    log.warning("the disk of %s is full: %s was removed, so that pictures can be deleted", data_dir, BALLAST)
+    return True
+
+
 def has_room(folder: Path) -> bool:
     """Whether the folder's disk has the room without which nothing can be opened."""
     return shutil.disk_usage(folder).free >= NEEDED_BYTES

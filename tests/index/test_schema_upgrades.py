@@ -94,6 +94,21 @@ index.schema.Database(pathlib.Path(sys.argv[1]))
 """
 
 
+def test_words_are_split_anew(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with closing(Catalog(path)) as catalog:
+        catalog.accept([picture("a", captions=["東京タワーの夜景"])], 1.0)
+        make_ready(catalog, "a")
+    with closing(sqlite3.connect(path)) as database, database:  # as it was with version 5
+        database.execute("UPDATE texts SET captions = '東京タワーの夜景'")
+        database.execute("DROP INDEX images_added")
+        database.execute("DROP INDEX images_dated")
+        database.execute("PRAGMA user_version = 5")
+    with closing(Catalog(path)) as catalog:
+        assert [match.image.image_id for match in catalog.texts.matches("夜景", 10, Filter())] == ["a"]
+        assert [image.image_id for image in catalog.identities.page(None, 10, Filter(), "date")] == ["a"]
+
+
 def test_an_upgrade_that_is_killed_starts_over(old: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", KILLED_AT, str(old)], cwd=ROOT, check=False)
     assert ran.returncode == -9

@@ -47,12 +47,32 @@ def indexed(catalog: Catalog) -> list[tuple[object, ...]]:
         ("Holiday 2023/BeachHouse.jpg", "holiday 2023 beachhouse jpg beach house"),
         ("Café-Übung.png", "cafe ubung png"),
         ("NASA.jpg", "nasa jpg"),
-        ("海辺.jpg", "海辺 jpg"),
+        ("海辺.jpg", "海 辺 jpg"),
+        ("日本2023山.jpg", "日 本 2023 山 jpg"),
         ("", ""),
     ],
 )
 def test_a_file_name_is_split_into_words_and_numbers(filename: str, words: str) -> None:
     assert name_words(filename) == words
+
+
+@pytest.mark.parametrize(
+    ("caption", "held", "lacked"),
+    [
+        ("東京タワーの夜景", ["東京", "タワー", "夜景", "東京タワー", "東京 夜景"], ["京東", "東夜", "大阪"]),
+        ("ナイトマーケット・バンコク", ["マーケット", "バンコク"], ["バコク"]),
+        ("ภาพสวนลุมพินี", ["สวนลุม", "สวน", "ภาพ"], ["ลุมสวน"]),
+        ("北京 trip 2023 故宫", ["故宫", "trip", "北京 2023"], ["宫故"]),
+        ("서울 타워에서", ["서울", "타워에서"], ["워에"]),
+    ],
+)
+def test_parts_of_a_text_without_spaces_are_found_in_their_order(
+    catalog: Catalog, caption: str, held: list[str], lacked: list[str]
+) -> None:
+    catalog.accept([picture("a", captions=[caption])], 1.0)
+    make_ready(catalog, "a")
+    assert {question: found_ids(catalog, question) for question in held} == {question: ["a"] for question in held}
+    assert {question: found_ids(catalog, question) for question in lacked} == {question: [] for question in lacked}
 
 
 def test_a_date_is_in_words_where_there_is_one() -> None:

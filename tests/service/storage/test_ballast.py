@@ -1,10 +1,13 @@
 """The file that makes room where a disk is full."""
 
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from service.api.stored_pictures import LocalPictures
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys, read_keys
 from service.auth.permissions import Permission
@@ -12,7 +15,7 @@ from service.cli.commands.doctor import CHECKS, run_check
 from service.errors import Misconfigured
 from service.settings import Settings
 from service.storage import ballast
-from service.storage.ballast import BALLAST, BALLAST_BYTES, NEEDED_BYTES, give_up_ballast, lay_ballast
+from service.storage.ballast import BALLAST, BALLAST_BYTES, NEEDED_BYTES, give_up_ballast, has_room, lay_ballast
 from service.storage.data_dir_lock import lock_data_dir
 
 
@@ -69,6 +72,31 @@ def test_a_key_is_revoked_on_a_full_disk(disk: Disk, tmp_path: Path) -> None:
     change_keys(path, lambda keys: [])
     assert read_keys(path) == []
     assert not (tmp_path / BALLAST).exists()
+
+
+class FullDatabase:
+    """The deletion of a catalog on a disk that has room only once the ballast is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def delete(self, image_id: str, now: float) -> bool:
+        if (self.folder / BALLAST).exists() or not has_room(self.folder):
+            fault = sqlite3.OperationalError("database or disk is full")
+            fault.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise fault
+        return True
+
+
+def test_a_picture_is_deleted_on_a_full_disk(disk: Disk, tmp_path: Path) -> None:
+    lay_ballast(tmp_path)
+    disk.free_without_us = disk.free_without_us - disk.free
+    catalog: Any = FullDatabase(tmp_path)
+    pictures = LocalPictures(catalog, [])  # type: ignore[arg-type]  # no model, no view
+    assert pictures.delete("a", 0.0)
+    disk.free_without_us = 0
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        pictures.delete("b", 0.0)
 
 
 def test_what_a_killed_process_left_of_it_is_none(disk: Disk, tmp_path: Path) -> None:
