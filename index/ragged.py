@@ -52,6 +52,11 @@ class RaggedSlab:
         """Number of whole records in the file, committed or not."""
         return len(self._places)
 
+    @property
+    def mean_bytes(self) -> int:
+        """Bytes of an array on the disk, on average; 0 where there is none."""
+        return os.fstat(self._words.handle).st_size // len(self) if len(self) else 0
+
     def append(self, at: int, arrays: Sequence[npt.NDArray[np.floating[Any]]]) -> None:
         """Write [n, width] arrays as rows at .. at+len(arrays), over what is there; on disk on return."""
         if at > len(self):

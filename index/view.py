@@ -124,9 +124,9 @@ class ViewWriter:
         except (NoView, Corrupt):
             found = wanted  # nothing, or nothing known, was published: start from no rows
         found.refuse_other(wanted, folder)
-        self._stores = Stores(folder, found, write=True)
+        self.stores = Stores(folder, found, write=True)
         self._manifest = found
-        valid = self._stores.valid_counts(found.counts)
+        valid = self.stores.valid_counts(found.counts)
         if found is wanted or valid != found.counts:
             self.cut_back(*valid)
 
@@ -141,8 +141,8 @@ class ViewWriter:
         """
         counts = self.counts()
         _refuse_gap(at, counts.images, {"embeddings": embeddings, **records}, embeddings)
-        self._stores.images.append(at, records)
-        self._stores.image_embeddings.append(at, {"embedding": embeddings})
+        self.stores.images.append(at, records)
+        self.stores.image_embeddings.append(at, {"embedding": embeddings})
         self._publish(self._manifest.at(counts._replace(images=at + len(embeddings))))
 
     def add_captions(self, at: int, words: Sequence[npt.NDArray[np.floating[Any]]], embeddings: Floats) -> None:
@@ -152,8 +152,8 @@ class ViewWriter:
         """
         counts = self.counts()
         _refuse_gap(at, counts.captions, {"embeddings": embeddings, "words": words}, embeddings)
-        self._stores.captions.append(at, words)
-        self._stores.caption_embeddings.append(at, {"embedding": embeddings})
+        self.stores.captions.append(at, words)
+        self.stores.caption_embeddings.append(at, {"embedding": embeddings})
         self._publish(self._manifest.at(counts._replace(captions=at + len(embeddings))))
 
     def replace_images(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
@@ -166,8 +166,8 @@ class ViewWriter:
         _refuse_uneven({"rows": rows, "embeddings": embeddings, **records}, embeddings)
         for place, row in enumerate(rows):
             part = slice(place, place + 1)
-            self._stores.images.append(row, {name: array[part] for name, array in records.items()})
-            self._stores.image_embeddings.append(row, {"embedding": embeddings[part]})
+            self.stores.images.append(row, {name: array[part] for name, array in records.items()})
+            self.stores.image_embeddings.append(row, {"embedding": embeddings[part]})
         self._publish(self._manifest.renewed(counts))
 
     def cut_back(self, images: int, captions: int) -> None:
@@ -184,7 +184,7 @@ class ViewWriter:
 
     def close(self) -> None:
         """Close the files."""
-        self._stores.close()
+        self.stores.close()
 
 
 def _refuse_gap(at: int, count: int, fields: Mapping[str, Any], embeddings: Floats) -> None:

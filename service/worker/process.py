@@ -96,7 +96,14 @@ def open_worker(
             ),
             pool=pool,
             repair=repair,
-            scrub=Scrub(catalog=catalog, originals=originals, slab=slab, repair=repair, rate=settings.scrub_rate),
+            scrub=Scrub(
+                catalog=catalog,
+                originals=originals,
+                slab=slab,
+                repair=repair,
+                views=views,
+                rate=settings.scrub_rate,
+            ),
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s),
         )

@@ -1,4 +1,6 @@
-"""The scrub: all records and originals are read again and again, slowly, since disks forget without saying so."""
+"""The scrub: all records, rows of views and originals are read again and again, slowly, since disks forget without
+saying so.
+"""
 
 import logging
 import time
@@ -10,6 +12,7 @@ from service.storage.kept_images import kept_images
 from service.storage.originals import Originals
 from service.storage.verification import original_fault
 from service.worker.repair import RecordRepair
+from service.worker.view_builder import ViewBuilders
 
 MOST_SAVED_S = 5.0  # of reading that was not done: a worker that was busy does not catch up
 
@@ -17,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Scrub:
-    """Reads so many bytes a second, and makes damaged records again. A damaged original is told in the log."""
+    """Reads so many bytes a second, and makes damaged records and rows of views again; a damaged original is logged."""
 
     def __init__(
         self,
@@ -26,11 +29,13 @@ class Scrub:
         originals: Originals,
         slab: Slab,
         repair: RecordRepair,
+        views: ViewBuilders,
         rate: float,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         """`rate` in bytes a second; 0 for no scrub."""
-        self._catalog, self._originals, self._slab, self._repair = catalog, originals, slab, repair
+        self._catalog, self._originals, self._slab = catalog, originals, slab
+        self._repair, self._views = repair, views
         self._rate, self._timer = rate, timer
         self._allowed, self._counted_at = 0.0, timer()
         self._round = self._read_all()
@@ -52,6 +57,7 @@ class Scrub:
     def _read_all(self) -> Iterator[int]:
         """Reads one thing after the other, and yields its bytes."""
         yield from self._read_records()
+        yield from self._views.check_rows(self._slab, self._repair.make_again)
         yield from self._read_originals()
 
     def _read_records(self) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """View builders: views follow the region slab and the catalog by sequence number, from wherever they are."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from index.catalog import Catalog
-from index.slab import Slab
+from index.slab import Corrupt, DamagedRow, Slab
 from index.view import ViewWriter
 from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
@@ -64,6 +64,38 @@ class ViewBuilder:
         """Encode pictures anew whose records were written again; those that the view does not hold yet are left."""
         if held := [slot for slot in slots if slot < self.num_images]:
             self._writer.replace_images(held, *self._encoded_images(held, slab))
+
+    def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
+        """Reads one row after the other, makes damaged ones again, and yields the bytes of each.
+
+        `repair` makes a damaged region record again. Words of captions lie one after the other: behind damaged ones all
+        are encoded again.
+        """
+        stores, row = self._writer.stores, 0
+        while row < self.num_images:
+            try:
+                stores.check_image(row)
+            except Corrupt as fault:
+                log.error("%s; it is encoded again", fault)
+                self._encode_again(row, slab, repair)
+            yield stores.images.dtype.itemsize + stores.image_embeddings.dtype.itemsize
+            row += 1
+        row = 0
+        while row < (counts := self._writer.counts()).captions:
+            try:
+                stores.check_caption(row)
+            except Corrupt as fault:
+                log.error("%s; captions are encoded again from there on", fault)
+                self._writer.cut_back(counts.images, row)
+            yield stores.captions.mean_bytes + stores.caption_embeddings.dtype.itemsize
+            row += 1
+
+    def _encode_again(self, slot: int, slab: Slab, repair: Callable[[int], None]) -> None:
+        try:
+            self.replace_images([slot], slab)
+        except DamagedRow:
+            repair(slot)
+            self.replace_images([slot], slab)
 
     def _add_images(self, slots: range, slab: Slab) -> None:
         self._writer.add_images(slots.start, *self._encoded_images(slots, slab))
@@ -180,6 +212,11 @@ class ViewBuilders:
         """Encode, in every view that holds them, pictures whose records were written again."""
         for builder in self._builders.values():
             builder.replace_images(slots, slab)
+
+    def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
+        """Reads every row of every view, as ViewBuilder.check_rows does."""
+        for builder in list(self._builders.values()):
+            yield from builder.check_rows(slab, repair)
 
     def close(self) -> None:
         """Close the files."""

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import PIL.Image
 import pytest
 
+from index.view import View
 from service.storage.verification import find_damage
 from service.worker.worker import Worker
 from tests.support.fakes import CountingExtractor, FakeMatcher
@@ -38,6 +41,16 @@ def zero_record(store: Store, slot: int) -> None:
         file.write(bytes(slab.dtype.itemsize))
 
 
+def seen(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """Everything that a view holds."""
+    with closing(View(folder)) as view:
+        snapshot = view.snapshot()
+        captions = snapshot.read_captions(range(NUM))
+        found = snapshot.read_images(range(NUM)) | {f"caption {number}": one for number, one in enumerate(captions)}
+        embeddings = {name: snapshot.stores.embeddings(name, NUM).copy() for name in ("images", "captions")}
+        return {name: np.array(array) for name, array in (found | embeddings).items()}
+
+
 def scrub(worker: Worker, seconds: float) -> None:
     """Let so much time go by for the scrub alone, at a rate of 1 byte a second."""
     passed = worker._scrub._counted_at + seconds
@@ -59,6 +72,50 @@ def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_r
         np.testing.assert_array_equal(after[name], array)
     assert list(find_damage(store.folder)) == []
     assert store.catalog.failures.page() == []
+
+
+@pytest.mark.parametrize("part", ["images", "image_embeddings", "captions", "caption_embeddings"])
+def test_a_row_of_a_view_that_was_damaged_is_made_again_while_the_worker_runs(
+    store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    folder = store.folder / "views" / "fake-matcher"
+    before = seen(folder)
+    with store.worker() as (worker, _):
+        file = folder / part / ("words.bin" if part == "captions" else "records.bin")
+        with file.open("r+b") as opened:  # in the middle: ends are looked at when a view is opened
+            opened.seek(file.stat().st_size // NUM + 3)
+            byte = opened.read(1)[0]
+            opened.seek(-1, 1)
+            opened.write(bytes([byte ^ 255]))
+        assert len(list(find_damage(store.folder))) == 1
+        scrub(worker, 1e8)
+        while worker.run_once():
+            pass
+    assert list(find_damage(store.folder)) == []
+    for name, array in seen(folder).items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_view_row_and_its_record_that_are_both_damaged_are_made_again(
+    store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    folder = store.folder / "views" / "fake-matcher"
+    before = seen(folder)
+    with store.worker() as (worker, _):
+        (file,) = (folder / "images").glob("records.bin")
+        size = file.stat().st_size // NUM
+        with file.open("r+b") as opened:
+            opened.seek(size)
+            opened.write(bytes(size))
+        rows = worker._views.check_rows(worker._slab, worker._repair.make_again)
+        next(rows)
+        zero_record(store, 1)  # after the scrub has read the records
+        assert len(list(rows)) == 2 * NUM - 1
+    assert list(find_damage(store.folder)) == []
+    for name, array in seen(folder).items():
+        np.testing.assert_array_equal(array, before[name])
 
 
 @pytest.mark.parametrize("damaged", [[0], [1, 3], [1, 2, 4], [0, 1, 2, 3, 4], []])
