@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -32,6 +33,7 @@ PART_BYTES = 4 * 2**20
 TOGETHER_BYTES = 8 * 2**20  # of the parts of one call
 TOGETHER = 256
 COPY = ".copy-"
+ABANDONED_S = 600.0  # of no reading, after which a copy is let go of
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class DirectoryCopies:
     def __init__(self, data_dir: Path, replica: ShardReplica) -> None:
         """Remove the parts of copies that an earlier process left."""
         self._data_dir, self._replica = data_dir, replica
+        self._read_at: dict[str, float] = {}  # name of a copy -> when it was asked for last
         for left in data_dir.parent.glob(f"{data_dir.name}{COPY}*"):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -107,11 +110,30 @@ class DirectoryCopies:
         except BaseException:
             sink.discard()
             raise
+        self._read_at[name] = time.monotonic()
+        self._watch(name)
         return CopyListing(name, list(_listed(self._folder(name), sink)))
+
+    def _watch(self, name: str) -> None:
+        """Remove the copy once nobody has read it for a while: its links keep what is deleted meanwhile."""
+        timer = threading.Timer(ABANDONED_S, self._end_if_abandoned, [name])
+        timer.daemon = True
+        timer.start()
+
+    def _end_if_abandoned(self, name: str) -> None:
+        read_at = self._read_at.get(name)
+        if read_at is None:
+            return
+        if time.monotonic() - read_at < ABANDONED_S:
+            self._watch(name)
+            return
+        log.warning("a sibling began to copy this replica and did not go on: what it had is let go of")
+        self.end_copy(name)
 
     def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
         """Parts of a copy. CopyDamaged where a file ends before."""
         contents = []
+        self._read_at[name] = time.monotonic()
         for part in parts:
             with (self._folder(name) / part.name).open("rb") as file:
                 file.seek(part.offset)
@@ -123,6 +145,7 @@ class DirectoryCopies:
 
     def end_copy(self, name: str) -> None:
         """Remove the links."""
+        self._read_at.pop(name, None)
         shutil.rmtree(self._folder(name), ignore_errors=True)
 
     def _folder(self, name: str) -> Path:

@@ -20,15 +20,9 @@ MAX_BLOCKS = 100_000  # of at most 255 bytes, which the extensions of a GIF are 
 class TooManyParts(ValueError):
     """The file has more than MAX_PARTS parts before its pixels, or they come in more than MAX_SCANS scans."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"its header has more than {MAX_PARTS} {name}")
 
-
-class TooManyScans(TooManyParts):
-    """The pixels come in more than MAX_SCANS scans."""
-
-    def __init__(self) -> None:
-        ValueError.__init__(self, f"its pixels come in more than {MAX_SCANS} scans")
+def _too_many(name: str) -> TooManyParts:
+    return TooManyParts(f"its header has more than {MAX_PARTS} {name}")
 
 
 def check_parts(file: IO[bytes]) -> None:
@@ -69,7 +63,7 @@ def _check_jpeg(file: IO[bytes]) -> None:
         if len(length) < 2:
             return
         file.seek(max(0, int.from_bytes(length, "big") - 2), 1)
-    raise TooManyParts("segments")
+    raise _too_many("segments")
 
 
 def _check_scans(content: bytes) -> None:
@@ -83,8 +77,8 @@ def _check_scans(content: bytes) -> None:
         place = found.end()
         num_scans += content[found.start() + 1] == SCAN
         if num_scans > MAX_SCANS:
-            raise TooManyScans
-    raise TooManyParts("segments")
+            raise TooManyParts(f"its pixels come in more than {MAX_SCANS} scans")
+    raise _too_many("segments")
 
 
 def _check_png(file: IO[bytes]) -> None:
@@ -94,7 +88,7 @@ def _check_png(file: IO[bytes]) -> None:
         if len(head) < 8 or head[4:] in (b"IDAT", b"IEND"):
             return
         file.seek(int.from_bytes(head[:4], "big") + 4, 1)
-    raise TooManyParts("chunks")
+    raise _too_many("chunks")
 
 
 def _check_webp(file: IO[bytes]) -> None:
@@ -105,7 +99,7 @@ def _check_webp(file: IO[bytes]) -> None:
             return
         length = int.from_bytes(head[4:], "little")
         file.seek(length + length % 2, 1)
-    raise TooManyParts("chunks")
+    raise _too_many("chunks")
 
 
 def _check_gif(file: IO[bytes]) -> None:
@@ -123,8 +117,8 @@ def _check_gif(file: IO[bytes]) -> None:
             file.seek(length, 1)
             blocks += 1
             if blocks > MAX_BLOCKS:
-                raise TooManyParts("blocks")
-    raise TooManyParts("extensions")
+                raise _too_many("blocks")
+    raise _too_many("extensions")
 
 
 def _check_boxes(file: IO[bytes]) -> None:
@@ -138,4 +132,4 @@ def _check_boxes(file: IO[bytes]) -> None:
             return
         kind = head[4:8]
         file.seek(start + 8 + BOXES[kind] if kind in BOXES else start + min(length, LONGEST_FILE))
-    raise TooManyParts("boxes")
+    raise _too_many("boxes")

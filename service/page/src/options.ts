@@ -1,10 +1,11 @@
 // How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change.
-import { ask } from "./api";
+import { ask, Latest } from "./api";
 import { el, find } from "./dom";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
 import { TagFilter } from "./tags";
 
 const MOST_TAGS = 50;
+const TYPING_MS = 200; // a pause after which what was typed is looked up
 
 export class SearchOptions {
   private readonly model = el("select", {});
@@ -18,6 +19,7 @@ export class SearchOptions {
   private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
   private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
   private readonly tags: TagFilter;
+  private readonly suggesting = new Latest();
   private readonly least = el("input", { type: "number", step: "any", class: "few", placeholder: "any" });
   private readonly unit = el(
     "select",
@@ -77,7 +79,11 @@ export class SearchOptions {
     wide.addEventListener("change", unfold);
     unfold();
     find("options").addEventListener("change", changed);
-    this.tags.input.addEventListener("input", () => void this.suggest());
+    let pause: number | undefined;
+    this.tags.input.addEventListener("input", () => {
+      clearTimeout(pause);
+      pause = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
+    });
   }
 
   /** Fills in the models that can be asked, and the tags in use. */
@@ -92,10 +98,12 @@ export class SearchOptions {
 
   private async suggest(): Promise<void> {
     const search = this.tags.input.value.split(":").at(-1)!.trim();
-    const { tags } = await ask<TagsAnswer>(`/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`);
-    this.tags.know(tags.map((tag) => tag.name));
-    const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
-    this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
+    const address = `/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`;
+    await this.suggesting.run((signal) => ask<TagsAnswer>(address, { signal }), ({ tags }) => {
+      this.tags.know(tags.map((tag) => tag.name));
+      const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
+      this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
+    });
   }
 
   /** How many are not as they were at first. */

@@ -11,6 +11,7 @@ import pytest
 
 from index.records import NewPicture
 from models.extractors.base import Detections
+from service.cluster import replica_copy
 from service.cluster.journal import Diverged, Journal, JournalEntry
 from service.cluster.messages import Behind
 from service.cluster.operations import Delete, Operation, TakeIn, written
@@ -33,6 +34,7 @@ from tests.support.directories import NOW, Directory
 from tests.support.fakes import FakeExtractor
 from tests.support.kill_points import Killed, decode_here
 from tests.support.pictures import encoded
+from tests.support.processes import wait_until
 from tests.support.worker_store import Store, noise
 
 
@@ -202,6 +204,17 @@ class WholeSibling(Source):
     """A sibling that copies alone are asked of."""
 
     entries_after = originals_of = position_at = None
+
+
+def test_a_copy_that_nobody_reads_on_is_let_go_of(sibling: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = Source(sibling)
+    read_on: CopyListing = copies.begin_copy()
+    copies._end_if_abandoned(read_on.name)  # as its timer does, much later
+    assert copies._folder(read_on.name).exists()
+    monkeypatch.setattr(replica_copy, "ABANDONED_S", 0.01)
+    abandoned: CopyListing = copies.begin_copy()
+    wait_until(lambda: not copies._folder(abandoned.name).exists())
+    copies.end_copy(read_on.name)
 
 
 def test_a_replica_that_is_made_anew_answers_nothing_before(sibling: Directory, tmp_path: Path) -> None:
