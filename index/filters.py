@@ -25,7 +25,8 @@ WRITTEN_NUMBER = "CAST(CAST(value AS NUMERIC) AS TEXT) = value"  # of a text: it
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """All conditions must hold. `tags`: name -> condition; `taken_at`: {"gte","lte"} in unix seconds.
+    """All conditions must hold. `tags`: name -> condition; `taken_at`: {"gte","lte"} in unix seconds; `deleted`: lists
+    hold what was deleted and can be brought back, in the place of what was not. Searches find nothing deleted.
 
     A picture without the tag, or without a date, passes no condition on it. A number and the string that is written
     like it, such as 2024 and "2024", are the same value of a tag. ValueError, in words, on an unknown operator or a
@@ -34,6 +35,7 @@ class Filter:
 
     tags: Mapping[str, TagCondition] = field(default_factory=dict)
     taken_at: Range | None = None
+    deleted: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError where it cannot be compiled."""

@@ -92,8 +92,9 @@ def place_of_key(key: PageKey, order: ImageOrder) -> ListedAt:
 def page_rows(
     db: Connection, parts: Sequence[ListPart], after: ListedAt | None, limit: int, condition: Filter
 ) -> list[Row]:
-    """Rows of pictures not deleted that pass the condition, behind the place."""
+    """Rows of pictures that pass the condition, behind the place."""
     where, values = condition.sql()
+    kept = "deleted_at IS NOT NULL AND erased_at IS NULL" if condition.deleted else "deleted_at IS NULL"
     rows = list[Row]()
     for number, part in enumerate(parts):
         behind, place = "TRUE", list[Any]()
@@ -102,7 +103,7 @@ def page_rows(
         if after is not None and number == after.part:
             behind, place = part.behind(), [after.value, after.value, after.tie]
         rows += db.execute(
-            f"SELECT * FROM images WHERE deleted_at IS NULL AND {part.among} AND {behind} AND {where}"
+            f"SELECT * FROM images WHERE {kept} AND {part.among} AND {behind} AND {where}"
             f" ORDER BY {part.sorting()} LIMIT ?",
             [*place, *values, limit - len(rows)],
         )

@@ -22,7 +22,7 @@ DRAWINGS = Path(__file__).with_name("drawings")
 SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
 SIZE = {"width": 1120, "height": 760}
 NAMES = ("page-results.png", "page-why.png")
-COLOURS = 96
+COLOURS = 64
 
 
 def take_screenshots(folder: Path) -> None:

@@ -12,13 +12,13 @@ AnyRanked = TypeVar("AnyRanked", "RankedPicture", "RankedCaption")
 
 
 def picture_url(image: Image) -> str | None:
-    """Path of a picture's bytes; None when features alone were taken in."""
-    return f"/images/{image.image_id}" if image.pictured else None
+    """Path of a picture's bytes; None when features alone were taken in, or it is deleted."""
+    return f"/images/{image.image_id}" if image.pictured and image.state != "deleted" else None
 
 
 def thumbnail_url(image: Image) -> str | None:
-    """Path of a picture's thumbnail; None when features alone were taken in."""
-    return f"/images/{image.image_id}/thumbnail" if image.pictured else None
+    """Path of a picture's thumbnail; None when features alone were taken in, or it is deleted."""
+    return f"/images/{image.image_id}/thumbnail" if image.pictured and image.state != "deleted" else None
 
 
 def newest_first(image: Image) -> tuple[bool, float, float]:

@@ -95,7 +95,11 @@ async def change_one(client: Any, image_id: str) -> None:
     with pytest.raises(RequestRefused) as refused:
         await settled(client.info(image_id))
     assert (refused.value.status, refused.value.kind) == (404, "not-found")
+    (gone,) = await settled(client.images(deleted=True))
+    assert (gone["image_id"], gone["state"], gone["url"]) == (image_id, "deleted", None)
+    assert image_id not in [one["image_id"] for one in await settled(client.images())]
     assert await settled(client.restore(image_id)) == changed
+    assert await settled(client.images(deleted=True)) == []
 
 
 def test_pages_are_asked_for_one_after_the_other(

@@ -189,12 +189,18 @@ class AsyncClient:
     # Stored pictures
 
     async def images(
-        self, *, filter: PictureFilter | None = None, sort: Sort | None = None, page_size: int = 100
+        self,
+        *,
+        filter: PictureFilter | None = None,
+        sort: Sort | None = None,
+        deleted: bool = False,
+        page_size: int = 100,
     ) -> AsyncIterator[ImageListed]:
-        """All stored pictures that the filter lets pass, asked for page by page."""
+        """All stored pictures that the filter lets pass, asked for page by page; with `deleted` those that were deleted
+        and can still be brought back."""
         after: str | None = None
         while True:
-            page = await self.images_page(after=after, limit=page_size, sort=sort, filter=filter)
+            page = await self.images_page(after=after, limit=page_size, sort=sort, filter=filter, deleted=deleted)
             for one in page["images"]:
                 yield one
             if (after := page["next"]) is None:
@@ -207,9 +213,10 @@ class AsyncClient:
         limit: int = 100,
         sort: Sort | None = None,
         filter: PictureFilter | None = None,
+        deleted: bool = False,
     ) -> ImagesAnswer:
         """A page of stored pictures; its `next` is the `after` of the following one, None on the last."""
-        return await self._send(calls.images(after, limit, sort, filter))
+        return await self._send(calls.images(after, limit, sort, filter, deleted))
 
     async def tags(
         self, search: str | None = None, *, values: int | None = None, page_size: int = 100

@@ -97,10 +97,12 @@ def retry(image_id: str) -> Call[RetryAnswer]:
     return Call(method="POST", path=path, read=json_as(RetryAnswer), twice=False)
 
 
-def images(after: str | None, limit: int, sort: Sort | None, filter: PictureFilter | None) -> Call[ImagesAnswer]:
-    """A page of stored pictures."""
+def images(
+    after: str | None, limit: int, sort: Sort | None, filter: PictureFilter | None, deleted: bool
+) -> Call[ImagesAnswer]:
+    """A page of stored pictures, or of those that were deleted."""
     condition = None if filter is None else json.dumps(filter)
-    query = _given({"after": after, "limit": limit, "sort": sort, "filter": condition})
+    query = _given({"after": after, "limit": limit, "sort": sort, "filter": condition, "deleted": deleted or None})
     return Call(method="GET", path="/images", query=query, read=json_as(ImagesAnswer))
 
 

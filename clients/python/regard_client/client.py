@@ -186,12 +186,18 @@ class Client:
     # Stored pictures
 
     def images(
-        self, *, filter: PictureFilter | None = None, sort: Sort | None = None, page_size: int = 100
+        self,
+        *,
+        filter: PictureFilter | None = None,
+        sort: Sort | None = None,
+        deleted: bool = False,
+        page_size: int = 100,
     ) -> Iterator[ImageListed]:
-        """All stored pictures that the filter lets pass, asked for page by page."""
+        """All stored pictures that the filter lets pass, asked for page by page; with `deleted` those that were deleted
+        and can still be brought back."""
         after: str | None = None
         while True:
-            page = self.images_page(after=after, limit=page_size, sort=sort, filter=filter)
+            page = self.images_page(after=after, limit=page_size, sort=sort, filter=filter, deleted=deleted)
             yield from page["images"]
             if (after := page["next"]) is None:
                 return
@@ -203,9 +209,10 @@ class Client:
         limit: int = 100,
         sort: Sort | None = None,
         filter: PictureFilter | None = None,
+        deleted: bool = False,
     ) -> ImagesAnswer:
         """A page of stored pictures; its `next` is the `after` of the following one, None on the last."""
-        return self._send(calls.images(after, limit, sort, filter))
+        return self._send(calls.images(after, limit, sort, filter, deleted))
 
     def tags(
         self, search: str | None = None, *, values: int | None = None, page_size: int = 100

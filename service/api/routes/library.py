@@ -1,5 +1,6 @@
 """Lists of what is stored: pictures page by page, and the tags in use."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -34,9 +35,12 @@ def list_images(
     filter: Annotated[
         str | None, Query(description="The filter of POST /search/text, as JSON text.", max_length=2**16)
     ] = None,
+    deleted: Annotated[
+        bool, Query(description="Those that were deleted and can still be brought back, in the place of the others.")
+    ] = False,
 ) -> ImagesAnswer:
     """Pictures that are not deleted, in order of arrival unless another is asked for."""
-    condition = compiled_filter(filter)
+    condition = replace(compiled_filter(filter), deleted=deleted)
     try:
         images = services.pictures.page(None if after is None else place_of(after), limit + 1, condition, sort)
     except ValueError as fault:

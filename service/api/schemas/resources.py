@@ -128,7 +128,7 @@ class ImageListed(Answer):
 
     image_id: str
     filename: str
-    url: str | None = Field(description="Null where features alone were taken in: there is no picture to show.")
+    url: str | None = Field(description="Null where there is nothing to show: of features alone, or deleted.")
     thumbnail_url: str | None
     width: int | None = Field(description="Null until the picture has been decoded.")
     height: int | None

@@ -34,6 +34,9 @@ def list_pictures(
         str | None, typer.Option("--after", metavar="ID", help="Only those after this picture: the next page.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them, in the place of --limit.")] = False,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Those that were deleted and can still be brought back by `restore`.")
+    ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +44,9 @@ def list_pictures(
     condition = picture_filter(tags, date, since, until)
     limit = LARGEST_PAGE if everything else limit
     with connect(url) as client:
-        answer = client.images_page(after=after, limit=limit, sort=sort, filter=condition)
+        answer = client.images_page(after=after, limit=limit, sort=sort, filter=condition, deleted=deleted)
         while everything and answer["next"] is not None:
-            page = client.images_page(after=answer["next"], limit=limit, sort=sort, filter=condition)
+            page = client.images_page(after=answer["next"], limit=limit, sort=sort, filter=condition, deleted=deleted)
             answer = {"images": [*answer["images"], *page["images"]], "next": page["next"]}
     if as_json:
         print_json(answer)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.api.schemas.resources import ImageListed, TagsAnswer
+from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import NOW, two_coloured
 from tests.support.web_app import Api, checked, problem
@@ -105,6 +105,28 @@ def test_a_deletion_is_undone_for_a_day(api: Api, image_id: str) -> None:
     problem(api.request("PATCH", f"/images/{image_id}", json={"captions": []}), 404, "not-found")
     assert checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed) == shown
     assert [hit["image_id"] for hit in checked(api.text("red"), 200, TextAnswer)["results"]] == [image_id]
+
+
+def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id: str) -> None:
+    other = api.library.add("b", two_coloured("cyan", "blue"), tags={"place": "Lima"})
+    for one in (image_id, other):
+        assert api.request("DELETE", f"/images/{one}").status_code == 204
+
+    def deleted(**query: Any) -> list[str]:
+        page = checked(api.get("/images", deleted="true", **query), 200, ImagesAnswer)
+        assert all(
+            (one["state"], one["url"], one["thumbnail_url"]) == ("deleted", None, None) for one in page["images"]
+        )
+        return [one["image_id"] for one in page["images"]]
+
+    assert (deleted(), deleted(sort="latest")) == ([image_id, other], [other, image_id])
+    assert deleted(filter='{"tags": {"place": "Oslo"}}') == [image_id]
+    assert deleted(after=image_id) == [other]
+    assert checked(api.get("/images"), 200, ImagesAnswer)["images"] == []
+    checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed)
+    assert deleted() == [other]
+    api.library.catalog.erasures.erase_deleted(NOW + 1e9, NOW, 10)
+    assert deleted() == []
 
 
 def test_a_deletion_that_is_too_old_is_final(api: Api, image_id: str) -> None:

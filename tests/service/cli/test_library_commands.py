@@ -77,6 +77,19 @@ def test_lists_are_filtered_sorted_and_cut(regard: Regard, url: str, options: li
     assert listed(regard, url, *options) == expected
 
 
+def test_what_was_deleted_is_listed_apart(regard: Regard, url: str) -> None:
+    before = listed(regard, url)
+    with Client(url) as client:
+        (red,) = [one["image_id"] for one in client.images() if one["filename"].startswith("red")]
+        client.delete(red)
+        try:
+            assert listed(regard, url, "--deleted", "--all") == ["red"]
+            assert listed(regard, url) == [name for name in before if name != "red"]
+        finally:
+            client.restore(red)
+    assert listed(regard, url, "--deleted") == []
+
+
 def test_a_list_comes_page_by_page_or_whole(regard: Regard, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found, after = list[str](), list[str]()
     while True:
