@@ -28,7 +28,7 @@ def ensemble_members(entry: str) -> list[str]:
     """The entries of an ensemble's members; none for a single model. Misconfigured for the mean of what is none."""
     if Path(entry).is_dir() or "+" not in entry.partition("=")[0]:
         return []
-    members = entry.split("+")
+    members = [member.strip() for member in entry.split("+")]
     if not all(members):
         raise Misconfigured(f"{entry} is the mean of models, and one beside a + has no name")
     if len(set(members)) < len(members):
@@ -41,6 +41,10 @@ def weights_folder(entry: str) -> Path:
     given, shipped = Path(entry), SHIPPED_WEIGHTS / entry
     if not given.is_dir() and "=" in entry:
         given = Path(entry.partition("=")[2])
+        if not given.is_dir():
+            raise Misconfigured(
+                f"{entry}: NAME=FOLDER names a folder of weights, and there is no folder {given}"
+            )
     if given.name != entry or given.is_dir():
         return given
     if not _is_model(shipped):

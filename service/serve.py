@@ -241,7 +241,8 @@ def _bind(listening: socket.socket, host: str, port: int, patience_s: float) -> 
             listening.bind((host, port))
         except OSError as fault:
             if fault.errno != errno.EADDRINUSE or time.monotonic() >= end:
-                raise UserError(f"cannot listen on {host}:{port}: {fault.strerror}") from fault
+                advice = "; REGARD_PORT or --port names another" if fault.errno == errno.EADDRINUSE else ""
+                raise UserError(f"cannot listen on {host}:{port}: {fault.strerror}{advice}") from fault
             time.sleep(0.1)
         else:
             return

@@ -225,6 +225,13 @@ class Settings(BaseSettings):
     def _is_redis(cls, url: str | None) -> str | None:
         return None if url is None else check_redis_url(url)
 
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _is_web_address(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[^/\s]+\S*", url):
+            raise ValueError(f"{url!r} is no address of a collector, such as http://localhost:4318")
+        return url
+
     @field_validator("data_dir", mode="before")
     @classmethod
     def _is_named(cls, folder: Any) -> Any:

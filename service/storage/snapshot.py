@@ -53,8 +53,10 @@ def take_snapshot(
         raise UserError(f"there is no catalog in {data_dir}: name the data directory with --data-dir")
     if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
         raise UserError(f"{out} is there already: name another place")
-    if (kind := out.suffix.lower()) in OTHER_ARCHIVES:
-        raise UserError(f"archives are written as .tar, pictures being compressed already: name {out} without {kind}")
+    if out.suffix.lower() in OTHER_ARCHIVES:
+        name = out.with_suffix("")
+        name = name if name.suffix == ".tar" else name.with_suffix(".tar")
+        raise UserError(f"archives are written as .tar, pictures being compressed already: name {name}, not {out.name}")
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
     if data_dir.resolve() in [out.resolve(), *out.resolve().parents]:

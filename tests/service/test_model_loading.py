@@ -65,6 +65,7 @@ def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(fold
     ("entries", "words"),
     [
         (["nonsense"], "no model called nonsense is shipped"),
+        (["mine=scan-t2i-avg+i2t"], "NAME=FOLDER names a folder of weights, and there is no folder"),
         (["scan-t2i-avg+"], r"scan-t2i-avg\+ is the mean of models, and one beside a \+ has no name"),
         (["scan-t2i-avg+scan-t2i-avg"], "names one of them twice"),
         (["detector"], "no model called detector is shipped"),

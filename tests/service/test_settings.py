@@ -23,6 +23,13 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -
     assert Settings().redis_url is None
 
 
+def test_a_collector_has_an_address() -> None:
+    assert Settings(otlp_endpoint="http://localhost:4318").otlp_endpoint == "http://localhost:4318"
+    for wrong in ("foo", "localhost:4318", "http://", "ftp://collector"):
+        with pytest.raises(ValidationError, match="is no address of a collector"):
+            Settings(otlp_endpoint=wrong)
+
+
 @pytest.mark.parametrize(
     ("misspelt", "right"),
     [

@@ -266,7 +266,8 @@ def test_what_a_user_can_put_right_is_one_line(
 def test_a_port_that_is_taken_is_said(regard: Regard, url: str, tmp_path: Path) -> None:
     port = url.rpartition(":")[2]
     status, _, noted = regard("serve", "--role", "api", "--port", port, "--data-dir", tmp_path)
-    assert (status, noted) == (1, f"regard: cannot listen on 127.0.0.1:{port}: Address already in use\n")
+    problem = f"cannot listen on 127.0.0.1:{port}: Address already in use; REGARD_PORT or --port names another"
+    assert (status, noted) == (1, f"regard: {problem}\n")
 
 
 @pytest.mark.usefixtures("fakes")
