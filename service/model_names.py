@@ -42,9 +42,7 @@ def weights_folder(entry: str) -> Path:
     if not given.is_dir() and "=" in entry:
         given = Path(entry.partition("=")[2])
         if not given.is_dir():
-            raise Misconfigured(
-                f"{entry}: NAME=FOLDER names a folder of weights, and there is no folder {given}"
-            )
+            raise Misconfigured(f"{entry}: NAME=FOLDER names a folder of weights, and there is no folder {given}")
     if given.name != entry or given.is_dir():
         return given
     if not _is_model(shipped):

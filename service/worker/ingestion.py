@@ -69,15 +69,14 @@ class Ingestion:
         batch: int,
         found: FoundRegions,
         places: Places | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         """`found` has regions of pictures that another process looked at; these go to no detector here.
 
-        `places` names where pictures were taken, which is not looked at without them. `clock` tells the time of day.
+        `places` names where pictures were taken, which is not looked at without them.
         """
         self._catalog, self._originals, self._slab = catalog, originals, slab
         self._extractor, self._pool, self._batch = extractor, pool, batch
-        self._found, self._places, self._clock = found, places, clock
+        self._found, self._places = found, places
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._in_hand: BatchInHand | None = None
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
@@ -167,7 +166,7 @@ class Ingestion:
 
     def _set_aside_killer(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
-        self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clock())
+        self._catalog.set_aside(picture.image_id, ENDED_WORKER, time.time())
 
     def _begun(self, decoded: Sequence[Decoded], stop: threading.Event | None) -> BatchInHand | None:
         """The pictures, with the detector from now on; None where there are none."""
@@ -257,4 +256,4 @@ class Ingestion:
         attempts = self._catalog.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
         if attempts >= most_attempts:
-            self._catalog.set_aside(picture.image_id, reason, self._clock())
+            self._catalog.set_aside(picture.image_id, reason, time.time())

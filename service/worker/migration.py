@@ -68,16 +68,14 @@ class Migration:
         pool: DecodePool,
         batch: int,
         settle: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
-        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         """`slab` is the store that `put_in_service` named; `settle` is that of SlotRecords."""
         self._records = SlotRecords(slab=slab, catalog=catalog, extractor=extractor, settle=settle)
         self._data, self._catalog, self._originals, self._slab = data, catalog, originals, slab
         self._extractor, self._views, self._pool = extractor, views, pool
-        self._batch, self._clock, self._timer = batch, clock, timer
+        self._batch = batch
         self._ahead: dict[int, Future[DecodedPicture]] = {}
-        self._logged = timer()
+        self._logged = time.monotonic()
         self._unread: list[int] | None = None  # slots to try again, once in the life of a worker
         current, *self._others = region_store_entries(catalog, extractor.digest)
         remove_given_up(data, self._others)  # what a kill left of them
@@ -103,7 +101,7 @@ class Migration:
         ids = _ids(images)
         slots = range(start, start + batch_length(ids, self._catalog.starts.of(ids), self._batch))
         blanks = self._write(slots, images)
-        self._catalog.region_stores.add_records(digest, slots, blanks, self._clock())
+        self._catalog.region_stores.add_records(digest, slots, blanks, time.time())
         self._log_progress()
         return True
 
@@ -166,7 +164,7 @@ class Migration:
         made = [image.slot for image in there if image.slot is not None]
         # The views follow first: after a kill the slots are still noted as blank, and read again.
         self._views.replace_images([slot for slot in made if slot not in blanks], self._slab)
-        self._catalog.region_stores.note_records(digest, made, blanks, self._clock())
+        self._catalog.region_stores.note_records(digest, made, blanks, time.time())
         return True
 
     def _unreadable(self) -> list[int]:
@@ -194,7 +192,7 @@ class Migration:
         return True
 
     def _log_progress(self) -> None:
-        now = self._timer()
+        now = time.monotonic()
         if now - self._logged >= LOGGED_EVERY_S:
             self._logged = now
             log.info("%s", migration_progress(self._catalog, self._extractor.digest))

@@ -31,12 +31,11 @@ class RecordRepair:
         pool: DecodePool,
         extractor: Extractor,
         settle: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         """`settle` is that of SlotRecords."""
         self._records = SlotRecords(slab=slab, catalog=catalog, extractor=extractor, settle=settle)
         self._slab, self._catalog, self._originals = slab, catalog, originals
-        self._pool, self._extractor, self._clock = pool, extractor, clock
+        self._pool, self._extractor = pool, extractor
 
     def num_records(self) -> int:
         """Leading slots that have a record."""
@@ -75,7 +74,7 @@ class RecordRepair:
         digest = self._extractor.digest
         if lost and not self._catalog.region_stores.entries():  # failures are listed by the current store
             self._catalog.region_stores.replace(region_store_entries(self._catalog, digest))
-        self._catalog.region_stores.note_records(digest, slots, lost, self._clock())
+        self._catalog.region_stores.note_records(digest, slots, lost, time.time())
 
     def _decoded(self, image: Image) -> DecodedPicture | str | None:
         """The picture, or why it cannot be had; None where there never was one."""

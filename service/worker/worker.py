@@ -8,7 +8,6 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from index.catalog import Catalog
@@ -53,18 +52,15 @@ class Worker:
         space: FreeSpace,
         repair: RecordRepair,
         scrub: Scrub,
-        clock: Callable[[], float] = time.time,
-        timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` tells the time of day, which may be set, `timer` how much of it has passed."""
         self._catalog, self._slab, self._ingestion = catalog, slab, ingestion
         self._views, self._migration, self._erasure = views, migration, erasure
         self._space, self._paused = space, False
         self._repair, self._scrub = repair, scrub
-        self._clock, self._timer = clock, timer
+        self._clock, self._timer = time.time, time.monotonic  # the time of day, which may be set; how much has passed
         self._stripping = StrippedFiles(catalog, originals, pool)
         self._missing_hashes = MissingHashes(catalog, originals, pool)
-        self._orphans = Orphans(catalog, originals, timer)
+        self._orphans = Orphans(catalog, originals)
         self._finished_jobs = FinishedJobs(catalog)
         self._beaten = float("-inf")
 
