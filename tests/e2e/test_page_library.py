@@ -113,6 +113,29 @@ def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> 
     assert set(stored(visit.address)) == {"black.png", *(f"{colour}.png" for colour in COLOURS)}
 
 
+def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit: Visit) -> None:
+    page = visit.page
+    for colour in ("red", "green"):
+        card(page, colour).get_by_role("button", name="Delete").click()
+        expect(card(page, colour).get_by_role("button", name="Undo")).to_be_focused()
+    page.reload()
+    expect(cards(page)).to_have_count(len(COLOURS) - 2)
+    page.get_by_text("Deleted pictures").click()
+    listed = page.locator(".deleted li")
+    expect(listed).to_have_text([re.compile("all green"), re.compile("all red")])
+    assert accessibility_faults(page) == []
+    page.get_by_role("button", name="Bring back all red").click()
+    expect(card(page, "red").get_by_role("button", name="Delete")).to_be_visible()
+    expect(listed).to_have_text([re.compile("all green")])
+    expect(page.locator("#main > details")).to_contain_text("all red is back.")
+    card(page, "blue").get_by_role("button", name="Delete").click()  # what was deleted here is brought back there
+    expect(card(page, "blue").get_by_role("button", name="Undo")).to_be_focused()
+    page.evaluate(LOOKED_AT_AGAIN)
+    page.get_by_role("button", name="Bring back all blue").click()
+    expect(card(page, "blue").get_by_role("button", name="Delete")).to_be_visible()
+    assert len(stored(visit.address)) == len(COLOURS) - 1
+
+
 def test_why_a_deletion_failed_stands_in_the_card(visit: Visit) -> None:
     page, told = visit.page, "The disk of the server is full."
     page.route("**/images/*", lambda route: route.fulfill(status=507, json={"detail": told}))

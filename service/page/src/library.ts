@@ -64,6 +64,12 @@ export class Library {
     this.place(images);
   }
 
+  /** Takes away the card of a picture, which may be listed again as it is by then. */
+  forget(image_id: string): void {
+    this.cards.get(image_id)?.element.remove();
+    this.cards.delete(image_id);
+  }
+
   /** Puts the pictures into this order; what is held and none of them stays where it stands. */
   private place(images: ImageListed[]): void {
     const focused = document.activeElement;

@@ -2,6 +2,7 @@
 import { Adding } from "./adding";
 import { ask, isPassing, Latest } from "./api";
 import { sideBySide, type Ranking } from "./comparing";
+import { Deleted } from "./deleted";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
@@ -27,6 +28,7 @@ const adding = new Adding(refreshLibrary, () => void again());
 const detail = new Detail((hit) => void searchLike(hit));
 const options = new SearchOptions(() => void again());
 const library = new Library((image) => void searchLike(image), refreshLibrary);
+const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
 const greeting = el(
   "section",
   { class: "greeting" },
@@ -237,7 +239,8 @@ async function showLibrary(): Promise<void> {
       const isEmpty = !page.images.length;
       status.textContent = isEmpty && filter ? "No picture passes the filter." : "";
       const shown = isEmpty && !filter && !library.isHeld ? greeting : library.element;
-      if (!shown.isConnected) main.replaceChildren(shown);
+      if (!shown.isConnected) main.replaceChildren(shown, deleted.element);
+      void deleted.refresh();
     },
   );
 }

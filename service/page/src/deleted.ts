@@ -1,0 +1,64 @@
+// Deleted pictures below the library, by their names: each can be brought back as long as its deletion is not final.
+import { ask, Latest } from "./api";
+import { el, workButton } from "./dom";
+import type { ImageListed, ImagesAnswer } from "./openapi";
+import { day, isolated, titleOf } from "./text";
+
+const MOST = 1000; // that the service lists at once
+
+export class Deleted {
+  private readonly list = el("ul", { class: "deleted" });
+  private readonly told = el("p", { class: "quiet", role: "status" });
+  private readonly looks = new Latest();
+  readonly element: HTMLDetailsElement = el(
+    "details",
+    { class: "change", ontoggle: () => void this.refresh() },
+    el("summary", {}, "Deleted pictures"),
+    this.told,
+    this.list,
+  );
+
+  /** `onback` hears the id of a picture that is there again. */
+  constructor(private readonly onback: (image_id: string) => void) {}
+
+  /** Lists them anew, where they are looked at. */
+  async refresh(): Promise<void> {
+    if (!this.element.open) return;
+    try {
+      await this.looks.run(
+        (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),
+        ({ images, next }) => {
+          const besides = !images.length ? "None can be brought back." : next ? "Older ones follow once these are back." : "";
+          const lines = images.map((image) => this.line(image));
+          this.list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
+        },
+      );
+    } catch (fault) {
+      this.told.textContent = (fault as Error).message;
+    }
+  }
+
+  private line(image: ImageListed): HTMLElement {
+    const title = titleOf(image);
+    const bringBack = async () => {
+      try {
+        await ask(`/images/${image.image_id}/restore`, { method: "POST" });
+      } catch (fault) {
+        this.told.textContent = `${isolated(title)}: ${(fault as Error).message}`;
+        return;
+      }
+      line.remove();
+      this.told.textContent = `${isolated(title)} is back.`;
+      this.element.querySelector("summary")!.focus({ preventScroll: true });
+      this.onback(image.image_id);
+    };
+    const line = el(
+      "li",
+      {},
+      el("span", { dir: "auto" }, title),
+      el("span", { class: "quiet" }, ` · ${day(image.taken_at)} `),
+      workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${title}` }),
+    );
+    return line;
+  }
+}
