@@ -110,9 +110,18 @@ class Worker:
         self._paused = True
         self._ingestion.forget_ahead()
         self._migration.forget_ahead()
-        with suppress(OSError, sqlite3.OperationalError):  # where there is no room for that either
-            self._beat()
+        self._make_room()
         stop.wait(PAUSE_S)
+
+    def _make_room(self) -> None:
+        """Erase what is due, which takes little room and gives more back, and tell that the worker lives."""
+        try:
+            self._beat()
+            while self._erasure.advance(settle=self._ingestion.end_batch):
+                pass
+        except (OSError, sqlite3.OperationalError) as fault:
+            if not is_disk_full(fault):
+                raise
 
     def run_once(self, stop: threading.Event | None = None) -> bool:
         """One batch of each kind of work, and the views' next rows; False when there was nothing to do.
