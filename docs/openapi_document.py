@@ -11,7 +11,7 @@ from service.api.app import create_routes
 
 def document() -> str:
     """docs/openapi.json."""
-    return json.dumps(create_routes().openapi(), indent=0, ensure_ascii=False) + "\n"
+    return json.dumps(create_routes().openapi(), indent=0, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
