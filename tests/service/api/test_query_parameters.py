@@ -12,7 +12,7 @@ def test_a_misspelt_parameter_is_named_with_those_that_there_are(api: Api) -> No
     assert found["errors"] == [
         {
             "field": "limt",
-            "problem": "is not a parameter of this request; it has after, filter, limit, sort",
+            "problem": "is not a parameter of this request; it has after, deleted, filter, limit, sort",
         }
     ]
 
