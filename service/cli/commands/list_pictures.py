@@ -52,7 +52,8 @@ def list_pictures(
         print_json(answer)
         return
     if not answer["images"]:
-        print("no pictures" if condition is None and after is None else "no pictures are like that")
+        none = "no deleted pictures can be brought back" if deleted else "no pictures"
+        print(none if condition is None and after is None else "no pictures are like that")
         return
     print_pictures(answer["images"])
     if answer["next"] is not None:

@@ -87,7 +87,7 @@ def test_what_was_deleted_is_listed_apart(regard: Regard, url: str) -> None:
             assert listed(regard, url) == [name for name in before if name != "red"]
         finally:
             client.restore(red)
-    assert listed(regard, url, "--deleted") == []
+    assert regard("list", "--deleted", "--url", url)[1] == "no deleted pictures can be brought back\n"
 
 
 def test_a_list_comes_page_by_page_or_whole(regard: Regard, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
