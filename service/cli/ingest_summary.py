@@ -12,12 +12,12 @@ from models.datasets.captions import iter_captions
 from service.cli.output import print_json, print_note, print_table, visible
 from service.cli.picture_files import RAW_PHOTOGRAPHS
 from service.errors import user_input
+from service.ingest.manifest import LONGEST_SENT_CAPTION, MOST_SENT_CAPTIONS
 
 if TYPE_CHECKING:
     from regard_client import Receipt
     from regard_client.answers import FailureAnswer
 
-LONGEST_CAPTION, MOST_CAPTIONS = 512, 100  # characters of one, and of one picture: a service takes no more
 ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pip install rawpy"
 
 
@@ -55,19 +55,22 @@ class IngestSummary:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
-def captions_by_name(path: Path | None) -> dict[str, list[str]]:
+def captions_by_name(path: Path | None, to_send: bool = True) -> dict[str, list[str]]:
     """The captions of each file in a captions file, of all its lines; none where there is no such file. UserError names
-    a bad line, or one of more than a picture may have."""
+    a bad line, and of captions `to_send` one of more than a request may say of a picture."""
     if path is None:
         return {}
     found = defaultdict[str, list[str]](list)
     with user_input(path):
         for number, line in enumerate(iter_captions(path), 1):
             found[line.image] += [caption for caption in line.captions if caption not in found[line.image]]
-            if (longest := max(map(len, line.captions), default=0)) > LONGEST_CAPTION:
-                raise ValueError(f"{path}:{number}: a caption has {longest} characters, and {LONGEST_CAPTION} at most")
-            if len(found[line.image]) > MOST_CAPTIONS:
-                raise ValueError(f"{path}:{number}: {line.image} has more than {MOST_CAPTIONS} captions")
+            longest = max(map(len, line.captions), default=0)
+            if to_send and longest > LONGEST_SENT_CAPTION:
+                raise ValueError(
+                    f"{path}:{number}: a caption has {longest} characters, and {LONGEST_SENT_CAPTION} at most"
+                )
+            if to_send and len(found[line.image]) > MOST_SENT_CAPTIONS:
+                raise ValueError(f"{path}:{number}: {line.image} has more than {MOST_SENT_CAPTIONS} captions")
     return dict(found)
 
 

@@ -22,6 +22,7 @@ from service.ingest.filenames import display_name
 from service.validation_messages import plain_message
 
 MAX_ERRORS_SHOWN = 20  # of one manifest
+LONGEST_SENT_CAPTION, MOST_SENT_CAPTIONS = 512, 100  # characters of one; captions of a picture in one request
 
 
 def _strip_caption(text: str) -> str:
@@ -40,7 +41,7 @@ def _check_tag(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 OneProblem = WrapValidator(_check_tag)  # for a tag, or a tag that may be null
 
 
-Caption = Annotated[str, StringConstraints(max_length=512), AfterValidator(_strip_caption)]
+Caption = Annotated[str, StringConstraints(max_length=LONGEST_SENT_CAPTION), AfterValidator(_strip_caption)]
 TagName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become floats: SQLite has no such integers
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -54,7 +55,7 @@ class ManifestEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    captions: list[Caption] = Field(default_factory=list, max_length=100)
+    captions: list[Caption] = Field(default_factory=list, max_length=MOST_SENT_CAPTIONS)
     tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=100)
     taken_at: Timestamp | None = None
 

@@ -77,7 +77,8 @@ def decode_file(path: str, side: int | None, with_position: bool = False) -> Dec
         if image.format in TURNED_WHILE_LOADING:
             full = image.size
         orientation, found_late = read_exif(image)  # PNG may hold EXIF behind its pixels
-        taken = next((one for one in (taken, found_late, xmp_date_of(image)) if one is not None), None)
+        taken = found_late if taken is None else taken
+        taken = xmp_date_of(image) if taken is None else taken
         description = description_of(image)
         position = read_position(image) if with_position else None
         picture = to_direct_colours(image)

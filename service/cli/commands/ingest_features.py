@@ -50,7 +50,7 @@ def ingest_features(
     """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     check_detector(settings.detector)
-    texts = captions_by_name(captions)
+    texts = captions_by_name(captions, to_send=False)
     _check_sources(sources, split)
     from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - PyTorch comes with it
 

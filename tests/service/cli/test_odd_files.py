@@ -9,6 +9,7 @@ import pytest
 
 from regard_client import Client, JobUnfinished, RequestRefused
 from service.cli import sending
+from service.cli.ingest_summary import captions_by_name
 from service.cli.sending import followed, send_files
 from service.cli.still_files import SentFiles
 from service.cli.watch import FolderWatch
@@ -76,6 +77,13 @@ def test_a_caption_that_no_picture_may_have_is_named_before_anything_is_sent(
         send_files(url, [photos], captions)
     with Client(url) as client:
         assert list(client.images()) == []
+
+
+def test_captions_of_features_have_no_such_bounds(tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    texts = ["x" * 513, *(f"wall {number}" for number in range(101))]
+    captions.write_text(json.dumps({"image": "a.png", "captions": texts}))
+    assert captions_by_name(captions, to_send=False) == {"a.png": texts}
 
 
 def test_captions_of_what_is_not_sent_are_told(

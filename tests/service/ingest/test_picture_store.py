@@ -27,7 +27,7 @@ class WatchedCatalog(Catalog):
     look: Callable[[], None] | None = None
 
     def accept(self, pictures: Sequence[NewPicture], now: float, kept_since: float = 0.0, job_id: str = "") -> str:
-        """What a catalog does, after the look."""
+        """Take the pictures in after the look."""
         if self.look is not None:
             self.look()
         return super().accept(pictures, now, kept_since, job_id)
