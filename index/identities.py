@@ -72,7 +72,7 @@ class Identities:
             return {image.image_id: image for image in to_images(db, db.execute(sql, [among(image_ids)]).fetchall())}
 
     def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures not deleted that pass the filter, after a place in a list of several catalogs."""
+        """Pictures that pass the filter, after a place in a list of several catalogs."""
         place = None if after is None else place_of_key(after, order)
         with self._database.reading() as db:
             return to_images(db, page_rows(db, list_parts(order, IN_SEVERAL), place, limit, condition))

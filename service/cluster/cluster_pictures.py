@@ -95,7 +95,7 @@ class ClusterPictures:
     # -- all of them
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures not deleted that pass the filter, after the place. ValueError where its picture is unknown."""
+        """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
         key = None
         if after is not None:
             last = self.image(after.image_id)

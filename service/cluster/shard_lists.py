@@ -33,7 +33,7 @@ class ShardLists:
         self._regions_of = regions_of
 
     def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures not deleted that pass the filter, after a place in the list."""
+        """Pictures that pass the filter, after a place in the list."""
         return self._catalog.identities.page(after, limit, condition, order)
 
     def misplaced(self, shard: int, num_shards: int, limit: int) -> dict[int, list[Image]]:

@@ -39,7 +39,7 @@ def list_images(
         bool, Query(description="Those that were deleted and can still be brought back, in the place of the others.")
     ] = False,
 ) -> ImagesAnswer:
-    """Pictures that are not deleted, in order of arrival unless another is asked for."""
+    """Pictures in order of arrival unless another is asked for: those that are not deleted, or those that are."""
     condition = replace(compiled_filter(filter), deleted=deleted)
     try:
         images = services.pictures.page(None if after is None else place_of(after), limit + 1, condition, sort)
