@@ -17,11 +17,12 @@ LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)
 COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11
 LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11 pyproject.toml
 
-# What an image adds to requirements.lock, and nothing of that: names are read when the command runs, after it was renewed.
-BESIDE_RUNNING = --constraints requirements-dev.lock $$(sed -n 's/^\([a-z0-9][^=]*\)==.*/--no-emit-package \1/p' requirements.lock)
+# What a lock adds to others, at the versions of the whole: names are read when the command runs, after those were renewed.
+WHOLE  = $(VENV)/whole.lock
+BESIDE = --constraints $(WHOLE) $$(sed -n 's/^\([a-z0-9][^=]*\)==.*/--no-emit-package \1/p' $(1))
 
-# requirements-dev.lock holds requirements.lock: where the former is installed, running needs nothing more,
-# and `make run` after `make test` takes nothing away.
+# Where all of these are installed, running needs nothing more, and `make run` after `make test` takes nothing away.
+DEV_LOCKS := requirements.lock requirements-image.lock requirements-cluster.lock requirements-dev.lock
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.run)
 
 # The kernels in C are built once for every state of their sources; without them all works, slower.
@@ -108,10 +109,12 @@ page: docs
 
 # A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
 lock: $(VENV)/.uv
+	cat $(wildcard $(DEV_LOCKS)) > $(WHOLE)
 	$(LOCK) --output-file requirements.lock
-	$(LOCK) --all-extras --constraints requirements.lock --output-file requirements-dev.lock
-	$(LOCK) --extra raw --extra places --extra tracing $(BESIDE_RUNNING) --output-file requirements-image.lock
-	$(LOCK) --extra cluster $(BESIDE_RUNNING) --output-file requirements-cluster.lock
+	$(LOCK) --all-extras --constraints requirements.lock --output-file $(WHOLE)
+	$(LOCK) --extra raw --extra places --extra tracing $(call BESIDE,requirements.lock) --output-file requirements-image.lock
+	$(LOCK) --extra cluster $(call BESIDE,requirements.lock) --output-file requirements-cluster.lock
+	$(LOCK) --all-extras $(call BESIDE,$(filter-out requirements-dev.lock,$(DEV_LOCKS))) --output-file requirements-dev.lock
 	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
 	sed -i 's/^ *--hash/--hash/' requirements*.lock  # 30 kB of spaces, in a checkout whose size is bounded
 
@@ -153,8 +156,8 @@ $(KERNELS): models/kernels/build.py models/kernels/targets.py $(wildcard models/
 	@touch $@
 
 # Tests start hundreds of processes: each would compile PyTorch's sources anew where Python is told to write no bytecode.
-$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/.uv
+$(VENV)/.dev: $(DEV_LOCKS) pyproject.toml | $(VENV)/.uv
 	@echo 'Installing what Regard runs on and is tested with (PyTorch is most of it: about 5 GB on disk).'
-	$(SYNC) --compile-bytecode requirements-dev.lock
+	$(SYNC) --compile-bytecode $(DEV_LOCKS)
 	$(LINK)
 	@touch $@

@@ -26,17 +26,33 @@ def test_a_lock_holds_hashes_and_no_address(lock: str) -> None:
     assert len(lines) == len(pins(lock)), "every requirement is pinned by == and has hashes"
 
 
-def test_developing_takes_nothing_away_from_running() -> None:
-    assert pins("requirements.lock") <= pins("requirements-dev.lock")
-    assert "uv" in {name for name, _, _ in pins("requirements-dev.lock")}
+def names(lock: str) -> set[str]:
+    """Names of what a lock holds."""
+    return {name for name, _, _ in pins(lock)}
+
+
+def test_what_develops_installs_runs_too() -> None:
+    """One command installs all locks that `make test` needs: no name of one has another version in another."""
+    command = re.search(r"^DEV_LOCKS := (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert command is not None
+    assert command[1].split() == [f"requirements{kind}.lock" for kind in ("", "-image", "-cluster", "-dev")]
+    whole = set().union(*(pins(lock) for lock in command[1].split()))
+    conditions = {(name, condition) for name, _, condition in whole}
+    assert len(conditions) == len(whole)
+    assert "uv" in names("requirements-dev.lock")
 
 
 @pytest.mark.parametrize(
     ("kind", "added"),
-    [("image", {"rawpy", "reverse-geocode", "opentelemetry-exporter-otlp-proto-http"}), ("cluster", {"ray"})],
+    [
+        ("image", {"rawpy", "reverse-geocode", "opentelemetry-exporter-otlp-proto-http"}),
+        ("cluster", {"ray"}),
+        ("dev", {"pytest", "mypy", "ruff"}),
+    ],
 )
-def test_a_lock_of_what_an_image_adds_holds_that_alone(kind: str, added: set[str]) -> None:
-    running, adding, developing = (pins(f"requirements{one}.lock") for one in ("", f"-{kind}", "-dev"))
-    assert {name for name, _, _ in running}.isdisjoint(name for name, _, _ in adding)
-    assert adding < developing, "the tests run with what the image holds"
-    assert added <= {name for name, _, _ in adding}
+def test_a_lock_of_what_is_added_holds_that_alone(kind: str, added: set[str]) -> None:
+    adding = names(f"requirements-{kind}.lock")
+    assert names("requirements.lock").isdisjoint(adding)
+    assert added <= adding
+    if kind == "dev":
+        assert adding.isdisjoint(names("requirements-image.lock") | names("requirements-cluster.lock"))
