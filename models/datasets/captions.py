@@ -2,19 +2,23 @@
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True)
 class CaptionLine:
-    """One line of a JSON-lines file: a picture's path relative to its folder, its captions, its split."""
+    """One line of a JSON-lines file: a picture's path relative to its folder, its captions, its split.
+
+    `others` are the line's other members, as they stand.
+    """
 
     image: str
     captions: tuple[str, ...]
     split: str | None = None
+    others: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def half_slices(num: int) -> dict[str, slice]:
@@ -67,7 +71,8 @@ def _caption_line(text: str) -> CaptionLine:
         raise ValueError("has no list of captions" if names_image else "names no image")
     if not all(caption.strip() for caption in fields["captions"]):
         raise ValueError("has a caption without a word")
-    return CaptionLine(fields["image"], tuple(fields["captions"]), fields.get("split"))
+    others = {name: value for name, value in fields.items() if name not in ("image", "captions", "split")}
+    return CaptionLine(fields["image"], tuple(fields["captions"]), fields.get("split"), others)
 
 
 def read_sentences(path: Path, split: str = "train") -> list[str]:

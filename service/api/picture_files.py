@@ -36,10 +36,7 @@ class PictureFiles:
         original = self._originals.path(image.image_id, image.extension)
         if not original.is_file():
             log.error("the original of picture %s is missing: there is no %s", image.image_id, original)
-            raise NotFound(
-                f"The original of picture {image.image_id} is missing on the server; upload the same file again to"
-                " restore it."
-            )
+            raise missing_original(image.image_id)
         if self._read_only:
             raise ReadOnlyCollection(
                 f"The file to show of picture {image.image_id} is not made yet, and the data directory may not be"
@@ -57,3 +54,10 @@ class PictureFiles:
             raise UnreadablePicture(failed.reason) from failed
         finally:
             self._waiting.release()
+
+
+def missing_original(image_id: str) -> NotFound:
+    """The problem of an original that the catalog knows and the disk does not."""
+    return NotFound(
+        f"The original of picture {image_id} is missing on the server; upload the same file again to restore it."
+    )

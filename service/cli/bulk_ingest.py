@@ -1,21 +1,17 @@
 """Picture files taken in by all nodes of a cluster, and what becomes of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
 from regard_client import Receipt
 from service.cli.commands.cluster import cluster_settings
-from service.cli.ingest_summary import IngestSummary, captions_by_name, tell_unmatched
+from service.cli.descriptions import NOTHING_SAID, Descriptions, descriptions_by_name, tell_unmatched, with_album
+from service.cli.ingest_summary import IngestSummary
 from service.cli.output import show_progress
 from service.cli.sending import found_pictures
-from service.errors import UserError
-from service.ingest.manifest import ManifestEntry
-from service.validation_messages import plain_message
 
 if TYPE_CHECKING:
     from service.cluster.bulk_files import OfferedFile
@@ -27,7 +23,7 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
     from service.cluster.bulk_ingestion import BulkRun  # noqa: PLC0415 - Ray comes with it
 
     found = found_pictures(paths)
-    texts, tagged = captions_by_name(captions), found.albums if albums else {}
+    texts, tagged = descriptions_by_name(captions), found.albums if albums else {}
     tell_unmatched(texts, {name for name, _ in found.pictures})
     files = list(offered_files(found.pictures, texts, tagged))
     summary = IngestSummary(skipped=dict(found.skipped))
@@ -48,15 +44,11 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
 
 
 def offered_files(
-    files: Sequence[tuple[str, Path]], captions: Mapping[str, list[str]], albums: Mapping[Path, str]
+    files: Iterable[tuple[str, Path]], said: Descriptions, albums: Mapping[Path, str]
 ) -> "Iterator[OfferedFile]":
-    """(name, file) pairs with what is said of each. UserError where that is nothing that a picture may have."""
+    """(name, file) pairs with what is said of each."""
     from service.cluster.bulk_files import OfferedFile  # noqa: PLC0415 - PyTorch comes with it
 
     for number, (name, path) in enumerate(files):
-        tags: dict[str, Any] = {"album": albums[path]} if path in albums else {}
-        try:
-            entry = ManifestEntry(captions=captions.get(name, []), tags=tags)
-        except ValidationError as invalid:
-            raise UserError(f"{name}: {plain_message(invalid.errors()[0])}") from None
-        yield OfferedFile(number, name, str(path.resolve()), entry.captions, entry.tags)
+        known = with_album(said.get(name, NOTHING_SAID), albums.get(path))
+        yield OfferedFile(number, name, str(path.resolve()), known.captions, known.tags, known.taken_seconds)

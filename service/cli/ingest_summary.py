@@ -1,18 +1,13 @@
-"""The outcome of an ingestion, as `ingest` and `ingest-features` report it, and the captions that they add."""
+"""The outcome of an ingestion, as `ingest` and `ingest-features` report it."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from models.datasets.captions import iter_captions
-from service.cli.output import print_json, print_note, print_table, visible
+from service.cli.output import print_json, print_note, print_table
 from service.cli.picture_files import RAW_PHOTOGRAPHS
-from service.errors import user_input
-from service.ingest.manifest import LONGEST_SENT_CAPTION, MOST_SENT_CAPTIONS
 
 if TYPE_CHECKING:
     from regard_client import Receipt
@@ -53,34 +48,6 @@ class IngestSummary:
     def as_dict(self) -> dict[str, Any]:
         """The outcome as it is printed as JSON."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
-
-
-def captions_by_name(path: Path | None, to_send: bool = True) -> dict[str, list[str]]:
-    """The captions of each file in a captions file, of all its lines; none where there is no such file. UserError names
-    a bad line, and of captions `to_send` one of more than a request may say of a picture."""
-    if path is None:
-        return {}
-    found = defaultdict[str, list[str]](list)
-    with user_input(path):
-        for number, line in enumerate(iter_captions(path), 1):
-            found[line.image] += [caption for caption in line.captions if caption not in found[line.image]]
-            longest = max(map(len, line.captions), default=0)
-            if to_send and longest > LONGEST_SENT_CAPTION:
-                raise ValueError(
-                    f"{path}:{number}: a caption has {longest} characters, and {LONGEST_SENT_CAPTION} at most"
-                )
-            if to_send and len(found[line.image]) > MOST_SENT_CAPTIONS:
-                raise ValueError(f"{path}:{number}: {line.image} has more than {MOST_SENT_CAPTIONS} captions")
-    return dict(found)
-
-
-def tell_unmatched(captioned: Iterable[str], names: Collection[str]) -> None:
-    """Say which pictures that have captions are not among those of these names."""
-    if unmatched := sorted(set(captioned) - set(names)):
-        print_note(
-            f"{len(unmatched)} captioned pictures are not among those that are sent, as {visible(unmatched[0])}; names"
-            f" are those below the folder given, as {visible(min(names))}"
-        )
 
 
 def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:

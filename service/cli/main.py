@@ -25,6 +25,7 @@ from service.cli.commands.doctor import doctor
 from service.cli.commands.edit import edit
 from service.cli.commands.evaluate import evaluate
 from service.cli.commands.explain import explain
+from service.cli.commands.export import export
 from service.cli.commands.extract import extract
 from service.cli.commands.failures import failures
 from service.cli.commands.info import info
@@ -56,7 +57,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(serve, worker, ingest, ingest_features, search, similar, models, detect, explain, doctor),
-    *(list_pictures, info, tags, failures, jobs, delete, restore, edit, snapshot, compact, chaos),
+    *(list_pictures, info, tags, failures, jobs, delete, restore, edit, export, snapshot, compact, chaos),
     *(extract, evaluate, calibrate, calibrate_ensemble, train, convert, score, words, bench),
 )
 NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands that are not called as their functions

@@ -1,5 +1,7 @@
 """Options and arguments that several commands share."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,7 +45,11 @@ DataFolder = Annotated[
 Albums = Annotated[
     bool, typer.Option("--albums/--no-albums", help="Tag each picture of a folder with the folder's name, as `album`.")
 ]
-ImageIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of pictures, as searches print them.")]
+ImageIds = Annotated[
+    list[str],
+    typer.Argument(metavar="ID...", help="Ids of pictures, as searches print them; - reads them from a pipe."),
+]
+OnlyIds = Annotated[bool, typer.Option("--ids", help="Print ids alone, a line each, for commands that read them.")]
 PictureFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A picture file.")]
 CaptionsFile = Annotated[
     Path | None,
@@ -63,3 +69,8 @@ NumRegions = Annotated[
     typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: the whole picture alone."),
 ]
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; what was begun there goes on.")]
+
+
+def ids_given(image_ids: Sequence[str]) -> list[str]:
+    """The ids that arguments name; for `-` alone the words of standard input."""
+    return sys.stdin.read().split() if list(image_ids) == ["-"] else list(image_ids)

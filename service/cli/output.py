@@ -6,7 +6,7 @@ import threading
 import time
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,12 @@ def print_json(value: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
         print(value.model_dump_json(exclude_unset=True, indent=2))
     else:
         print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_ids(images: Iterable[Mapping[str, Any]]) -> None:
+    """Print the ids of pictures on standard output, a line each."""
+    for image in images:
+        print(image["image_id"])
 
 
 def print_table(*columns: str, rows: list[list[str]]) -> None:

@@ -10,7 +10,8 @@ import typer
 from pydantic import SecretStr
 
 from service.cli.connection import connect
-from service.cli.ingest_summary import IngestSummary, captions_by_name, tell_unmatched
+from service.cli.descriptions import NOTHING_SAID, Descriptions, descriptions_by_name, tell_unmatched, with_album
+from service.cli.ingest_summary import IngestSummary
 from service.cli.output import Progress, print_note, show_progress
 from service.cli.picture_files import FoundFiles, find_files
 from service.errors import UserError
@@ -37,7 +38,7 @@ def send_files(
     """
     found = found_pictures(paths)
     files = found.pictures
-    texts, tagged = captions_by_name(captions), found.albums if albums else {}
+    texts, tagged = descriptions_by_name(captions), found.albums if albums else {}
     tell_unmatched(texts, {name for name, _ in files})
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), list[str]()
     with connect(url, api_key) as client, told_when_stopped(summary, len(files)), show_progress() as progress:
@@ -145,12 +146,10 @@ def found_pictures(paths: Sequence[Path]) -> FoundFiles:
     return found
 
 
-def described(
-    files: Iterable[tuple[str, Path]], captions: Mapping[str, list[str]], albums: Mapping[Path, str]
-) -> "Iterator[Picture]":
+def described(files: Iterable[tuple[str, Path]], said: Descriptions, albums: Mapping[Path, str]) -> "Iterator[Picture]":
     """(name, file) pairs as pictures to upload, with what is known of each."""
     from regard_client import Picture  # noqa: PLC0415 - half a second, which `--help` should not take
 
     for name, path in files:
-        tags = {"album": albums[path]} if path in albums else {}
-        yield Picture(path, name, captions=captions.get(name, ()), tags=tags)
+        known = with_album(said.get(name, NOTHING_SAID), albums.get(path))
+        yield Picture(path, name, captions=known.captions, tags=known.tags, taken_at=known.taken_at)

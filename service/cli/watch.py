@@ -4,13 +4,14 @@ import hashlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
 from regard_client import Client, Receipt, RegardError, RequestRefused, upload_batches
 from service.cli.connection import advised
+from service.cli.descriptions import Descriptions
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import print_note, visible
 from service.cli.picture_files import FoundFiles, find_files
@@ -38,17 +39,17 @@ class FolderWatch:
         folders: Sequence[Path],
         sent: SentFiles,
         still_for_s: float,
-        captions: Mapping[str, list[str]],
+        said: Descriptions,
         albums: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`captions` by the names of files, `albums`: with the names of their folders as tags."""
+        """`said` of pictures by the names of files; `albums`: with the names of their folders as tags."""
         self.summary = IngestSummary()
         self._client = client
         self._folders = folders
         self._sent = sent
         self._still = StillFiles(sent, still_for_s, clock)
-        self._captions = captions
+        self._said = said
         self._albums = albums
         self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the pictures that were not there before
         self._unreadable: dict[Path, FileState] = {}
@@ -92,7 +93,7 @@ class FolderWatch:
         names = {path: name for name, path in reversed(found.pictures)}
         ready = {path: state for path, state in self._still.look(names).items() if self._is_readable(path, state)}
         albums = found.albums if self._albums else {}
-        pictures = described([(names[path], path) for path in ready], self._captions, albums)
+        pictures = described([(names[path], path) for path in ready], self._said, albums)
         for batch in upload_batches(pictures):
             receipts = list(receipts_of(self._client, batch))  # several, where the service takes less in one request
             for path in (one.content for one in batch):

@@ -17,13 +17,15 @@ from service.worker.region_finder import RegionFinder
 
 @dataclass(frozen=True)
 class OfferedFile:
-    """A picture file by a path that every node sees; `number` is its place among all files of a run."""
+    """A picture file by a path that every node sees, and what is said of it; `number` is its place among all files of
+    a run, `taken_at` in unix seconds."""
 
     number: int
     name: str
     path: str
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
+    taken_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,7 @@ def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limi
         num_bytes=one.path.stat().st_size,
         captions=list(one.offered.captions),
         tags=dict(one.offered.tags),
+        taken_at=one.offered.taken_at,
         added_at=limits.began_at + one.offered.number * ARRIVAL_STEP_S,
     )
     return ReceivedPicture(one.path, picture)
@@ -85,5 +88,7 @@ def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limi
 def is_said_already(offered: OfferedFile, known: Image | None) -> bool:
     """Whether the picture is there with all that is said of it here."""
     if known is None or not set(offered.captions) <= set(known.captions):
+        return False
+    if offered.taken_at not in (None, known.taken_at):
         return False
     return all(known.tags.get(name) == value for name, value in offered.tags.items())

@@ -28,6 +28,7 @@ from service.storage.region_records import PictureFeatures
 ATTEMPTS = 3  # of a search that a shard is lost in the middle of
 FORWARDED = (  # routes that one picture's own shard answers, as it lies there
     "/images/{image_id}",
+    "/images/{image_id}/original",
     "/images/{image_id}/thumbnail",
     "/images/{image_id}/regions",
     "/images/{image_id}/info",

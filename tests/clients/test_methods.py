@@ -12,7 +12,7 @@ import pytest
 
 from regard_client import AsyncClient, Client, JobUnfinished, Picture, RequestRefused
 from tests.support.either_client import CLIENTS, closed, settled
-from tests.support.library import two_coloured
+from tests.support.library import Library, two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
 
@@ -79,7 +79,7 @@ async def look_at_one(client: Any, image_id: str) -> None:
     assert (info["state"], info["captions"], info["kind"]) == ("ready", ["a red wall"], "png")
     regions = await settled(client.regions(image_id))
     assert regions["regions"] == info["regions"]
-    for name in ("picture", "thumbnail"):
+    for name in ("picture", "original", "thumbnail"):
         shown = PIL.Image.open(io.BytesIO(await settled(getattr(client, name)(image_id))))
         assert shown.convert("RGB").getpixel((5, 5))[0] > 200  # type: ignore[index]
     drawn = PIL.Image.open(io.BytesIO(await settled(client.explain_png(image_id, "red & blue?", "fake"))))
@@ -187,13 +187,17 @@ def test_a_batch_of_which_nothing_is_accepted_does_not_end_an_upload(
     run(kind, url, use)
 
 
-def test_a_wait_ends_in_time(kind: type[Client] | type[AsyncClient], url: str) -> None:
+def test_a_wait_ends_in_time(
+    kind: type[Client] | type[AsyncClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def use(client: Any) -> None:
         answer = await settled(client.ingest([Picture(CUT, "cut.png")]))
         with pytest.raises(JobUnfinished, match=answer["job_id"]):
             await settled(client.wait(answer["job_id"], seconds_between=1.0, timeout_s=0.5))
 
-    run(kind, url, use)
+    monkeypatch.setattr(Library, "work", lambda *_: None)
+    with running_server(tmp_path / "data") as idle:
+        run(kind, idle, use)
 
 
 def run(kind: type[Client] | type[AsyncClient], url: str, use: Any) -> None:

@@ -49,6 +49,7 @@ ASKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "info": (("1",), "GET /images/{image_id}/info"),
     "regions": (("1",), "GET /images/{image_id}/regions"),
     "picture": (("1",), "GET /images/{image_id}"),
+    "original": (("1",), "GET /images/{image_id}/original"),
     "thumbnail": (("1",), "GET /images/{image_id}/thumbnail"),
     "edit": (("1",), "PATCH /images/{image_id}"),
     "delete": (("1",), "DELETE /images/{image_id}"),

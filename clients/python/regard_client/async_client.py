@@ -248,6 +248,10 @@ class AsyncClient:
         """A picture as a file that browsers show, without its metadata."""
         return await self._send(calls.picture(image_id))
 
+    async def original(self, image_id: str) -> bytes:
+        """A picture's file as it was uploaded, with its metadata."""
+        return await self._send(calls.original(image_id))
+
     async def thumbnail(self, image_id: str) -> bytes:
         """A small JPEG of a picture."""
         return await self._send(calls.thumbnail(image_id))

@@ -127,6 +127,11 @@ def picture(image_id: str) -> Call[bytes]:
     return Call(method="GET", path=_picture(image_id), read=content_of)
 
 
+def original(image_id: str) -> Call[bytes]:
+    """A picture's file as it was uploaded."""
+    return Call(method="GET", path=_picture(image_id, "/original"), read=content_of)
+
+
 def thumbnail(image_id: str) -> Call[bytes]:
     """A small JPEG of a picture."""
     return Call(method="GET", path=_picture(image_id, "/thumbnail"), read=content_of)

@@ -243,6 +243,10 @@ class Client:
         """A picture as a file that browsers show, without its metadata."""
         return self._send(calls.picture(image_id))
 
+    def original(self, image_id: str) -> bytes:
+        """A picture's file as it was uploaded, with its metadata."""
+        return self._send(calls.original(image_id))
+
     def thumbnail(self, image_id: str) -> bytes:
         """A small JPEG of a picture."""
         return self._send(calls.thumbnail(image_id))

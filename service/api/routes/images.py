@@ -1,5 +1,6 @@
 """One stored picture: its bytes, thumbnail and regions, and all that is known of it."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from index.records import Image
 from service.api.dependencies import ServicesDep
 from service.api.file_response import PartialFileResponse, check_range
+from service.api.picture_files import missing_original
 from service.api.problems import problem_responses
 from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
 from service.api.serializers import image_info
@@ -22,8 +24,10 @@ from service.errors import (
     ReadOnlyCollection,
     UnreadablePicture,
 )
+from service.media.formats import MEDIA_TYPES
 from service.storage.free_space import disk_problem
 
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["pictures"])
 
 # An id is a hash of the bytes, so they never change; an hour bounds how long a deleted picture is still seen.
@@ -57,6 +61,35 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     except OSError as fault:  # the file to show is made now
         raise disk_problem(fault) from fault
     return send_file(request, path, media_type, headers)
+
+
+@router.get(
+    "/images/{image_id}/original",
+    operation_id="get_original",
+    summary="A picture's file as it was uploaded",
+    response_class=Response,
+    responses={
+        **PICTURE_RESPONSES,
+        200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
+        **problem_responses(NotFound, RangeNotSatisfiable, Problem),
+    },
+)
+def get_original(image_id: str, request: Request, services: ServicesDep) -> Response:
+    """The uploaded file, byte for byte: with the place where it was taken, if it tells that. Also of a picture that
+    waits or was set aside."""
+    image = services.pictures.image(image_id)
+    if image is None or image.state == "deleted":
+        raise NotFound(f"There is no picture {image_id}.")
+    require_picture(image)
+    headers = {"ETag": f'"{image_id}-original"', **CACHE_HEADERS}
+    if is_current(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    path, name = services.originals.path(image_id, image.extension), image.filename.rsplit("/", 1)[-1]
+    try:
+        return send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
+    except FileNotFoundError:
+        log.error("the original of picture %s is missing: there is no %s", image_id, path)
+        raise missing_original(image_id) from None
 
 
 @router.get(
@@ -117,11 +150,16 @@ def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
     return image_info(image, None if shown is None else shown[1].regions, failure)
 
 
-def send_file(request: Request, path: Path, media_type: str, headers: Mapping[str, str]) -> Response:
-    """The file, or the part of it that the request asks for. RangeNotSatisfiable, FileNotFoundError."""
+def send_file(
+    request: Request, path: Path, media_type: str, headers: Mapping[str, str], download: str | None = None
+) -> Response:
+    """The file, or the part of it that the request asks for. RangeNotSatisfiable, FileNotFoundError.
+
+    Browsers save it by the name `download` where one is given, and show it otherwise.
+    """
     status = path.stat()
     check_range(request, status.st_size)
-    return PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status)
+    return PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
 
 
 def is_current(request: Request, tag: str) -> bool:

@@ -1,14 +1,17 @@
 """`regard edit`: what is known about stored pictures."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli.connection import connect
-from service.cli.options import AsJson, ImageIds, Url
-from service.cli.output import print_json
+from service.cli.options import AsJson, ImageIds, Url, ids_given
+from service.cli.output import print_json, visible
 from service.cli.picture_cells import date_cell, tags_cell
 from service.cli.picture_filter import number_in
+
+if TYPE_CHECKING:
+    from regard_client.answers import ImageListed
 
 Captions = Annotated[
     list[str] | None, typer.Option("--caption", help="A caption, in the place of all there are; again for more.")
@@ -54,16 +57,21 @@ def edit(
         changes["filename"] = name
     if not changes:
         raise typer.BadParameter("nothing to change: name --caption, --tag, --date or --name")
+    changed = []
     with connect(url) as client:
-        changed = [client.edit(image_id, **changes) for image_id in image_ids]
+        for image_id in ids_given(image_ids):
+            changed.append(client.edit(image_id, **changes))
+            if not as_json:
+                print_changed(changed[-1])
     if as_json:
         print_json(changed)
-        return
-    for image in changed:
-        known = ["; ".join(image["captions"]) or "no captions", tags_cell(image["tags"]) or "no tags"]
-        print(
-            f"{image['image_id']} {image['filename']}: {'; '.join(known)}; {date_cell(image['taken_at']) or 'no date'}"
-        )
+
+
+def print_changed(image: "ImageListed") -> None:
+    """Print what is known of a picture now, in a line."""
+    captions, tags = "; ".join(image["captions"]) or "no captions", tags_cell(image["tags"]) or "no tags"
+    line = f"{image['image_id']} {image['filename']}: {captions}; {tags}; {date_cell(image['taken_at']) or 'no date'}"
+    print(visible(line))
 
 
 def read_tag(text: str) -> tuple[str, str | int | float | None]:

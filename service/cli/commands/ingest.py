@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
+from service.cli.descriptions import descriptions_by_name
+from service.cli.ingest_summary import IngestSummary, finish_ingestion
 from service.cli.options import Albums, AsJson, Url
 from service.cli.output import print_note
 from service.cli.sending import send_files
@@ -20,7 +21,11 @@ def ingest(
     paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders to take everything below of.")],
     captions: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help='JSON lines: {"image": name as sent, "captions": [..]}.'),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help='JSON lines: {"image": name as sent, "captions": [..]}; "tags": {..} and "taken_at" if you like.',
+        ),
     ] = None,
     albums: Albums = True,
     watch: Annotated[
@@ -66,7 +71,7 @@ def watch_folders(
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"--watch watches folders, and {folder} is none")
-    texts = captions_by_name(captions)
+    said = descriptions_by_name(captions)
     with connect(url) as client:
         client.jobs(limit=1)  # a wrong address or key ends it here; later, one that does not answer is waited for
         sent = SentFiles(path := sent_files_path(client.url, folders))
@@ -74,4 +79,4 @@ def watch_folders(
             print_note(f"left out where unchanged: {len(sent)} files sent before, listed in {path}")
         print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # the way service managers end it is Ctrl-C's
-        return watch_until_interrupted(FolderWatch(client, folders, sent, still_for_s, texts, albums))
+        return watch_until_interrupted(FolderWatch(client, folders, sent, still_for_s, said, albums))

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.descriptions import captions_by_name
 from service.cli.feature_extraction import load_detector
-from service.cli.ingest_summary import IngestSummary, captions_by_name, finish_ingestion
+from service.cli.ingest_summary import IngestSummary, finish_ingestion
 from service.cli.options import AsJson
 from service.cli.output import print_note, show_progress
 from service.cli.settings_options import read_settings
@@ -50,7 +51,7 @@ def ingest_features(
     """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     check_detector(settings.detector)
-    texts = captions_by_name(captions, to_send=False)
+    texts = captions_by_name(captions)
     _check_sources(sources, split)
     from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - PyTorch comes with it
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from service.cli.connection import connect
-from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, print_table
+from service.cli.options import AsJson, OnlyIds, Url
+from service.cli.output import print_ids, print_json, print_note, print_table
 from service.cli.picture_cells import date_cell, name_cell, tags_cell
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
@@ -39,6 +39,7 @@ def list_pictures(
     ] = False,
     url: Url = None,
     as_json: AsJson = False,
+    only_ids: OnlyIds = False,
 ) -> None:
     """List the pictures of a server, with their dates, tags and states."""
     condition = picture_filter(tags, date, since, until)
@@ -51,11 +52,13 @@ def list_pictures(
     if as_json:
         print_json(answer)
         return
-    if not answer["images"]:
+    if only_ids:
+        print_ids(answer["images"])
+    elif not answer["images"]:
         none = "no deleted pictures can be brought back" if deleted else "no pictures"
         print(none if condition is None and after is None else "no pictures are like that")
-        return
-    print_pictures(answer["images"])
+    else:
+        print_pictures(answer["images"])
     if answer["next"] is not None:
         print_note(f"there are more: add --after {answer['next']}, or --all")
 

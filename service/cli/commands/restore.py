@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.options import Url
+from service.cli.options import Url, ids_given
 from service.cli.output import print_note, show_progress
 
 IMAGE_ID = re.compile("[0-9a-f]{32}")
@@ -17,14 +17,15 @@ def restore(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="ID... | SNAPSHOT DATA_DIR", help="Ids of deleted pictures, or a snapshot and a new folder."
+            metavar="ID... | SNAPSHOT DATA_DIR",
+            help="Ids of deleted pictures (- reads them from a pipe), or a snapshot and a new folder.",
         ),
     ],
     url: Url = None,
 ) -> None:
     """Bring back pictures that were deleted on a server, or make a new data directory of a snapshot."""
-    if all(IMAGE_ID.fullmatch(one) for one in what):
-        _restore_pictures(what, url)
+    if what == ["-"] or all(IMAGE_ID.fullmatch(one) for one in what):
+        _restore_pictures(ids_given(what), url)
     elif len(what) == 2:
         _restore_snapshot(Path(what[0]), Path(what[1]))
     else:

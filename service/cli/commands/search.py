@@ -13,12 +13,13 @@ from service.cli.options import (
     MinScore,
     Model,
     NumResults,
+    OnlyIds,
     ResultOrder,
     ShortlistLength,
     Thumbnails,
     Url,
 )
-from service.cli.output import print_json
+from service.cli.output import print_ids, print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 
 
@@ -43,6 +44,7 @@ def search(
     thumbnails: Thumbnails = True,
     url: Url = None,
     as_json: AsJson = False,
+    only_ids: OnlyIds = False,
 ) -> None:
     """Find pictures for a sentence."""
     condition = picture_filter(tags, date, since, until)
@@ -60,11 +62,14 @@ def search(
             group_near_duplicates=group_near_duplicates,
             explain=explain,
         )
-        small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
+        small = thumbnails_of(client, answer["results"]) if thumbnails and not (as_json or only_ids) else {}
     if as_json:
         print_json(answer)
         return
     print_loading(answer)
+    if only_ids:
+        print_ids(answer["results"])
+        return
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
     print_picture_hits(answer["results"], answer["left_out"], small, filtered=condition is not None)

@@ -33,6 +33,7 @@ ROUTES = {
     "DELETE /images/{image_id}",
     "PATCH /images/{image_id}",
     "POST /images/{image_id}/restore",
+    "GET /images/{image_id}/original",
     "GET /images/{image_id}/thumbnail",
     "GET /images/{image_id}/regions",
     "GET /images/{image_id}/info",
@@ -122,7 +123,7 @@ def test_an_operation_says_who_may_call_it(name: str, operation: dict[str, Any])
     assert set(schemes) <= set(DOCUMENT["components"]["securitySchemes"])
 
 
-PAGES = {"get_image", "get_thumbnail", "get_regions", "get_info", "get_session", "sign_in", "sign_out"}
+PAGES = {"get_image", "get_original", "get_thumbnail", "get_regions", "get_info", "get_session", "sign_in", "sign_out"}
 PROBES = {"alive", "ready", "metrics"}
 CHANGES = {"delete_image", "restore_image", "edit_image", "retry_failure", "build_view", "ingest"}
 

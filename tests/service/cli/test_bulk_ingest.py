@@ -9,8 +9,8 @@ from index.records import Failure, JobStatus
 from service.cli.bulk_ingest import offered_files, take_in_on_cluster
 from service.cluster import bulk_ingestion
 from service.cluster.bulk_files import OfferedFile
-from service.errors import UserError
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
+from service.ingest.manifest import ManifestEntry
 from tests.support.cli_runner import Regard
 
 
@@ -71,9 +71,12 @@ def test_the_table_is_that_of_an_upload(regard: Regard, photos: Path) -> None:
     assert {"taken in 2", "there already 1", "turned away 1", "set aside 1", "skipped: films 1"} <= rows
 
 
-def test_what_no_picture_may_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"a\.png: .*at least one word"):
-        list(offered_files([("a.png", tmp_path / "a.png")], {"a.png": [" "]}, {}))
+def test_files_are_offered_with_what_is_said_of_them(tmp_path: Path) -> None:
+    files = [(name, tmp_path / name) for name in ("a.png", "b.png")]
+    said = {"a.png": ManifestEntry(captions=["a wall"], tags={"year": 2024}, taken_at="1970-01-02")}
+    first, second = offered_files(files, said, {path: "walls" for _, path in files})
+    assert (first.captions, first.tags, first.taken_at) == (["a wall"], {"album": "walls", "year": 2024}, 86_400.0)
+    assert (second.captions, second.tags, second.taken_at) == ([], {"album": "walls"}, None)
 
 
 @pytest.mark.parametrize("option", [["--watch"], ["--url", "http://127.0.0.1:1"]])

@@ -9,11 +9,12 @@ import pytest
 
 from regard_client import Client, JobUnfinished, RequestRefused
 from service.cli import sending
-from service.cli.ingest_summary import captions_by_name
+from service.cli.descriptions import captions_by_name
 from service.cli.sending import followed, send_files
 from service.cli.still_files import SentFiles
 from service.cli.watch import FolderWatch
 from service.errors import UserError
+from service.ingest.manifest import ManifestEntry
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 
@@ -55,7 +56,9 @@ def test_a_file_that_is_refused_for_what_is_said_of_it_holds_up_no_other(
     windows = "C:\\fakepath\\a.png"  # whose folder is cut off on the way, as browsers of old have it
     paint(photos, "Before.png", windows, "later.png")
     with Client(url) as client:
-        watch = FolderWatch(client, [photos], SentFiles(tmp_path / "sent.jsonl"), 0.0, {windows: ["a wall"]})
+        watch = FolderWatch(
+            client, [photos], SentFiles(tmp_path / "sent.jsonl"), 0.0, {windows: ManifestEntry(captions=["a wall"])}
+        )
         watch.look()
         assert not watch.is_in_trouble
         assert {one["filename"] for one in client.images()} == {"Before.png", "later.png"}
@@ -70,10 +73,10 @@ def test_a_caption_that_no_picture_may_have_is_named_before_anything_is_sent(
     captions = tmp_path / "captions.jsonl"
     lines = [{"image": "a.png", "captions": ["a wall"]}, {"image": "b.png", "captions": ["x" * 513]}]
     captions.write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(UserError, match=r"captions\.jsonl:2: a caption has 513 characters, and 512 at most"):
+    with pytest.raises(UserError, match=r"captions\.jsonl:2: captions\.0: must have at most 512 characters"):
         send_files(url, [photos], captions)
     captions.write_text(json.dumps({"image": "a.png", "captions": [f"wall {number}" for number in range(101)]}))
-    with pytest.raises(UserError, match=r"captions\.jsonl:1: a\.png has more than 100 captions"):
+    with pytest.raises(UserError, match=r"captions\.jsonl:1: captions: must have at most 100 items"):
         send_files(url, [photos], captions)
     with Client(url) as client:
         assert list(client.images()) == []
@@ -83,7 +86,7 @@ def test_captions_of_features_have_no_such_bounds(tmp_path: Path) -> None:
     captions = tmp_path / "captions.jsonl"
     texts = ["x" * 513, *(f"wall {number}" for number in range(101))]
     captions.write_text(json.dumps({"image": "a.png", "captions": texts}))
-    assert captions_by_name(captions, to_send=False) == {"a.png": texts}
+    assert captions_by_name(captions) == {"a.png": texts}
 
 
 def test_captions_of_what_is_not_sent_are_told(
@@ -94,7 +97,7 @@ def test_captions_of_what_is_not_sent_are_told(
     captions.write_text('{"image": "photos/a.png", "captions": ["a wall"]}')
     assert send_files(url, [photos], captions).accepted == 1
     noted = capsys.readouterr().err
-    assert "1 captioned pictures are not among those that are sent, as photos/a.png" in noted
+    assert "1 described pictures are not among those that are sent, as photos/a.png" in noted
     assert "names are those below the folder given, as a.png" in noted
 
 

@@ -15,6 +15,7 @@ import pytest
 from regard_client import Client
 from service.cli.still_files import SentFiles, StillFiles, state_of
 from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted
+from service.ingest.manifest import ManifestEntry
 from service.this_machine import free_port
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
@@ -139,7 +140,9 @@ def test_new_and_changed_pictures_go_in_and_the_rest_is_told(
     client: Client, sent: SentFiles, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()
-    watch = FolderWatch(client, [folder], sent, STILL_FOR_S, {"walls/red.png": ["a red wall"]}, clock=clock)
+    watch = FolderWatch(
+        client, [folder], sent, STILL_FOR_S, {"walls/red.png": ManifestEntry(captions=["a red wall"])}, clock=clock
+    )
     (folder / "walls").mkdir()
     paint(folder / "walls" / "red.png", "red")
     (folder / "film.mp4").write_text("x")

@@ -167,6 +167,10 @@ def test_a_run_goes_on_where_one_was_ended(
     assert looks.count == NUM
     (image,) = shards.store.known([again.accepted[0].image_id]).values()
     assert (image.captions, dict(image.tags)) == (("caption 0", "another"), {"album": "b"})
+    dated = OfferedFile(0, files[0].name, files[0].path, taken_at=86_400.0)
+    assert [one.take([dated], job_id).job_id for job_id in ("fifth", "sixth")] == ["fifth", ""]
+    (image,) = shards.store.known([again.accepted[0].image_id]).values()
+    assert image.taken_at == 86_400.0
 
 
 def test_what_is_no_picture_is_said_and_stops_nothing(

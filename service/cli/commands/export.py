@@ -1,0 +1,134 @@
+"""`regard export`: stored pictures taken out to a folder."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.connection import connect
+from service.cli.export_folder import ExportFolder, is_picture_name
+from service.cli.options import AsJson, Url
+from service.cli.output import print_json, print_note, print_table, show_progress, visible
+from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+from service.errors import user_input
+from service.storage.originals import image_id_of
+
+if TYPE_CHECKING:
+    from regard_client import Client
+    from regard_client.answers import ImageListed
+
+LISTED_AT_ONCE = 500  # pictures
+
+
+class DamagedOriginal(Exception):
+    """A file that the server has is not the one that was uploaded; the message says what to do."""
+
+
+@dataclass
+class ExportSummary:
+    """The outcome for each picture: those written, those whose file lay there, those stored as features without a file,
+    and those that could not be had, with the reason."""
+
+    written: int = 0
+    there_already: int = 0
+    without_file: int = 0
+    problems: list[dict[str, str]] = field(default_factory=list)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="The folder to write to; made where there is none.")],
+    tags: WithTags = None,
+    date: OfDate = None,
+    since: Since = None,
+    until: Until = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the original files of a server's pictures to a folder, and to descriptions.jsonl what is known of them.
+
+    Run again, it adds what is missing. `regard ingest` takes such a folder in.
+    """
+    condition = picture_filter(tags, date, since, until)
+    with connect(url) as client:
+        images = client.images(filter=condition, page_size=LISTED_AT_ONCE)
+        images = chain([one] if (one := next(images, None)) else [], images)  # a wrong key makes no folder
+        summary = export_pictures(client, images, folder)
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        print_outcome(summary)
+    if summary.problems:
+        raise typer.Exit(1)
+
+
+def export_pictures(client: "Client", images: "Iterator[ImageListed]", folder: Path) -> ExportSummary:
+    """Write pictures to a folder, with progress. What was written is described also where something ends it early.
+
+    UserError where the folder holds a descriptions.jsonl of another kind.
+    """
+    summary = ExportSummary()
+    folder.mkdir(parents=True, exist_ok=True)
+    with user_input():
+        target = ExportFolder(folder)
+    with show_progress() as progress:
+        task = progress.add_task("writing", None)
+        try:
+            for image in images:
+                export_picture(client, image, target, summary)
+                task.advance()
+        finally:
+            target.save()
+        task.finish()
+    return summary
+
+
+def export_picture(client: "Client", image: "ImageListed", target: ExportFolder, summary: ExportSummary) -> None:
+    """Write one picture where its file is not there yet, and count it."""
+    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    if image["url"] is None:
+        summary.without_file += 1
+        return
+    image_id, filename = image["image_id"], image["filename"]
+    try:
+        path = PurePosixPath(filename)
+        extension = path.suffix[1:] if is_picture_name(path) else client.info(image_id)["kind"]
+        name = target.find(image_id, extension, filename)
+        summary.there_already += name is not None
+        if name is None:
+            name = target.add(image_id, extension, filename, whole_original(client, image_id))
+            summary.written += 1
+        target.describe(name, image)
+    except RequestRefused as refused:
+        if refused.status != HTTPStatus.NOT_FOUND:
+            raise
+        summary.problems.append({"image_id": image_id, "filename": filename, "problem": refused.reason})
+    except DamagedOriginal as fault:
+        summary.problems.append({"image_id": image_id, "filename": filename, "problem": str(fault)})
+
+
+def whole_original(client: "Client", image_id: str) -> bytes:
+    """A picture's file, which its id is a digest of; DamagedOriginal where that is not so any more."""
+    content = client.original(image_id)
+    if image_id_of(hashlib.sha256(content).hexdigest()) != image_id:
+        raise DamagedOriginal("Its file is damaged on the server; upload the same file again to restore it.")
+    return content
+
+
+def print_outcome(summary: ExportSummary) -> None:
+    """Print the outcome for people, in which every picture is counted."""
+    for one in summary.problems:
+        print_note(f"not written: {visible(one['filename'])}: {one['problem']}")
+    rows = [
+        ("written", summary.written),
+        ("there already", summary.there_already),
+        ("features without a file", summary.without_file),
+        ("not written", len(summary.problems)),
+    ]
+    found = [[name, str(count)] for name, count in rows if count]
+    print_table("outcome", "pictures", rows=found or [["written", "0"]])

@@ -1,0 +1,184 @@
+"""`regard export`: originals and descriptions taken out to a folder, and taken in again as they were."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard_client import Client, Picture
+from service.cli.export_folder import DESCRIPTIONS, ExportFolder, is_picture_name, names_of
+from service.cli.picture_files import find_files
+from service.storage.originals import Originals
+from tests.support.cli_runner import Regard
+from tests.support.library import two_coloured
+from tests.support.pictures import encoded
+from tests.support.running_server import running_server
+
+RED, BLUE, GREEN = (encoded(two_coloured(colour, colour), "PNG") for colour in ("red", "blue", "green"))
+ID = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path / "data") as address:
+        yield address
+
+
+@pytest.fixture
+def library(url: str) -> str:
+    """A service with four pictures, of which two have one name, one has none that pictures have, and one is in a
+    folder."""
+    with Client(url) as client:
+        answer = client.ingest(
+            [
+                Picture(RED, "a.png", captions=["a red wall", "red"], tags={"album": "walls", "year": 2024}),
+                Picture(GREEN, "2024/May/b.png", taken_at="2024-05"),
+                Picture(encoded(two_coloured("red", "blue"), "JPEG"), "C"),
+            ]
+        )
+        client.wait(answer["job_id"])
+        client.wait(client.ingest([Picture(BLUE, "a.png", captions=["a blue wall"])])["job_id"])
+    return url
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def descriptions(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / DESCRIPTIONS).read_text().splitlines()]
+
+
+def told(regard: Regard, folder: Path, *options: object) -> tuple[int, dict[str, Any]]:
+    status, said, _ = regard("export", folder, "--json", *options)
+    return status, json.loads(said)
+
+
+def test_an_exported_library_is_taken_in_again_as_it_was(regard: Regard, library: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert told(regard, folder, "--url", library) == (
+        0,
+        {"written": 4, "there_already": 0, "without_file": 0, "problems": []},
+    )
+    files = files_in(folder)
+    assert {files["a.png"], files["2024/May/b.png"]} == {RED, GREEN}
+    assert BLUE in files.values()
+    assert len(files) == 5
+    with running_server(tmp_path / "second") as other:
+        arguments = ["ingest", folder, "--captions", folder / DESCRIPTIONS, "--no-albums", "--url", other]
+        assert regard(*arguments)[0] == 0
+        with Client(library) as before, Client(other) as after:
+            kept = ("image_id", "captions", "tags", "taken_at", "width")
+            of_before, of_after = (
+                {one["image_id"]: {name: one[name] for name in kept} for one in client.images()}  # type: ignore[literal-required]
+                for client in (before, after)
+            )
+    assert of_before == of_after
+
+
+def test_an_export_that_is_repeated_adds_what_is_missing_and_writes_over_nothing(
+    regard: Regard, library: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    told(regard, folder, "--url", library)
+    before = files_in(folder)
+    (folder / "2024" / "May" / "b.png").write_bytes(b"somebody's own")
+    _, said = told(regard, folder, "--url", library)
+    assert (said["written"], said["there_already"]) == (1, 3)
+    after = files_in(folder)
+    assert after["2024/May/b.png"] == b"somebody's own"
+    assert after.keys() > before.keys()
+    (added,) = after.keys() - before.keys()
+    assert after[added] == GREEN
+    _, said = told(regard, folder, "--url", library)
+    assert (said["written"], said["there_already"]) == (0, 4)
+    assert files_in(folder) == after
+
+
+def test_a_part_is_exported_beside_what_was_exported_before(regard: Regard, library: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    _, said = told(regard, folder, "--url", library, "--tag", "album=walls")
+    assert (said["written"], files_in(folder).keys()) == (1, {"a.png", DESCRIPTIONS})
+    expected = {"image": "a.png", "captions": ["a red wall", "red"], "tags": {"album": "walls", "year": 2024}}
+    assert descriptions(folder) == [{**expected, "taken_at": None}]
+    told(regard, folder, "--url", library, "--date", "2024")
+    assert [one["image"] for one in descriptions(folder)] == ["2024/May/b.png", "a.png"]
+    (folder / "a.png").unlink()
+    told(regard, folder, "--url", library, "--date", "2024")
+    assert [one["image"] for one in descriptions(folder)] == ["2024/May/b.png"], (
+        "what lies there no more is not told of"
+    )
+    (folder / DESCRIPTIONS).write_text("notes of my own")
+    status, _, error = regard("export", folder, "--url", library)
+    assert status == 1
+    assert "descriptions.jsonl:1" in error
+    assert (folder / DESCRIPTIONS).read_text() == "notes of my own"
+
+
+def test_what_cannot_be_had_is_told_and_the_others_are_written(regard: Regard, library: str, tmp_path: Path) -> None:
+    with Client(library) as client:
+        stored = {one["filename"]: one["image_id"] for one in client.images()}
+    originals = Originals(tmp_path / "data", write=False)
+    originals.path(stored["2024/May/b.png"], "png").unlink()
+    originals.path(stored["C"], "jpg").write_bytes(b"damaged")
+    status, said = told(regard, tmp_path / "out", "--url", library)
+    assert (status, said["written"]) == (1, 2)
+    assert {one["filename"]: one["problem"].split(";")[0] for one in said["problems"]} == {
+        "2024/May/b.png": f"The original of picture {stored['2024/May/b.png']} is missing on the server",
+        "C": "Its file is damaged on the server",
+    }
+    status, table, notes = regard("export", tmp_path / "out", "--url", library)
+    assert (status, table.split()) == (1, ["outcome", "pictures", "there", "already", "2", "not", "written", "2"])
+    assert "not written: C: Its file is damaged" in notes
+
+
+def test_what_was_written_is_described_although_the_service_went_away(
+    regard: Regard, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asked = Client.original, list[str]()
+
+    def ask_twice(self: Client, image_id: str) -> bytes:
+        asked.append(image_id)
+        if len(asked) > 2:
+            raise KeyboardInterrupt
+        return ask(self, image_id)
+
+    monkeypatch.setattr(Client, "original", ask_twice)
+    regard("export", tmp_path / "out", "--url", library)
+    assert len(files_in(tmp_path / "out")) == 3
+    assert [one["image"] for one in descriptions(tmp_path / "out")] == ["2024/May/b.png", "a.png"]
+
+
+def test_an_empty_library_makes_an_empty_list(regard: Regard, url: str, tmp_path: Path) -> None:
+    status, table, _ = regard("export", tmp_path / "out", "--url", url)
+    assert (status, table.split()) == (0, ["outcome", "pictures", "written", "0"])
+    assert files_in(tmp_path / "out") == {DESCRIPTIONS: b""}
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=255))
+def test_no_name_leads_out_of_the_folder_or_is_passed_over_by_an_ingestion(filename: str) -> None:
+    for name in names_of(ID, "jpg", filename):
+        path = PurePosixPath(name)
+        assert not path.is_absolute()
+        assert not any(part in ("", ".", "..") or part.startswith(".") for part in path.parts)
+        assert is_picture_name(path)
+    assert len(set(names_of(ID, "jpg", filename))) >= 2
+
+
+@pytest.mark.parametrize(
+    "filename", ["/etc/passwd", "../../b.png", ".hidden/.a.png", "a", "//", "..", "x.JPG", "雪" * 250]
+)
+def test_files_of_any_name_are_written_below_the_folder(tmp_path: Path, filename: str) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.jpg").mkdir()  # a folder where a file should be
+    (folder / "etc").write_bytes(b"")  # a file where a folder should be
+    target = ExportFolder(folder)
+    name = target.add(ID, "jpg", filename, RED)
+    assert (folder / name).read_bytes() == RED
+    assert set(files_in(tmp_path)) == {f"out/{name}", "out/etc"}
+    assert name in {found for found, _ in find_files([folder]).pictures}
