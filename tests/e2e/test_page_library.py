@@ -14,7 +14,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, send
+from tests.e2e.browser import Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -134,6 +134,27 @@ def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit:
     page.get_by_role("button", name="Bring back all blue").click()
     expect(card(page, "blue").get_by_role("button", name="Delete")).to_be_visible()
     assert len(stored(visit.address)) == len(COLOURS) - 1
+
+
+def test_a_picture_is_downloaded_as_it_was_uploaded(visit: Visit, tmp_path: Path) -> None:
+    page = visit.page
+    saved = tmp_path / "saved.png"
+    with page.expect_download() as downloading:
+        card(page, "red").get_by_role("button", name="Download all red").click()
+    downloading.value.save_as(saved)
+    assert downloading.value.suggested_filename == "red.png"
+    assert saved.read_bytes() == png(two_coloured("red", "white", 64, 48))
+    search(page, "green")
+    page.locator("#main li").first.get_by_role("button").first.click()
+    detail = page.get_by_role("dialog")
+    with page.expect_download() as downloading:
+        detail.get_by_role("button", name="Download").click()
+    downloading.value.save_as(saved)
+    assert saved.read_bytes() == png(two_coloured("green", "white", 64, 48))
+    page.route("**/original", lambda route: route.fulfill(status=404, json={"detail": "The original is missing."}))
+    detail.get_by_role("button", name="Download").click()
+    expect(detail.get_by_role("alert")).to_have_text("The original is missing.")
+    assert accessibility_faults(page) == []
 
 
 def test_why_a_deletion_failed_stands_in_the_card(visit: Visit) -> None:

@@ -52,9 +52,25 @@ export interface Options {
 
 /** The answer's JSON; Refusal where the service says no, after the user had the chance to give a key. */
 export async function ask<T>(path: string, options: Options = {}): Promise<T> {
+  const response = await accepted(path, options);
+  return (response.status === 204 ? undefined : await answered(response.json(), options)) as T;
+}
+
+/** Has the browser save a file of the service by a name. A link would not send the key. */
+export async function save(path: string, name: string): Promise<void> {
+  const content = await answered((await accepted(path, {})).blob(), {});
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/** A good answer; Refusal where there is none. */
+async function accepted(path: string, options: Options): Promise<Response> {
   for (;;) {
     const response = await send(path, options);
-    if (response.ok) return (response.status === 204 ? undefined : await answered(response.json(), options)) as T;
+    if (response.ok) return response;
     const refusal = new Refusal(response.status, await response.json().catch(() => ({})));
     const needsKey = response.status === 401 || "needed" in refusal.problem;
     if (!needsKey || !(await askForKey(refusal.message))) throw refusal;

@@ -3,6 +3,7 @@ import { ask, isMissing } from "./api";
 import { button, el, workButton } from "./dom";
 import { editor } from "./editing";
 import type { ImageListed } from "./openapi";
+import { downloadButton } from "./original";
 import { thumbnail } from "./results";
 import { day, isolated, tagLine, titleOf } from "./text";
 
@@ -76,6 +77,7 @@ export class Card {
       button("Edit", () => this.edit(), { class: "link change", "aria-label": `Edit ${title}` }),
       this.image.state === "ready" &&
         button("More like this", () => this.like(this.image), { class: "link", "aria-label": `More like this: ${title}` }),
+      downloadButton(this.image, this.fault, "link change"),
       workButton("Delete", () => this.delete(), { class: "link change", "aria-label": `Delete ${title}` }),
     );
   }

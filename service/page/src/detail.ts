@@ -2,6 +2,7 @@
 import { button, el, type Child } from "./dom";
 import { roundedToSum, strongest, tellsWordsApart } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
+import { downloadButton } from "./original";
 import { Overlay } from "./overlay";
 import { day, percent, tagLine, titleOf } from "./text";
 import { Words } from "./words";
@@ -99,6 +100,7 @@ export class Detail {
   }
 
   private known(hit: PictureHit): Child[] {
+    const fault = el("p", { class: "fault", role: "alert" });
     const tags = Object.entries(hit.tags).map(tagLine);
     return [
       el("h3", {}, "Picture"),
@@ -112,6 +114,8 @@ export class Detail {
         ...row("Alike", ...(hit.near_duplicates ?? []).map((one) => one.filename)),
       ),
       button("More like this", () => (this.dialog.close(), this.like(hit))),
+      downloadButton(hit, fault, "change"),
+      fault,
     ];
   }
 }

@@ -1,0 +1,25 @@
+// The button that saves a picture's file as it was uploaded, for those who may.
+import { save } from "./api";
+import { workButton } from "./dom";
+import { titleOf } from "./text";
+
+interface Stored {
+  image_id: string;
+  filename: string;
+  url: string | null;
+  captions: string[];
+}
+
+/** None where features alone are stored. `fault` tells why it could not be had. */
+export function downloadButton(picture: Stored, fault: HTMLElement, looks: string): HTMLButtonElement | null {
+  const download = async () => {
+    fault.textContent = "";
+    try {
+      await save(`/images/${picture.image_id}/original`, picture.filename.split("/").pop()!);
+    } catch (refused) {
+      fault.textContent = (refused as Error).message;
+    }
+  };
+  const label = `Download ${titleOf(picture)}`;
+  return picture.url ? workButton("Download", download, { class: looks, "aria-label": label }) : null;
+}
