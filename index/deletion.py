@@ -106,9 +106,11 @@ class Erasures:
             captions = db.execute("SELECT slot FROM captions WHERE text IS NULL AND slot IS NOT NULL ORDER BY slot")
             return [row["slot"] for row in images], [row["slot"] for row in captions]
 
-    def fold_log(self) -> None:
-        """Fold the write-ahead log into the file and empty it: it still holds pages as they were."""
-        self._database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    def fold_log(self) -> bool:
+        """Fold the write-ahead log, which still holds pages as they were, into the file and empty it; False where
+        another process reads the catalog for longer than is waited for."""
+        busy, *_ = self._database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def forget(self, pictures: Sequence[ErasedPicture]) -> None:
         """Let go of the ids of erased pictures, whose files are removed."""

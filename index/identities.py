@@ -35,6 +35,7 @@ class Identities:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._captions = -1, CaptionCounts(0, 0)  # as counted at that version of the catalog
 
     def slots(self, image_ids: Sequence[str]) -> dict[str, int]:
         """Id -> region slot; pictures without one are left out."""
@@ -84,7 +85,12 @@ class Identities:
         return {CaptionName(one.image_id, one.text): one for one in found if not one.deleted}
 
     def count_captions(self) -> CaptionCounts:
-        """The number of captions, and of the pictures that have any."""
+        """The number of captions, and of the pictures that have any: counted anew when the catalog has changed."""
         sql = "SELECT count(*), count(DISTINCT image) FROM captions WHERE text IS NOT NULL"
         with self._database.reading() as db:
-            return CaptionCounts(*db.execute(sql).fetchone())
+            version = db.execute("SELECT value FROM counters WHERE name = 'version'").fetchone()[0]
+            known, counts = self._captions
+            if known != version:
+                counts = CaptionCounts(*db.execute(sql).fetchone())
+                self._captions = version, counts
+        return counts

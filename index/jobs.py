@@ -10,7 +10,7 @@ from index.schema import Database
 
 OLDEST_FINISHED = """
   SELECT job_id FROM jobs
-  WHERE created_at < (SELECT max(created_at) FROM jobs) - ? AND NOT EXISTS (
+  WHERE created_at < min(?, (SELECT max(created_at) FROM jobs)) - ? AND NOT EXISTS (
     SELECT 1 FROM job_images JOIN images ON number = image WHERE job_id = jobs.job_id AND +state = 'queued'
   )
   ORDER BY created_at LIMIT 1
@@ -35,13 +35,14 @@ class Jobs:
         with self._database.reading() as db:
             return [job_status(db, job) for job in db.execute(sql, [limit]).fetchall()]
 
-    def forget_finished(self, seconds: float) -> bool:
-        """Forget the oldest job that came so long before the latest one and of which no picture waits; False for none.
+    def forget_finished(self, seconds: float, now: float) -> bool:
+        """Forget the oldest job of which no picture waits and which is so old; False for none.
 
-        How long is told by the jobs themselves: a clock that is set makes none of them old.
+        It is as old as the latest job came later, and no older than it is now: whichever way a clock was set, jobs that
+        came just now are not old.
         """
         with self._database.writing() as db:
-            found = db.execute(OLDEST_FINISHED, [seconds]).fetchone()
+            found = db.execute(OLDEST_FINISHED, [now, seconds]).fetchone()
             if found is not None:
                 db.execute("DELETE FROM job_images WHERE job_id = ?", [found["job_id"]])
                 db.execute("DELETE FROM jobs WHERE job_id = ?", [found["job_id"]])

@@ -60,10 +60,10 @@ def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
 
 
 def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
-    """The place in a list of one catalog. ValueError where the picture is unknown."""
+    """The place in a list of one catalog. ValueError where the picture is unknown, or known for erased alone."""
     found = db.execute("SELECT number, taken_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
     if found is None:
-        raise ValueError(f"no picture {after.image_id} to list after")
+        found = number_of_erased(db, after, order), None
     number, taken_at = found
     if order != "date":
         return ListedAt(0, number, number)
@@ -72,15 +72,33 @@ def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedA
     return ListedAt(1, number, number) if taken_at is None else ListedAt(0, taken_at, number)
 
 
+def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int:
+    """The number of a picture that was erased since its list was read. ValueError where there is none.
+
+    Of several that were taken in together, and erased, it is the first in the order: nothing is passed over.
+    """
+    first = "min" if order == "arrival" else "max"
+    sql = f"SELECT {first}(number) FROM images WHERE added_at = ? AND state = 'erased'"
+    (number,) = db.execute(sql, [after.added_at]).fetchone()
+    if number is None:
+        raise ValueError(f"no picture {after.image_id} to list after")
+    return int(number)
+
+
 def page_key(image: Image, order: ImageOrder) -> PageKey:
     """The place of a picture in a list of several catalogs."""
+    return key_of(image.image_id, image.added_at, image.taken_at, order)
+
+
+def key_of(image_id: str, added_at: float, taken_at: float | None, order: ImageOrder) -> PageKey:
+    """`page_key` of the picture that these belong to."""
     match order:
         case "arrival":
-            return image.added_at, image.image_id
+            return added_at, image_id
         case "latest":
-            return -image.added_at, image.image_id
-    taken_at = image.added_at if image.taken_at is None else image.taken_at
-    return float(image.taken_at is None), -taken_at, image.image_id
+            return -added_at, image_id
+    sorted_by = added_at if taken_at is None else taken_at
+    return float(taken_at is None), -sorted_by, image_id
 
 
 def place_of_key(key: PageKey, order: ImageOrder) -> ListedAt:
@@ -94,7 +112,9 @@ def page_rows(
 ) -> list[Row]:
     """Rows of pictures that pass the condition, behind the place."""
     where, values = condition.sql()
-    kept = "deleted_at IS NOT NULL AND erased_at IS NULL" if condition.deleted else "deleted_at IS NULL"
+    table, kept = "images", "deleted_at IS NULL"
+    if condition.deleted:  # few, which are sorted sooner than the others are passed over in their order
+        table, kept = "images INDEXED BY images_deleted", "deleted_at IS NOT NULL AND erased_at IS NULL"
     rows = list[Row]()
     for number, part in enumerate(parts):
         behind, place = "TRUE", list[Any]()
@@ -103,7 +123,7 @@ def page_rows(
         if after is not None and number == after.part:
             behind, place = part.behind(), [after.value, after.value, after.tie]
         rows += db.execute(
-            f"SELECT * FROM images WHERE {kept} AND {part.among} AND {behind} AND {where}"
+            f"SELECT * FROM {table} WHERE {kept} AND {part.among} AND {behind} AND {where}"
             f" ORDER BY {part.sorting()} LIMIT ?",
             [*place, *values, limit - len(rows)],
         )

@@ -75,6 +75,8 @@ class ListPlace:
     image_id: str
     taken_at: float | Unchanged | None = UNCHANGED
     """UNCHANGED for as it is dated now."""
+    added_at: float | None = None
+    """The time that it was taken in, by which its place is found where the picture was erased since."""
 
 
 @dataclass(frozen=True, kw_only=True)

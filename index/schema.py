@@ -11,10 +11,10 @@ from pathlib import Path
 
 from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
-from index.schema_upgrades import ARRIVALS, LISTED, STATE, upgrade
+from index.schema_upgrades import ARRIVALS, LISTED, RARE, STATE, upgrade
 from index.text_index import TEXTS, add_functions
 
-VERSION = 6
+VERSION = 7
 BUSY_SECONDS = 30.0
 
 TABLES = f"""
@@ -69,6 +69,7 @@ CREATE TABLE heartbeats (role TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('version', 0);
 {ARRIVALS}
+{RARE}
 {TEXTS};
 """
 

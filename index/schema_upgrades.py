@@ -20,6 +20,11 @@ ARRIVALS = """CREATE TABLE arrivals (             -- files about to be stored, s
 LISTED = """CREATE INDEX images_added ON images (added_at);
 CREATE INDEX images_dated ON images (taken_at, added_at);"""
 
+# The few among many: captions taken away, pictures whose deletion can be undone, jobs long done.
+RARE = """CREATE INDEX captions_erased ON captions (slot) WHERE text IS NULL;
+CREATE INDEX images_deleted ON images (number) WHERE deleted_at IS NOT NULL AND erased_at IS NULL;
+CREATE INDEX jobs_created ON jobs (created_at);"""
+
 # Version 2: pictures are erased some time after their deletion, captions can be taken away.
 TO_VERSION_2 = f"""
 DROP INDEX images_state;
@@ -55,8 +60,18 @@ TO_VERSION_5 = "ALTER TABLE images ADD COLUMN looks BLOB;"
 # Version 6: texts of scripts without spaces are searched by their letters.
 TO_VERSION_6 = f"{LISTED} DROP TABLE texts; {TEXTS}; {FILL};"
 
+# Version 7: what is rare is found without a look at all there is.
+TO_VERSION_7 = RARE
+
 # The version that each script makes of the one before.
-STEPS = {2: TO_VERSION_2, 3: TO_VERSION_3, 4: TO_VERSION_4, 5: TO_VERSION_5, 6: TO_VERSION_6}
+STEPS = {
+    2: TO_VERSION_2,
+    3: TO_VERSION_3,
+    4: TO_VERSION_4,
+    5: TO_VERSION_5,
+    6: TO_VERSION_6,
+    7: TO_VERSION_7,
+}
 
 
 def upgrade(connection: Connection, found: int, wanted: int) -> None:

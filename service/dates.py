@@ -8,8 +8,8 @@ import math
 import re
 from datetime import UTC, datetime
 
-RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
-CALENDAR = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+CALENDAR = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 SECONDS_A_DAY = 86_400
 EXPECTED = (
     "must be a year, month or day (2024, 2024-05, 2024-05-06), or a date and time with its timezone as in RFC 3339,"
@@ -28,10 +28,11 @@ def date_span(text: str) -> tuple[float, float]:
     ValueError, in words, for what is no date.
     """
     if written := CALENDAR.fullmatch(text):
-        year, month, day = (int(part or 0) for part in written.groups())
-        first = datetime(year, month or 1, day or 1, tzinfo=UTC).timestamp()
-        of_month = calendar.monthrange(year, month)[1] if month else 365 + calendar.isleap(year)
-        num_days = 1 if day else of_month
+        year, month, day = (None if part is None else int(part) for part in written.groups())
+        assert year is not None
+        first = datetime(year, 1 if month is None else month, 1 if day is None else day, tzinfo=UTC).timestamp()
+        of_month = 365 + calendar.isleap(year) if month is None else calendar.monthrange(year, month)[1]
+        num_days = of_month if day is None else 1
         return first, math.nextafter(first + num_days * SECONDS_A_DAY, first)
     if not RFC_3339.fullmatch(text):
         raise ValueError(EXPECTED)

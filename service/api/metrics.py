@@ -13,16 +13,18 @@ class _ReadGauges:
     """Gauges whose values are read whenever they are asked for."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._read: dict[tuple[str, ...], tuple[Mapping[str, str], Callable[[], Mapping[str, float]]]] = {}
 
-    def add(self, name: str, meaning: str, read: Callable[[], float]) -> None:
-        """Add one."""
-        self._read[name] = meaning, read
+    def add(self, meanings: Mapping[str, str], read: Callable[[], Mapping[str, float]]) -> None:
+        """Add those of these names, which are read together; the same names again take their place."""
+        self._read[tuple(meanings)] = meanings, read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The values of now."""
-        for name, (meaning, read) in self._read.items():
-            yield GaugeMetricFamily(name, meaning, value=read())
+        for meanings, read in self._read.values():
+            values = read()
+            for name, meaning in meanings.items():
+                yield GaugeMetricFamily(f"regard_{name}", meaning, value=values[name])
 
 
 class Metrics:
@@ -64,7 +66,11 @@ class Metrics:
 
     def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
         """Add a gauge whose value is read whenever the metrics are."""
-        self._gauges.add(f"regard_{name}", meaning, read)
+        self._gauges.add({name: meaning}, lambda: {name: read()})
+
+    def gauges(self, meanings: Mapping[str, str], read: Callable[[], Mapping[str, float]]) -> None:
+        """Add gauges, by their names, whose values are read together whenever the metrics are."""
+        self._gauges.add(meanings, read)
 
     def stage_times(self, milliseconds: Mapping[str, float]) -> None:
         """Observe the time that each stage of one search took."""

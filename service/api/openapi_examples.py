@@ -39,7 +39,7 @@ _SEARCH = {
     "model_digest": "4b1f0c6f0f6a1d52",
     "k": 1,
     "shortlist": 100,
-    "index_version": "17-8-2",
+    "index_version": "17-8-2-5f3a9c01d2e4b687",
     "cached": False,
     "left_out": 0,
     "matched": True,

@@ -9,21 +9,24 @@ UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
 
 
 def cursor_after(image: Image, order: ImageOrder) -> str:
-    """The cursor of the page behind a picture. In an order by date it holds the date: the picture's may change before
-    the next page is asked for, and the list shall not jump with it."""
-    if order != "date":
-        return image.image_id
-    return f"{image.image_id}@{'' if image.taken_at is None else repr(float(image.taken_at))}"
+    """The cursor of the page behind a picture. It holds when that was taken in, since the picture may be erased before
+    the next page is asked for, and in an order by date its date, which may change: the list shall not jump with it."""
+    taken = "" if image.taken_at is None else repr(float(image.taken_at))
+    dated = f"@{taken}" if order == "date" else ""
+    return f"{image.image_id}{dated}~{float(image.added_at)!r}"
 
 
 def place_of(cursor: str) -> ListPlace:
     """The place that a cursor stands for; a picture's id alone stands for where that is now. ValueError."""
-    image_id, is_dated, date = cursor.partition("@")
+    rest, _, added = cursor.partition("~")
+    image_id, is_dated, taken = rest.partition("@")
+    for seconds in (added, taken):
+        if seconds and not UNIX_SECONDS.fullmatch(seconds):
+            raise ValueError("this is no `next` of a page")
+    added_at = float(added) if added else None
     if not is_dated:
-        return ListPlace(image_id)
-    if date and not UNIX_SECONDS.fullmatch(date):
-        raise ValueError("this is no `next` of a page")
-    return ListPlace(image_id, float(date) if date else None)
+        return ListPlace(image_id, added_at=added_at)
+    return ListPlace(image_id, float(taken) if taken else None, added_at)
 
 
 def cursor_after_failure(failure: Failure) -> str:

@@ -43,6 +43,7 @@ LIGHT_COST = 500_000  # by the threads inside an operator: of two, five times a 
 SEARCH_THREADS = 16  # queries that wait side by side for an accelerator or for other machines
 LOOKUP_THREADS = 8  # what comes before a query that is not light: its view, its cost, a kept answer
 HEALTH_THREADS = 8
+STATES_COUNTED = ("ready", "queued", "failed", "deleted")  # of pictures, by metrics
 
 log = logging.getLogger(__name__)
 
@@ -251,9 +252,10 @@ def add_gauges(services: Services) -> None:
 
 def add_picture_gauges(metrics: Metrics, pictures: StoredPictures) -> None:
     """Let the metrics count pictures whenever they are read."""
+    meanings = {f"pictures_{state}": f"Pictures that are {state}." for state in STATES_COUNTED}
 
-    def count(state: str) -> Callable[[], float]:
-        return lambda: pictures.counts()[state]
+    def read() -> Mapping[str, float]:
+        counts = pictures.counts()
+        return {f"pictures_{state}": counts[state] for state in STATES_COUNTED}
 
-    for state in ("ready", "queued", "failed", "deleted"):
-        metrics.gauge(f"pictures_{state}", f"Pictures that are {state}.", count(state))
+    metrics.gauges(meanings, read)

@@ -10,6 +10,7 @@ LIBRARY_ERRORS = frozenset(
         "index.schema.DamagedCatalog",
         "index.schema.ReadOnlyCatalog",
         "index.schema.UnknownSchema",
+        "index.slab.Corrupt",
         "index.slab.LayoutMismatch",
         "index.view_manifest.ViewMismatch",
         "models.extractors.config.ExtractorUnavailable",

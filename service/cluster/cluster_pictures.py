@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from index.failures import FailureKey, failure_key
 from index.filters import Filter
-from index.list_orders import page_key
+from index.list_orders import PageKey, key_of, page_key
 from index.records import (
     UNCHANGED,
     Failure,
@@ -96,16 +96,19 @@ class ClusterPictures:
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
-        key = None
-        if after is not None:
-            last = self.image(after.image_id)
-            if last is None:
-                raise ValueError(f"no picture {after.image_id} to list after")
-            then = last if after.taken_at is UNCHANGED else replace(last, taken_at=after.taken_at)
-            key = page_key(then, order)
+        key = None if after is None else self._key(after, order)
         parts = self._ask_all("page", key, limit, condition, order)
         images = {image.image_id: image for part in parts for image in part}
         return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]
+
+    def _key(self, after: ListPlace, order: ImageOrder) -> PageKey:
+        last, taken_at = self.image(after.image_id), after.taken_at
+        added_at = after.added_at if last is None else last.added_at
+        if taken_at is UNCHANGED:
+            taken_at = None if last is None else last.taken_at
+        if added_at is None:
+            raise ValueError(f"no picture {after.image_id} to list after")
+        return key_of(after.image_id, added_at, taken_at, order)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""

@@ -1,6 +1,5 @@
 """The gallery of one data directory: rows are the slots of its pictures and captions."""
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -48,7 +47,8 @@ class LocalGallery:
     ) -> None:
         """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
-        self.version = f"{catalog_version}-{pictures}-{captions}"
+        generation = snapshot.manifest.generation if snapshot else "0"  # rows that were made anew are others
+        self.version = f"{catalog_version}-{pictures}-{captions}-{generation}"
         self._catalog_version = catalog_version
         self._galleries, self._catalog = galleries, galleries.catalog
         self._model, self._snapshot, self._regions = model, snapshot, regions
@@ -178,8 +178,6 @@ class LocalGalleries:
         self.pictures: VersionCache[int, Image] = VersionCache(KEPT_LETTERS, letters_of)
         self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
         self._regions, self._models, self._extractor = regions, models, extractor
-        self._counting = threading.Lock()
-        self._captions_each = (-1, 1.0)
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
@@ -223,12 +221,8 @@ class LocalGalleries:
         raise migrating(progress, f"{said}; ask with an image_id, ask another model, or wait")
 
     def captions_per_picture(self) -> float:
-        """The mean number of captions of a captioned picture; counted anew when the catalog has changed."""
-        version = self.catalog.version()
-        with self._counting:
-            if self._captions_each[0] != version:
-                self._captions_each = version, self.catalog.identities.count_captions().each
-            return self._captions_each[1]
+        """The mean number of captions of a captioned picture."""
+        return self.catalog.identities.count_captions().each
 
 
 def letters_of(image: Image) -> int:

@@ -77,16 +77,26 @@ class ModelView:
         What another thread is at is waited for so long at most, without end where it is negative.
         """
         try:
-            with self._opening:
-                opened, self._view = self._view, self._view or View(self._folder)
-            if opened is not None:
-                opened.refresh(patience_s)
+            view = self._view
+            if view is None:
+                self._open(patience_s)
+            else:
+                view.refresh(patience_s)
+            self._fault = ""
         except NoView:
             pass  # not begun, or removed: what was shown is still shown
         except (Corrupt, LayoutMismatch, ViewMismatch, OSError) as fault:
             if str(fault) != self._fault:  # once, not ten times a second
                 log.error("the view of %s cannot be read: %s", self.name, fault)
             self._fault = str(fault)
+
+    def _open(self, patience_s: float) -> None:
+        if not self._opening.acquire(timeout=patience_s):
+            return
+        try:
+            self._view = self._view or View(self._folder)
+        finally:
+            self._opening.release()
 
     def build_index(self) -> None:
         """Build the indexes of the view that are due, which may take minutes."""

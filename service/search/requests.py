@@ -137,7 +137,7 @@ class PictureFilter(RequestModel):
     """Conditions on the pictures that may answer; applied before the shortlist is made, so nothing better is lost."""
 
     tags: dict[Text, Condition] = Field(default_factory=dict, max_length=50)
-    taken_at: Annotated[Period, WrapValidator(_period)] | None = Field(
+    taken_at: Annotated[Period, WrapValidator(_period, json_schema_input_type=Period | Date)] | None = Field(
         None, description="A period; a date alone, such as `2024-05`, stands for all of it."
     )
 

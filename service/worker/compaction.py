@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.slab import HEADER, Slab, stored_layout
+from index.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
 from index.view import opened_stores, remove_shortlists
 from index.view_manifest import NAME as VIEW_MANIFEST
+from index.view_manifest import ViewMismatch
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
@@ -35,7 +36,8 @@ class CompactionResult:
 def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] = time.time) -> CompactionResult:
     """Erase what is due, then overwrite what is left of all that was erased.
 
-    Locked while a worker runs; UserError where files cannot be removed, since others are being stored or read.
+    Locked while a worker runs; UserError where files cannot be removed, since others are being stored or read, and,
+    once all else is done, where a view or the catalog's log still holds what was erased.
     """
     data = DataDir(data_dir)
     with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
@@ -45,9 +47,18 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
         images, captions = catalog.erasures.slots()
         records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))
         views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
-        rows = sum(_blank_rows(folder, images, captions) for folder in views)
+        left = list[str]()
+        rows = 0
+        for folder in sorted(views):
+            try:
+                rows += _blank_rows(folder, images, captions)
+            except (Corrupt, LayoutMismatch, ViewMismatch) as fault:
+                left.append(f"{folder} cannot be read, which a worker makes anew: {fault}")
         catalog.texts.purge()
-        catalog.erasures.fold_log()
+        if not catalog.erasures.fold_log():
+            left.append(f"another program reads {data.catalog}, whose log cannot be emptied meanwhile")
+        if left:
+            raise UserError(f"not all that was erased is overwritten: {'; '.join(left)}. Run this command again then")
         return CompactionResult(records, rows, max(0, before - _room(data)))
 
 

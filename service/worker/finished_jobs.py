@@ -21,7 +21,7 @@ class FinishedJobs:
         """Forget one of these jobs; False when there was none, or it was looked for them just now."""
         if time.monotonic() < self._next:
             return False
-        if self._jobs.forget_finished(KEPT_DAYS * SECONDS_PER_DAY):
+        if self._jobs.forget_finished(KEPT_DAYS * SECONDS_PER_DAY, time.time()):
             return True
         self._next = time.monotonic() + JOBS_EVERY_S
         return False

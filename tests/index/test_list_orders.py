@@ -24,10 +24,15 @@ TAKEN = [None, -5.0, 7.0, 7.0, None, 0.0, None, 45.0]
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    with closing(Catalog(tmp_path_factory.mktemp("lists") / "catalog.sqlite")) as catalog:
-        for number, (added, taken) in enumerate(zip(ADDED, TAKEN, strict=True)):
-            catalog.accept([picture(f"{number}", taken_at=taken)], added)
+    with closing(filled(tmp_path_factory.mktemp("lists"))) as catalog:
         yield catalog
+
+
+def filled(folder: Path) -> Catalog:
+    catalog = Catalog(folder / "catalog.sqlite")
+    for number, (added, taken) in enumerate(zip(ADDED, TAKEN, strict=True)):
+        catalog.accept([picture(f"{number}", taken_at=taken)], added)
+    return catalog
 
 
 def sorted_by_hand(images: list[Image], order: ImageOrder) -> list[str]:
@@ -55,6 +60,41 @@ def test_pages_of_several_catalogs_are_sorted_by_their_keys(catalog: Catalog, or
         found += page
     assert len(found) == len(ADDED)
     assert found == sorted(found, key=lambda image: page_key(image, order))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("cut", range(1, len(ADDED)))
+def test_a_list_goes_on_where_it_was_though_its_last_picture_is_erased(
+    tmp_path: Path, order: ImageOrder, several: bool, cut: int
+) -> None:
+    with closing(filled(tmp_path)) as catalog:
+
+        def page(after: Image | None) -> list[Image]:
+            if several:
+                return catalog.identities.page(page_key(after, order) if after else None, 100, EVERY, order)
+            place = ListPlace(after.image_id, after.taken_at, after.added_at) if after else None
+            return catalog.list_images(place, 100, order=order)
+
+        whole = page(None)
+        last = whole[cut - 1]
+        catalog.delete(last.image_id, 100.0)
+        catalog.erasures.erase_deleted(101.0, 101.0, 10)
+        catalog.erasures.forget(catalog.erasures.being_erased(10))
+        assert page(last) == whole[cut:]
+
+
+def test_of_pictures_taken_in_together_and_erased_none_behind_is_passed_over(tmp_path: Path) -> None:
+    with closing(filled(tmp_path)) as catalog:
+        for order in ORDERS:
+            with pytest.raises(ValueError, match="no picture"):
+                catalog.list_images(ListPlace("unknown", added_at=60.0), 10, order=order)
+        for name in ("3", "5"):  # of three of one moment
+            catalog.delete(name, 100.0)
+        catalog.erasures.erase_deleted(101.0, 101.0, 10)
+        catalog.erasures.forget(catalog.erasures.being_erased(10))
+        assert "4" in [one.image_id for one in catalog.list_images(ListPlace("5", added_at=60.0), 10)]
+        assert "4" in [one.image_id for one in catalog.list_images(ListPlace("3", added_at=60.0), 10, order="latest")]
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -101,8 +101,8 @@ def test_words_are_split_anew(tmp_path: Path) -> None:
         make_ready(catalog, "a")
     with closing(sqlite3.connect(path)) as database, database:  # as it was with version 5
         database.execute("UPDATE texts SET captions = '東京タワーの夜景'")
-        database.execute("DROP INDEX images_added")
-        database.execute("DROP INDEX images_dated")
+        for made_since in ("images_added", "images_dated", "captions_erased", "images_deleted", "jobs_created"):
+            database.execute(f"DROP INDEX {made_since}")
         database.execute("PRAGMA user_version = 5")
     with closing(Catalog(path)) as catalog:
         assert [match.image.image_id for match in catalog.texts.matches("夜景", 10, Filter())] == ["a"]

@@ -51,7 +51,10 @@ def test_a_moment_lies_in_its_year_month_and_day_and_in_no_other(naive: datetime
 
 @pytest.mark.parametrize(
     "text",
-    ["", "24", "20240", "2024-5", "2024-13", "2024-02-30", "0000", "2024-05-01T10:00:00", "May 2024", "20240501"],
+    [
+        *("", "24", "20240", "2024-5", "2024-13", "2024-02-30", "0000", "2024-05-01T10:00:00", "May 2024", "20240501"),
+        *("2024-00", "2024-00-05", "2024-05-00", "\uff12\uff10\uff12\uff14"),  # the last in digits of full width
+    ],
 )
 def test_what_is_no_date_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match=r"year|month|day"):

@@ -274,7 +274,7 @@ class PictureFilter(TypedDict):
     """Conditions on the pictures that may answer; applied before the shortlist is made, so nothing better is lost."""
 
     tags: NotRequired[dict[str, str | int | float | list[str | int | float] | Range]]
-    taken_at: NotRequired[Period | None]
+    taken_at: NotRequired[Period | str | None]
 
 
 class PictureHit(TypedDict):

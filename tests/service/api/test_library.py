@@ -51,7 +51,20 @@ def test_a_list_by_date_goes_on_where_it_was_though_its_last_picture_is_dated_an
     assert len(checked(dated.get("/images", sort="date", after=undated), 200, ImagesAnswer)["images"]) == 1
 
 
-@pytest.mark.parametrize("end", ["@x", "@nan", "@inf", "@1e999"])
+@pytest.mark.parametrize("sort", ["arrival", "latest", "date"])
+def test_a_list_goes_on_though_its_last_picture_is_erased_meanwhile(dated: Api, sort: str) -> None:
+    whole = names(dated, sort=sort)
+    first = checked(dated.get("/images", sort=sort, limit=2), 200, ImagesAnswer)
+    catalog, last = dated.library.catalog, first["images"][-1]["image_id"]
+    catalog.delete(last, 0.0)
+    catalog.erasures.erase_deleted(1.0, 1.0, 10)
+    catalog.erasures.forget(catalog.erasures.being_erased(10))
+    rest = checked(dated.get("/images", sort=sort, after=first["next"]), 200, ImagesAnswer)
+    assert [image["filename"].removesuffix(".png") for image in rest["images"]] == whole[2:]
+    problem(dated.get("/images", sort=sort, after=last), 422, "invalid-request")
+
+
+@pytest.mark.parametrize("end", ["@x", "@nan", "@inf", "@1e999", "~x", "~nan"])
 def test_a_place_that_is_none_is_refused(dated: Api, end: str) -> None:
     first = checked(dated.get("/images", limit=1), 200, ImagesAnswer)
     problem(dated.get("/images", sort="date", after=first["next"] + end), 422, "invalid-request")

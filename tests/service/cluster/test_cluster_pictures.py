@@ -152,6 +152,12 @@ def test_pages_are_those_of_one_catalog(shards: Shards, whole: Directory, tmp_pa
                 whole.catalog.image(one).taken_at  # type: ignore[union-attr]
                 for one in expected
             ] or order == "latest"
+        known = shards.pictures.page(None, 9, EVERY, order)[-1]
+        gone = ListPlace("f" * 32, known.taken_at, known.added_at)  # behind the one known, as it was erased since
+        behind = shards.pictures.page(ListPlace(known.image_id, known.taken_at), 1000, EVERY, order)
+        assert [one for one in behind if one.added_at != known.added_at] == [
+            one for one in shards.pictures.page(gone, 1000, EVERY, order) if one.added_at != known.added_at
+        ]
     with pytest.raises(ValueError, match="no picture"):
         shards.pictures.page(ListPlace("f" * 32), 7, EVERY, order)
 

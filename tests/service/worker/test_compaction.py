@@ -1,5 +1,7 @@
 """Compaction overwrites what is left of erased pictures, and nothing of the others."""
 
+import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import files
+from index import files, schema
 from index.lock import Locked
 from index.ragged import RaggedSlab
 from index.records import PictureChange
@@ -105,6 +107,32 @@ def test_no_text_of_what_was_erased_is_left_in_the_catalogs_files(store: Store) 
     compact(store)
     for path in store.folder.glob("catalog.sqlite*"):
         assert b"very private" not in path.read_bytes()
+
+
+def test_it_says_so_where_a_view_cannot_be_read_and_goes_on_with_the_others(store: Store) -> None:
+    damaged = store.folder / "views" / "a damaged one"
+    damaged.mkdir()
+    (damaged / "manifest.json").write_bytes(bytes(100))
+    secret = store.accept(encoded(noise(60), "PNG"), captions=["a very private sentence"])
+    store.drain()
+    store.catalog.delete(secret, NOW - 100)
+    with pytest.raises(UserError, match="a damaged one cannot be read"):
+        compact(store)
+    for path in store.folder.glob("catalog.sqlite*"):
+        assert b"very private" not in path.read_bytes()
+    shutil.rmtree(damaged)
+    assert compact(store) == (0, 0), "all else was done"
+
+
+def test_it_says_so_where_another_program_keeps_the_log(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.2)
+    with closing(sqlite3.connect(store.folder / "catalog.sqlite", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM images").fetchone()
+        with pytest.raises(UserError, match="log cannot be emptied"):
+            compact(store)
+    assert compact(store) == (0, 0)
+    assert (store.folder / "catalog.sqlite-wal").stat().st_size == 0
 
 
 def test_it_does_not_run_beside_a_worker(store: Store) -> None:

@@ -1,5 +1,6 @@
 """Jobs that ended are forgotten, one that is not done never, and no picture with them."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -53,3 +54,11 @@ def test_the_latest_job_is_kept_whatever_the_clock_says(catalog: Catalog) -> Non
     make_ready(catalog, "a")
     forget(catalog)
     assert catalog.job(only) is not None
+
+
+def test_a_job_of_a_clock_that_was_ahead_makes_no_later_one_old(catalog: Catalog) -> None:
+    ahead = catalog.accept([picture("a")], time.time() + 12 * LONG)
+    late = [catalog.accept([picture(name)], time.time()) for name in "bc"]
+    make_ready(catalog, "a", "b", "c")
+    forget(catalog)
+    assert all(catalog.job(job_id) is not None for job_id in [ahead, *late])
