@@ -197,7 +197,7 @@ export type PictureEdit = {
 
 export type PictureFilter = {
   tags?: Record<string, string | number | Array<string | number> | Range>;
-  taken_at?: Period | null;
+  taken_at?: Period | string | null;
 };
 
 export type PictureHit = {
