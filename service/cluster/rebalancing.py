@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from index.list_orders import PageKey
 from index.records import Image, NewPicture
 from service.cluster.operations import LONG_AGO, Delete, Edit, Operation, Release, TakeIn
 from service.cluster.shard_replica import REGIONS, Files
 
 AT_A_TIME = 32
 COPY_LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
+STUCK_PAUSE_S = 60.0  # before it is looked again for what could not be moved
+PASSES = 2  # once more after a while: a picture may have been on its way to where it belonged before
 
 log = logging.getLogger(__name__)
 
@@ -67,28 +70,48 @@ class Rebalancing:
         self._found_at: dict[str, float] = {}
         self._shards, self._num_shards = shards, num_before + 1
         self._sources = list(range(num_before))
-        self._passes_left = 2
+        self._after: PageKey | None = None  # in the first of these, whose pictures up to there were looked at
+        self._passes_left = PASSES
         self._rescan_from = float("-inf")
         self._copied: list[Moving] = []
+        self._stuck: set[str] = set()
         self.moved = 0
 
     def advance(self) -> bool:
-        """One step; True once every picture is where it belongs."""
+        """One step; True once every picture is where it belongs.
+
+        One whose original is missing keeps it from ending: both places are looked at until it is sent again, or
+        deleted.
+        """
         if self._copied:
             self._let_go()
             return False
         while self._sources and self._clock() >= self._rescan_from:
-            images = self._shards.ask(self._sources[0], "misplaced", self._sources[0], self._num_shards, AT_A_TIME)
+            source = self._sources[0]
+            asked = source, self._num_shards, AT_A_TIME, self._after
+            images, after = self._shards.ask(source, "misplaced", *asked)
+            self._copy(source, images)
+            self._after = after  # not before: what a fault kept from being copied is asked for again
+            if after is None:
+                self._sources.pop(0)
             if images:
-                self._copy(self._sources[0], images)
                 return False
-            log.info("shard %d holds nothing that belongs elsewhere", self._sources.pop(0))
         if not self._sources:
-            # Once more after a while: a picture may have been on its way to where it belonged before.
-            self._passes_left -= 1
-            self._sources = list(range(self._num_shards - 1))
-            self._rescan_from = self._clock() + self._linger_s
+            self._end_pass()
         return self._passes_left == 0
+
+    def _end_pass(self) -> None:
+        self._passes_left = 1 if self._stuck else self._passes_left - 1
+        self._sources = list(range(self._num_shards - 1))
+        self._rescan_from = self._clock() + (STUCK_PAUSE_S if self._stuck else self._linger_s)
+        if self._stuck:
+            log.warning(
+                "%d pictures stay where they are, such as %s: their originals are missing; send them again, or delete"
+                " them",
+                len(self._stuck),
+                min(self._stuck),
+            )
+        self._stuck.clear()
 
     def _copy(self, source: int, images: Mapping[int, list[Image]]) -> None:
         """Take pictures into the shards that they belong to; `images` by shard."""
@@ -97,9 +120,11 @@ class Rebalancing:
             for image_id in [image.image_id for image in own]:
                 since = self._shards.sequence(source)  # before the look: what changes after it is seen by the release
                 image = self._shards.ask(source, "image", image_id)
-                content = None if image is None else self._shards.ask(source, "original", image)
-                if image is None or content is None:
-                    log.error("the original of picture %s is missing: it stays in shard %d", image_id, source)
+                if image is None:
+                    continue
+                content = self._shards.ask(source, "original", image)
+                if content is None:
+                    self._without_original(Moving(source, target, image_id, uuid.uuid4().hex, since))
                     continue
                 operation = TakeIn(
                     job_id=job_id, pictures=[as_new(image)], now=image.added_at, kept_since=image.added_at
@@ -111,8 +136,15 @@ class Rebalancing:
                 if any(duplicates):  # copied before, and perhaps changed since
                     self._describe(target, image)
                 self._copied.append(Moving(source, target, image_id, job_id, since))
-        if not self._copied:
-            self._sources.remove(source)
+
+    def _without_original(self, moving: Moving) -> None:
+        """Let a picture go if it was sent again to where it belongs; otherwise it is stuck."""
+        there = self._shards.ask(moving.target, "image", moving.image_id)
+        if there is not None and there.state == "ready":
+            self._found_at[moving.job_id] = self._clock()
+            self._copied.append(moving)
+        else:
+            self._stuck.add(moving.image_id)
 
     def _let_go(self) -> None:
         """Of copies that can be found, let the first picture go."""

@@ -1,5 +1,6 @@
 """A shard's part in lists and in looks at single pictures."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from index.catalog import Catalog
@@ -36,18 +37,22 @@ class ShardLists:
         """Pictures that pass the filter, after a place in the list."""
         return self._catalog.identities.page(after, limit, condition, order)
 
-    def misplaced(self, shard: int, num_shards: int, limit: int) -> dict[int, list[Image]]:
-        """Pictures that belong to other shards than this one of so many, by the shard that they belong to."""
-        found: dict[int, list[Image]] = {}
-        after: PageKey | None = None
+    def misplaced(
+        self, shard: int, num_shards: int, limit: int, after: PageKey | None = None
+    ) -> tuple[dict[int, list[Image]], PageKey | None]:
+        """Pictures behind a place that belong to other shards than this one of so many, by the shard that they belong
+        to; and the place to go on from, None where none come behind it."""
+        found = defaultdict[int, list[Image]](list)
         while images := self._catalog.identities.page(after, LOOKED_AT, EVERY, "arrival"):
             for image in images:
-                if (home := shard_of(image.image_id, num_shards)) != shard and sum(map(len, found.values())) < limit:
-                    found.setdefault(home, []).append(image)
+                after = page_key(image, "arrival")
+                if (home := shard_of(image.image_id, num_shards)) != shard:
+                    found[home].append(image)
+                    if sum(map(len, found.values())) == limit:
+                        return dict(found), after
             if found:
-                break
-            after = page_key(images[-1], "arrival")
-        return found
+                return dict(found), after
+        return {}, None
 
     def original(self, image: Image) -> bytes | None:
         """The bytes of a picture; None where they are missing."""

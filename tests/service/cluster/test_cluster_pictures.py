@@ -1,109 +1,25 @@
-"""Lists and changes over shards are those of one catalog with all pictures; a shard that is added takes its share."""
+"""Lists and changes over shards are those of one catalog with all pictures."""
 
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from index.failures import failure_key
 from index.filters import EVERY, Filter
-from index.records import Failure, ImageOrder, ListPlace, NewPicture, PictureChange
-from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore, steps
-from service.cluster.fan_out import FanOut, all_answers
+from index.records import Failure, ImageOrder, ListPlace, PictureChange
+from service.cluster.cluster_pictures import ClusterPictureStore, steps
 from service.cluster.messages import ShardLost
-from service.cluster.operations import Operation
 from service.cluster.placement import Placement, shard_of
-from service.cluster.rebalancing import Rebalancing
-from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
-from service.storage.originals import image_id_of
 from tests.support.directories import NOW, Directory
+from tests.support.sharded_pictures import Shards, fill, received
 
 NUM = 30
 ORDERS: list[ImageOrder] = ["arrival", "latest", "date"]
-
-
-class Shards:
-    """Shards of one replica each."""
-
-    def __init__(self, folder: Path, num_shards: int) -> None:
-        self.folder = folder
-        self.directories: list[Directory] = []
-        self.writers: list[ShardWriter] = []
-        self.fan_out = FanOut([], deadline_s=5.0)
-        self.placement = Placement(num_shards)
-        for _ in range(num_shards):
-            self.add()
-        self.pictures = ClusterPictures(self.fan_out, self, lambda: self.placement, None)  # type: ignore[arg-type]
-        self.jobs = ClusterJobs(self.fan_out, lambda: self.placement)
-        self.store = ClusterPictureStore(self, lambda: self.placement)
-
-    def add(self) -> None:
-        number = len(self.directories)
-        (self.folder / str(number)).mkdir(parents=True)
-        own: list[Directory] = []
-        own.append(Directory(self.folder / str(number), own))
-        self.directories += own
-        self.writers.append(ShardWriter(number, own, 1, 30.0))
-        self.writers[-1].tend()
-        self.fan_out.replicas = [*self.fan_out.replicas, own]
-
-    def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> Any:
-        return self.writers[shard].write(operation, files)[1]
-
-    def detect(self) -> None:
-        for directory in self.directories:
-            directory.detect()
-
-    def close(self) -> None:
-        for directory in self.directories:
-            directory.close()
-
-
-class MovingShards:
-    """What a move asks of shards."""
-
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
-
-    def ask(self, shard: int, method: str, *arguments: Any) -> Any:
-        return all_answers(self._shards.fan_out, method, {shard: arguments})[shard]
-
-    def sequence(self, shard: int) -> int:
-        return self._shards.writers[shard].membership().position.sequence
-
-    def job_is_done(self, shard: int, job_id: str) -> bool:
-        (found,) = self._shards.fan_out.ask_every("job_is_found", {shard: (job_id,)}).values()
-        return len(found) == len(self._shards.fan_out.replicas[shard]) and all(found)
-
-    def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> tuple[int, Any]:
-        return self._shards.writers[shard].write(operation, files)
-
-
-def received(folder: Path, names: list[str]) -> list[ReceivedPicture]:
-    """Pictures as an upload leaves them, described by their names."""
-    made = []
-    for name in names:
-        path = folder / f"{name}.upload"
-        path.write_bytes(name.encode())
-        draw = random.Random(name)
-        picture = NewPicture(
-            image_id=image_id_of(sha256(name.encode()).hexdigest()),
-            filename=f"{name}.png",
-            extension="png",
-            num_bytes=len(name),
-            captions=[f"caption of {name}"] * draw.randint(0, 1),
-            tags={"third": draw.randrange(3), "word": draw.choice(["red", "blue"])},
-            taken_at=draw.choice([None, NOW + draw.randrange(10_000)]),
-        )
-        made.append(ReceivedPicture(path, picture))
-    return made
 
 
 @pytest.fixture
@@ -117,19 +33,6 @@ def whole(tmp_path: Path) -> Iterator[Directory]:
     (tmp_path / "whole").mkdir()
     with ExitStack() as stack:
         yield stack.enter_context(closing(Directory(tmp_path / "whole", [])))
-
-
-def fill(shards: Shards, whole: Directory, folder: Path, count: int = NUM) -> list[str]:
-    """The same pictures in both; their ids."""
-    for first in range(0, count, 10):
-        names = [f"picture {number}" for number in range(first, min(first + 10, count))]
-        now = NOW + first
-        taken = shards.store.take_in(received(folder, names), now, 0.0)
-        assert taken.duplicates == [False] * len(names)
-        LocalPictureStore(whole.catalog, whole.originals).take_in(received(folder, names), now, 0.0)
-    shards.detect()
-    whole.detect()
-    return [image.image_id for image in whole.catalog.list_images(None, 1000)]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -243,81 +146,6 @@ def test_a_shard_that_does_not_answer_is_said(shards: Shards, whole: Directory, 
         shards.pictures.delete(lost, NOW)
     there = next(one for one in ids if shard_of(one, 3) == 0)
     assert shards.pictures.delete(there, NOW)
-
-
-def everything(shards: Shards) -> dict[str, tuple[str, tuple[str, ...], dict[str, Any], float | None]]:
-    images = shards.pictures.page(None, 1000, EVERY, "arrival")
-    return {one.image_id: (one.filename, one.captions, dict(one.tags), one.taken_at) for one in images}
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_shard_that_is_added_takes_its_share_and_nothing_is_lost(
-    shards: Shards, whole: Directory, tmp_path: Path, seed: int
-) -> None:
-    ids, draw = fill(shards, whole, tmp_path), random.Random(seed)
-    shards.add()
-    shards.placement = Placement(4, moving_from=3)
-    moves = 0
-    moving = Rebalancing(MovingShards(shards), 3, linger_s=2.0, clock=lambda: float(moves))
-    changed: dict[str, str] = {}
-    deleted: set[str] = set()
-    while not moving.advance():
-        moves += 1
-        # Whatever is changed meanwhile, before or after a picture was copied, holds.
-        edited, gone = draw.sample(sorted(set(ids) - deleted), 2)
-        assert shards.pictures.change(edited, PictureChange(captions=[f"edit {moves}"]))
-        changed[edited] = f"edit {moves}"
-        if moves % 3 == 0:
-            assert shards.pictures.delete(gone, NOW)
-            deleted.add(gone)
-        if draw.random() < 0.7:
-            shards.detect()
-        assert set(everything(shards)) == set(ids) - deleted
-        assert moves < 100
-    shards.placement = Placement(4)
-    assert set(everything(shards)) == set(ids) - deleted
-    for image_id, caption in changed.items():
-        if image_id not in deleted:
-            assert everything(shards)[image_id][1] == (caption,)
-    for shard, directory in enumerate(shards.directories):
-        held = {one.image_id for one in directory.catalog.list_images(None, 1000)}
-        assert held == {one for one in set(ids) - deleted if shard_of(one, 4) == shard}
-    assert moving.moved
-    assert all(shard_of(one, 4) == shard_of(one, 3) or shard_of(one, 4) == 3 for one in ids)
-
-
-def test_a_release_whose_answer_is_lost_deletes_nothing_else(shards: Shards, whole: Directory, tmp_path: Path) -> None:
-    ids = fill(shards, whole, tmp_path)
-    shards.add()
-    shards.placement = Placement(4, moving_from=3)
-    now = 0.0
-    moving = Rebalancing(MovingShards(shards), 3, linger_s=0.0, clock=lambda: now)
-    sent: list[bool] = []
-
-    def is_lost(method: str) -> bool:
-        """Every second answer to a change of the first shards."""
-        if method == "apply":
-            sent.append(len(sent) % 2 == 0)
-        return method == "apply" and sent[-1]
-
-    for directory in shards.directories[:3]:
-        directory.answer_lost = is_lost
-    for _ in range(300):
-        now += 1.0
-        shards.detect()
-        try:
-            if moving.advance():
-                break
-        except (NotReady, ShardLost):
-            for writer in shards.writers:
-                writer.tend()
-    for directory in shards.directories:
-        directory.answer_lost = lambda method: False
-    shards.placement = Placement(4)
-    for writer in shards.writers:
-        writer.tend()
-    assert sum(sent) > 3
-    assert set(everything(shards)) == set(ids)
 
 
 def test_pictures_that_were_placed_before_a_shard_came_are_refused(shards: Shards, tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""Pictures of several shards, each with one replica in this process."""
+
+import random
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from index.records import NewPicture
+from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore
+from service.cluster.fan_out import FanOut, all_answers
+from service.cluster.operations import Operation
+from service.cluster.placement import Placement
+from service.cluster.shard_writer import ShardWriter
+from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from service.storage.originals import image_id_of
+from tests.support.directories import NOW, Directory
+
+NUM = 30
+
+
+class Shards:
+    """Shards of one replica each."""
+
+    def __init__(self, folder: Path, num_shards: int) -> None:
+        self.folder = folder
+        self.directories: list[Directory] = []
+        self.writers: list[ShardWriter] = []
+        self.fan_out = FanOut([], deadline_s=5.0)
+        self.placement = Placement(num_shards)
+        for _ in range(num_shards):
+            self.add()
+        self.pictures = ClusterPictures(self.fan_out, self, lambda: self.placement, None)  # type: ignore[arg-type]
+        self.jobs = ClusterJobs(self.fan_out, lambda: self.placement)
+        self.store = ClusterPictureStore(self, lambda: self.placement)
+
+    def add(self) -> None:
+        number = len(self.directories)
+        (self.folder / str(number)).mkdir(parents=True)
+        own: list[Directory] = []
+        own.append(Directory(self.folder / str(number), own))
+        self.directories += own
+        self.writers.append(ShardWriter(number, own, 1, 30.0))
+        self.writers[-1].tend()
+        self.fan_out.replicas = [*self.fan_out.replicas, own]
+
+    def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> Any:
+        return self.writers[shard].write(operation, files)[1]
+
+    def detect(self) -> None:
+        for directory in self.directories:
+            directory.detect()
+
+    def close(self) -> None:
+        for directory in self.directories:
+            directory.close()
+
+
+class MovingShards:
+    """What a move asks of shards."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def ask(self, shard: int, method: str, *arguments: Any) -> Any:
+        return all_answers(self._shards.fan_out, method, {shard: arguments})[shard]
+
+    def sequence(self, shard: int) -> int:
+        return self._shards.writers[shard].membership().position.sequence
+
+    def job_is_done(self, shard: int, job_id: str) -> bool:
+        (found,) = self._shards.fan_out.ask_every("job_is_found", {shard: (job_id,)}).values()
+        return len(found) == len(self._shards.fan_out.replicas[shard]) and all(found)
+
+    def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> tuple[int, Any]:
+        return self._shards.writers[shard].write(operation, files)
+
+
+def received(folder: Path, names: list[str]) -> list[ReceivedPicture]:
+    """Pictures as an upload leaves them, described by their names."""
+    made = []
+    for name in names:
+        path = folder / f"{name}.upload"
+        path.write_bytes(name.encode())
+        draw = random.Random(name)
+        picture = NewPicture(
+            image_id=image_id_of(sha256(name.encode()).hexdigest()),
+            filename=f"{name}.png",
+            extension="png",
+            num_bytes=len(name),
+            captions=[f"caption of {name}"] * draw.randint(0, 1),
+            tags={"third": draw.randrange(3), "word": draw.choice(["red", "blue"])},
+            taken_at=draw.choice([None, NOW + draw.randrange(10_000)]),
+        )
+        made.append(ReceivedPicture(path, picture))
+    return made
+
+
+def fill(shards: Shards, whole: Directory, folder: Path, count: int = NUM) -> list[str]:
+    """The same pictures in both; their ids."""
+    for first in range(0, count, 10):
+        names = [f"picture {number}" for number in range(first, min(first + 10, count))]
+        now = NOW + first
+        taken = shards.store.take_in(received(folder, names), now, 0.0)
+        assert taken.duplicates == [False] * len(names)
+        LocalPictureStore(whole.catalog, whole.originals).take_in(received(folder, names), now, 0.0)
+    shards.detect()
+    whole.detect()
+    return [image.image_id for image in whole.catalog.list_images(None, 1000)]
