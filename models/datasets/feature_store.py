@@ -15,6 +15,7 @@ import numpy as np
 from models.datasets.npy_files import create_array, open_array
 from models.datasets.photographs import open_upright
 from models.extractors.base import Detections, Extractor
+from models.pictures import LONGEST_SIDE
 from models.whole_files import write_whole
 
 IDS_FILE = "ids.txt"
@@ -74,7 +75,7 @@ def extract_features(
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
     """Regions that the extractor finds in picture files, an array a field. UnreadablePhotograph."""
-    regions = extractor.extract([open_upright(path) for path in files])
+    regions = extractor.extract([open_upright(path, LONGEST_SIDE) for path in files])
     return {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
 
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import PIL.Image
-import PIL.ImageOps
+
+from models.pictures import ORIENTATION, size_within, upright_rgb
 
 CHECKED_SIDE = 32  # pixels, at which a JPEG is decoded several times faster, and still read to its end
 FAULTS = (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError)  # of Pillow, for damaged files
@@ -13,13 +14,27 @@ class UnreadablePhotograph(OSError):
     """A file that is no whole picture; the message names it and says why."""
 
 
-def open_upright(path: Path) -> PIL.Image.Image:
-    """The picture in RGB, turned as its camera was. UnreadablePhotograph."""
+def open_upright(path: Path, longest_side: int | None = None) -> PIL.Image.Image:
+    """The picture in RGB, turned as its camera was, with sides of so many pixels at most. UnreadablePhotograph."""
     try:
-        with PIL.Image.open(path) as picture:
-            return PIL.ImageOps.exif_transpose(picture).convert("RGB")
+        with PIL.Image.open(path) as image:
+            full = image.size
+            if longest_side is not None:
+                image.draft("RGB", size_within(full, longest_side))  # JPEG alone: at a half, a quarter or an eighth
+            image.load()
+            if image.format == "TIFF":  # which is turned while it is loaded
+                full = image.size
+            return upright_rgb(image, _orientation(image), size_within(full, longest_side or max(full)))
     except FAULTS as fault:
         raise UnreadablePhotograph(f"{path}: {_reason(fault)}") from fault
+
+
+def _orientation(image: PIL.Image.Image) -> int:
+    """EXIF's orientation of a loaded picture; 1, upright, where EXIF is damaged."""
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except (*FAULTS, TypeError):
+        return 1
 
 
 def why_unreadable(path: Path) -> str | None:

@@ -23,10 +23,11 @@ from models.extractors.base import Detections, Extractor
 from models.freed_memory import keep_freed_memory
 from models.matching.checkpoint import WEIGHTS
 from models.matching.matcher import Matcher
+from models.pictures import LONGEST_SIDE
 from regard_client import Client
 from service.bench.service_process import ServiceProcess
 from service.errors import UserError
-from service.media.pixels import DETECTOR_SIDE, decode_file
+from service.media.pixels import decode_file
 from service.model_loading import LoadedModels
 from service.model_names import DETECTOR
 from service.search.pair_costs import stored_records
@@ -83,7 +84,7 @@ def _draw(path: Path, number: int) -> Path:
 
 def decode_for_detector(path: Path) -> PIL.Image.Image:
     """A picture as the worker decodes it for the detector."""
-    return decode_file(str(path), DETECTOR_SIDE).picture
+    return decode_file(str(path), LONGEST_SIDE).picture
 
 
 def bare_seconds(extractor: Extractor, files: Sequence[Path], batch: int) -> float:

@@ -14,11 +14,11 @@ import PIL.Image
 
 from index.fault_points import FaultPoint, reach
 from index.files import temporary_path
+from models.pictures import LONGEST_SIDE
 from service.errors import UnreadablePicture
 from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, ProcessLost
 from service.media.descriptions import LONGEST_CAPTION, LONGEST_KEYWORDS, shown
 from service.media.file_type import EXTENSIONS
-from service.media.pixels import DETECTOR_SIDE
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ def _are_pixels(message: dict[str, Any], lengths: list[int], request: dict[str, 
         and _is_description(message)
         and _is_position(message, request)
         and _is_size(message.get("size"), 2**31)
-        and _is_size(message.get("reduced"), DETECTOR_SIDE)
+        and _is_size(message.get("reduced"), LONGEST_SIDE)
     ):
         return False
     width, height = message["reduced"]

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from models.pictures import LONGEST_SIDE
 from service import PACKAGES_FOLDER
 from service.media.decode_worker import FRAME_HEADER, LARGEST_STRIPPED_FILE, write_frame
-from service.media.pixels import DETECTOR_SIDE
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
 LAST_WORDS_S = 1.0
 LARGEST_MESSAGE = 64 * 1024
 LARGEST_THUMBNAIL = 2**20
-LARGEST_BODY = 3 * DETECTOR_SIDE**2 + LARGEST_THUMBNAIL + LARGEST_STRIPPED_FILE
+LARGEST_BODY = 3 * LONGEST_SIDE**2 + LARGEST_THUMBNAIL + LARGEST_STRIPPED_FILE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import PIL.Image
 
+from models.pictures import LONGEST_SIDE
 from service.errors import UnreadablePicture
 from service.media import pixels
 from service.media.file_type import check_header, image_extension
@@ -94,7 +95,7 @@ def decode(request: dict[str, Any]) -> Reply:
     orientation = None
     if request["pixels"]:
         check_header(Path(request["path"]))
-        decoded = pixels.decode_file(request["path"], pixels.DETECTOR_SIDE, request["position"])
+        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request["position"])
         orientation = decoded.orientation
         message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
         message |= {"position": decoded.position} | decoded.description._asdict()

@@ -1,5 +1,5 @@
-"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than dates.py, formats.py and
-descriptions.py; runs in decode_worker.
+"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than dates.py, formats.py,
+descriptions.py and models/pictures.py; runs in decode_worker.
 """
 
 import io
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import PIL.Image
 
+from models.pictures import ORIENTATION, TRANSPOSE_OF, downscale, size_within, upright_rgb
 from service.media.dates import exif_date, xmp_date
 from service.media.descriptions import NOTHING, Description, read_description, xmp_root
 from service.media.formats import TURNED_WHILE_LOADING, open_picture
 
-DETECTOR_SIDE = 1333  # pixels of the longest side given to a detector
 THUMBNAIL_SIDE = 320
 
 # Pillow's decoders raise these on damaged files, besides an OSError without a number.
@@ -31,17 +31,8 @@ DECODE_ERRORS = (
     PIL.Image.DecompressionBombWarning,
 )
 
-ORIENTATION, EXIF_IFD = 0x0112, 0x8769
+EXIF_IFD = 0x8769
 GPS_IFD, GPS_LATITUDE_REF, GPS_LATITUDE, GPS_LONGITUDE_REF, GPS_LONGITUDE = 0x8825, 1, 2, 3, 4
-TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
-    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
-    3: PIL.Image.Transpose.ROTATE_180,
-    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
-    5: PIL.Image.Transpose.TRANSPOSE,
-    6: PIL.Image.Transpose.ROTATE_270,
-    7: PIL.Image.Transpose.TRANSVERSE,
-    8: PIL.Image.Transpose.ROTATE_90,
-}
 
 
 class DecodedFile(NamedTuple):
@@ -72,7 +63,7 @@ def decode_file(path: str, side: int | None, with_position: bool = False) -> Dec
         full = image.size
         _, taken = read_exif(image)
         if side is not None:
-            image.draft("RGB", fit_size(full, side))  # JPEG alone: decodes at a half, a quarter or an eighth
+            image.draft("RGB", size_within(full, side))  # JPEG alone: decodes at a half, a quarter or an eighth
         image.load()
         if image.format in TURNED_WHILE_LOADING:
             full = image.size
@@ -81,27 +72,9 @@ def decode_file(path: str, side: int | None, with_position: bool = False) -> Dec
         taken = xmp_date_of(image) if taken is None else taken
         description = description_of(image)
         position = read_position(image) if with_position else None
-        picture = to_direct_colours(image)
-        if side is not None:
-            picture = downscale(picture, fit_size(full, side))
-    picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
-    if orientation in TRANSPOSE_OF:
-        picture = picture.transpose(TRANSPOSE_OF[orientation])
+        picture = upright_rgb(image, orientation, None if side is None else size_within(full, side))
     size = (full[1], full[0]) if orientation >= 5 else full
     return DecodedFile(picture, size, taken, orientation, description, position)
-
-
-def fit_size(size: tuple[int, int], side: int) -> tuple[int, int]:
-    """`size` with its longest side at most `side`; no side becomes zero."""
-    scale = min(1.0, side / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-def downscale(picture: PIL.Image.Image, size: tuple[int, int]) -> PIL.Image.Image:
-    """The picture at a smaller size: reduced by a whole number first, for speed, then resampled."""
-    if picture.size == size:
-        return picture
-    return picture.resize(size, PIL.Image.Resampling.BICUBIC, reducing_gap=2.0)
 
 
 def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
@@ -152,35 +125,6 @@ def description_of(image: PIL.Image.Image) -> Description:
         return NOTHING
 
 
-def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
-    """The image as L, RGB or RGBA, whatever its mode: values that may be averaged, unlike those of a palette."""
-    if image.mode.startswith("I;16"):
-        return image.point(lambda value: value / 256).convert("L")
-    if image.mode in ("I", "F"):
-        return to_eight_bits(image)
-    if image.has_transparency_data:
-        return image.convert("RGBA")
-    return image if image.mode in ("L", "RGB") else image.convert("RGB")
-
-
-def to_eight_bits(image: PIL.Image.Image) -> PIL.Image.Image:
-    """A single band of 16 or 32 bits as L: scaled by the range of 16-bit values, or else by the range that occurs."""
-    low, high = image.getextrema()
-    assert not isinstance(low, tuple)  # there is one band
-    assert not isinstance(high, tuple)
-    if image.mode == "I" and low >= 0 and 255 < high < 2**16:
-        low, high = 0, 2**16 - 1
-    scale = 255 / (high - low) if high > low else 0.0
-    return image.point(lambda value: value * scale - low * scale).convert("L")
-
-
-def composite_on_white(picture: PIL.Image.Image) -> PIL.Image.Image:
-    """An RGBA picture as RGB, white where it is transparent."""
-    white = PIL.Image.new("RGB", picture.size, "white")
-    white.paste(picture, mask=picture.getchannel("A"))
-    return white
-
-
 def encode_jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
     """A JPEG of the pixels alone: without EXIF, colour profile or comment."""
     picture.info.clear()  # Pillow writes comments again
@@ -191,4 +135,4 @@ def encode_jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
 
 def thumbnail_jpeg(picture: PIL.Image.Image) -> bytes:
     """A JPEG of the picture with at most THUMBNAIL_SIDE pixels a side."""
-    return encode_jpeg(downscale(picture, fit_size(picture.size, THUMBNAIL_SIDE)), quality=80)
+    return encode_jpeg(downscale(picture, size_within(picture.size, THUMBNAIL_SIDE)), quality=80)

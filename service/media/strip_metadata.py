@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
+from models.pictures import ORIENTATION
 from service.media import pixels
 from service.media.formats import open_picture
 from service.media.strip_bmp import strip_bmp
@@ -76,7 +77,7 @@ def _orientation_exif(content: bytes, orientation: int | None) -> bytes:
     if orientation == 1:
         return b""
     # Big-endian header, one entry: tag, SHORT, one value, padded; no further directory.
-    return struct.pack(">2sHIHHHIHHI", b"MM", 42, 8, 1, pixels.ORIENTATION, 3, 1, orientation, 0, 0)
+    return struct.pack(">2sHIHHHIHHI", b"MM", 42, 8, 1, ORIENTATION, 3, 1, orientation, 0, 0)
 
 
 def _jpeg(content: bytes, exif: bytes) -> bytes:

@@ -23,6 +23,7 @@ EVERYTHING = {"*"}
 ROOMS: dict[str, set[str]] = {
     "models.batches": set(),
     "models.digests": set(),
+    "models.pictures": set(),
     "models.whole_files": set(),
     "models.single_threads": set(),
     "models.quantised_rows": set(),
@@ -33,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "models.rerankers": {"batches", "kernels"},
     "models.matching": {"batches", "digests", "kernels", "quantised_rows", "rerankers", "text", "whole_files"},
     "models.extractors": {"batches", "quantised_rows", "safe_load", "single_threads", "whole_files"},
-    "models.datasets": {"batches", "extractors", "whole_files"},
+    "models.datasets": {"batches", "extractors", "pictures", "whole_files"},
     "models.evaluation": {"batches", "datasets", "matching", "rerankers", "text"},
     "models.conversion": {
         "datasets",

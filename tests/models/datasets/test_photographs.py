@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import PIL.Image
 import pytest
 
 from models.datasets.photographs import UnreadablePhotograph, open_upright, why_unreadable
+from models.pictures import LONGEST_SIDE
+from service.media.pixels import decode_file
 from tests.support.pictures import encoded
 from tests.support.worker_store import noise
 
@@ -21,6 +24,42 @@ def test_a_photograph_is_turned_as_its_camera_was(tmp_path: Path) -> None:
     picture = open_upright(path)
     assert (picture.size, picture.mode) == ((20, 40), "RGB")
     assert why_unreadable(path) is None
+
+
+def odd_pictures() -> dict[str, PIL.Image.Image]:
+    """Pictures of every kind of pixels, some of them larger than a detector is given."""
+    clear = noise(1, 60, 40).convert("RGBA")
+    clear.putalpha(PIL.Image.linear_gradient("L").resize(clear.size))
+    deep = np.arange(60 * 40, dtype=np.uint16).reshape(40, 60) * 27
+    return {
+        "large.jpg": noise(2, 3000, 2001),
+        "grey.jpg": noise(3, 60, 40).convert("L"),
+        "inks.jpg": noise(4, 1500, 40).convert("CMYK"),
+        "clear.png": clear,
+        "palette.png": clear.convert("P"),
+        "deep.png": PIL.Image.fromarray(deep),
+        "numbers.tif": PIL.Image.fromarray(deep.astype(np.int32)),
+        "fractions.tif": PIL.Image.fromarray(deep.astype(np.float32) / 7),
+        "clear.webp": clear,
+        "bits.png": noise(5, 60, 40).convert("1"),
+    }
+
+
+@pytest.mark.parametrize("orientation", [None, 1, 3, TURNED, 8, 9])
+@pytest.mark.parametrize("name", odd_pictures())
+def test_what_is_measured_and_learnt_from_is_what_the_service_sees(
+    tmp_path: Path, name: str, orientation: int | None
+) -> None:
+    exif = PIL.Image.Exif()
+    if orientation is not None:
+        exif[ORIENTATION] = orientation
+    odd_pictures()[name].save(path := tmp_path / name, exif=exif)
+    served = decode_file(str(path), LONGEST_SIDE).picture
+    picture = open_upright(path, LONGEST_SIDE)
+    assert picture.mode == "RGB"
+    assert np.array_equal(np.asarray(picture), np.asarray(served))
+    whole = open_upright(path)
+    assert np.array_equal(np.asarray(whole), np.asarray(decode_file(str(path), None).picture))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])

@@ -1,0 +1,68 @@
+"""Pictures of any mode as upright RGB pixels: what is learnt from, measured and served sees the same ones."""
+
+import PIL.Image
+
+LONGEST_SIDE = 1333  # pixels, of a picture given to a detector
+
+ORIENTATION = 0x0112  # the EXIF tag
+TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_270,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_90,
+}
+
+
+def upright_rgb(image: PIL.Image.Image, orientation: int, size: tuple[int, int] | None = None) -> PIL.Image.Image:
+    """A loaded picture at `size`, which it has already for None, in RGB, white where it is transparent, and turned as
+    its EXIF orientation says."""
+    picture = to_direct_colours(image)
+    if size is not None:
+        picture = downscale(picture, size)
+    picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
+    return picture.transpose(TRANSPOSE_OF[orientation]) if orientation in TRANSPOSE_OF else picture
+
+
+def size_within(size: tuple[int, int], side: int) -> tuple[int, int]:
+    """`size` with its longest side at most `side`; no side becomes zero."""
+    scale = min(1.0, side / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def downscale(picture: PIL.Image.Image, size: tuple[int, int]) -> PIL.Image.Image:
+    """The picture at a smaller size: reduced by a whole number first, for speed, then resampled."""
+    if picture.size == size:
+        return picture
+    return picture.resize(size, PIL.Image.Resampling.BICUBIC, reducing_gap=2.0)
+
+
+def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
+    """The image as L, RGB or RGBA, whatever its mode: values that may be averaged, unlike those of a palette."""
+    if image.mode.startswith("I;16"):
+        return image.point(lambda value: value / 256).convert("L")
+    if image.mode in ("I", "F"):
+        return to_eight_bits(image)
+    if image.has_transparency_data:
+        return image.convert("RGBA")
+    return image if image.mode in ("L", "RGB") else image.convert("RGB")
+
+
+def to_eight_bits(image: PIL.Image.Image) -> PIL.Image.Image:
+    """A single band of 16 or 32 bits as L: scaled by the range of 16-bit values, or else by the range that occurs."""
+    low, high = image.getextrema()
+    assert not isinstance(low, tuple)  # there is one band
+    assert not isinstance(high, tuple)
+    if image.mode == "I" and low >= 0 and 255 < high < 2**16:
+        low, high = 0, 2**16 - 1
+    scale = 255 / (high - low) if high > low else 0.0
+    return image.point(lambda value: value * scale - low * scale).convert("L")
+
+
+def composite_on_white(picture: PIL.Image.Image) -> PIL.Image.Image:
+    """An RGBA picture as RGB, white where it is transparent."""
+    white = PIL.Image.new("RGB", picture.size, "white")
+    white.paste(picture, mask=picture.getchannel("A"))
+    return white
