@@ -14,7 +14,7 @@ from models.conversion.yolox_onnx import read_yolox
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.concepts import CLASS_SENTENCE
-from models.extractors.config import CONFIG_FILE, read_config
+from models.extractors.config import CONFIG_FILE, config_of, read_config
 from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, load_detector, read_detector_weights, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
@@ -35,7 +35,7 @@ def concept_config(file: Path) -> DetectorConfig:
     """
     if not (file.parent / CONFIG_FILE).is_file():
         raise ConversionError(f"there is no {CONFIG_FILE} beside {file}")
-    return replace(DetectorConfig.from_json(read_config(file.parent)), **CONCEPT_SETTINGS)
+    return replace(config_of(DetectorConfig, file.parent, read_config(file.parent)), **CONCEPT_SETTINGS)
 
 
 def convert_detector(
@@ -75,7 +75,7 @@ def convert_detector(
 
 
 def _weights_of(file: Path) -> dict[str, Tensor]:
-    shapes = FasterRcnn(DetectorConfig.from_json(read_config(file.parent))).state_dict()
+    shapes = FasterRcnn(config_of(DetectorConfig, file.parent, read_config(file.parent))).state_dict()
     return read_detector_weights(file, shapes)
 
 

@@ -1,13 +1,16 @@
 """The config.json in an extractor's folder, whose field "kind" names the class that reads the rest, and digests."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
+
+Config = TypeVar("Config")
 
 CONFIG_FILE = "config.json"
 KIND_FIELD = "kind"
@@ -17,14 +20,18 @@ class ExtractorUnavailable(ValueError):
     """An extractor cannot be loaded on this machine; the message says what is missing and how to get it."""
 
 
+class BadExtractor(ValueError):
+    """The config.json of an extractor's folder is none; the message names it, and what is wrong with it."""
+
+
 def read_kind(folder: Path) -> str | None:
-    """The kind of the extractor in `folder`; None where its config.json names none."""
+    """The kind of the extractor in `folder`; None where its config.json names none. BadExtractor."""
     kind: str | None = _read_json(folder).get(KIND_FIELD)
     return kind
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The fields of config.json in `folder`, without the kind."""
+    """The fields of config.json in `folder`, without the kind. BadExtractor."""
     fields = _read_json(folder)
     fields.pop(KIND_FIELD, None)
     return fields
@@ -39,6 +46,30 @@ def digest_of_extractor(kind: str, settings: Mapping[str, Any], network: nn.Modu
     return state.hexdigest()[:32]
 
 
+def config_of(kind: type[Config], folder: Path, fields: Mapping[str, Any]) -> Config:
+    """The configuration of this dataclass with these fields of the config.json in `folder`, lists of JSON as tuples.
+
+    BadExtractor where one is unknown, missing or none that it may have.
+    """
+    known = {field.name: field for field in dataclasses.fields(cast(Any, kind))}
+    needed = {name for name, field in known.items() if field.default is field.default_factory is dataclasses.MISSING}
+    file = folder / CONFIG_FILE
+    if unknown := sorted(fields.keys() - known.keys()):
+        raise BadExtractor(f"{file}: {unknown[0]!r} is no field of {kind.__name__}; there are {', '.join(known)}")
+    if missing := sorted(needed - fields.keys()):
+        raise BadExtractor(f"{file}: {missing[0]!r} is missing")
+    try:
+        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+    except (TypeError, ValueError) as fault:
+        raise BadExtractor(f"{file}: {fault}") from fault
+
+
 def _read_json(folder: Path) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    file = folder / CONFIG_FILE
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as fault:
+        raise BadExtractor(f"{file} is no JSON ({fault})") from fault
+    if not isinstance(fields, dict):
+        raise BadExtractor(f"{file} is no JSON object")
     return fields

@@ -1,10 +1,10 @@
 """The configuration of the Faster R-CNN of `faster_rcnn.py`, as config.json holds it."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
+from models.extractors.backbones.registry import find_architecture
 from models.extractors.region_features import FeatureKind
 from models.extractors.yolox import YOLOX_SIDE
 
@@ -73,7 +73,9 @@ class DetectorConfig:
     """Whether it sees each picture's mirror image too."""
 
     def __post_init__(self) -> None:
-        """ValueError where vectors are to be in the space of concepts, and there are none."""
+        """ValueError for an unknown backbone, and where vectors are to be in a space of concepts that there is not."""
+        for backbone in filter(None, (self.backbone, self.picture_backbone)):
+            find_architecture(backbone)
         if self.sentence_map and not self.concept_dim:
             raise ValueError("a sentence map leads to the space of concepts: it needs concept_dim")
         if self.picture_backbone and not (self.sentence_map and self.whole_picture):
@@ -90,10 +92,3 @@ class DetectorConfig:
         """The fields for config.json; those of parts that it has not are left out."""
         left_out = {*(() if self.concept_dim else CONCEPT_FIELDS), *(() if self.picture_backbone else PICTURE_FIELDS)}
         return {name: value for name, value in asdict(self).items() if name not in left_out}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "DetectorConfig":
-        """The configuration in config.json; TypeError names an unknown field, ValueError one that is missing."""
-        if "labels" not in values:
-            raise ValueError("config.json is not that of a detector: it has no labels")
-        return cls(**{**values, "labels": tuple(values["labels"])})

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.extractors.config import ExtractorUnavailable, digest_of_extractor, read_config
+from models.extractors.config import ExtractorUnavailable, config_of, digest_of_extractor, read_config
 from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
 from models.safe_load.restricted_pickle import RefusedFile
-from models.safe_load.weight_files import read_weights, weight_mismatches
+from models.safe_load.weight_files import load_weights, read_weights
 
 INSTALL = (
     "detectron2 is not installed. It is built from its source against the torch that is here: pip install"
@@ -93,10 +93,7 @@ def load_detectron2(folder: Path, device: str = "cpu", **settings: Any) -> TwoSt
 
     ExtractorUnavailable without detectron2.
     """
-    fields = {**read_config(folder), **settings}
-    if fields.get("classes") is not None:
-        fields["classes"] = tuple(fields["classes"])
-    config = Detectron2Config(**fields)
+    config = config_of(Detectron2Config, folder, {**read_config(folder), **settings})
     cfg = _read_cfg(folder / config.config, device)
     network = Detectron2FasterRcnn(cfg)
     load_detectron2_weights(network.model, read_weights(folder / config.weights))
@@ -118,10 +115,7 @@ def load_detectron2_weights(model: nn.Module, stored: dict[str, Tensor]) -> None
     expected = model.state_dict()
     found = {name: tensor for name, tensor in stored.items() if name in expected or not _is_constant(name)}
     found |= {name: tensor for name, tensor in expected.items() if name not in found and _is_constant(name)}
-    shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (found, expected)]
-    if wrong := weight_mismatches(*shapes):
-        raise RefusedFile(f"the weights are not those of the configuration's network: {'; '.join(wrong)}")
-    model.load_state_dict(found, strict=True)
+    load_weights(model, found, "the configuration's network")
 
 
 def _is_constant(name: str) -> bool:

@@ -24,7 +24,7 @@ from models.extractors.backbones.base import STRIDE, Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import PICTURE, REGION, Detections, Extractor
 from models.extractors.concepts import ConceptHead
-from models.extractors.config import CONFIG_FILE, read_config
+from models.extractors.config import CONFIG_FILE, config_of, read_config
 from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn_heads import build_proposer, build_region_heads
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
@@ -36,6 +36,7 @@ from models.extractors.resize import fit_size, stack_resized
 from models.extractors.sentence_map import SentenceMap
 from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.quantised_rows import dequantise_all, quantise_rows
+from models.safe_load.weight_files import load_weights
 from models.single_threads import single_threads
 from models.whole_files import write_tensors
 
@@ -316,12 +317,14 @@ def read_detector_weights(file: Path, shapes: Mapping[str, Tensor]) -> dict[str,
 
 
 def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
-    """The detector saved in `folder`; `settings` replace fields of its configuration, and change its digest."""
-    config = DetectorConfig.from_json(read_config(folder))
-    config = replace(config, **settings)
+    """The detector saved in `folder`; `settings` replace fields of its configuration, and change its digest.
+
+    BadExtractor, RefusedFile.
+    """
+    config = config_of(DetectorConfig, folder, {**read_config(folder), **settings})
     detector = FasterRcnn(config)
     weights = folder / WEIGHTS_FILE
-    detector.load_state_dict(read_detector_weights(weights, detector.state_dict()))
+    load_weights(detector, read_detector_weights(weights, detector.state_dict()), f"the detector of {folder}")
     identity = json.dumps(config.to_json(), sort_keys=True).encode() + weights.read_bytes()
     detector.digest = hashlib.sha256(identity).hexdigest()[:32]
     detector.eval().requires_grad_(False)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import PIL.Image
 import torch
@@ -80,9 +79,8 @@ class GridExtractor(Extractor):
         return torch.stack([columns, rows, rights, bottoms], 1)
 
 
-def load_grid(weights: Path, device: str = "cpu", **settings: Any) -> GridExtractor:
+def load_grid(weights: Path, device: str = "cpu", config: GridConfig = GridConfig()) -> GridExtractor:
     """A grid on the backbone in a detector's folder, or on a MobileNetV2 from a file of weights."""
-    config = GridConfig(**settings)
     backbone = load_detector(weights).backbone if weights.is_dir() else build_backbone("mobilenet-v2", weights)
     file = weights / WEIGHTS_FILE if weights.is_dir() else weights
     identity = json.dumps(["grid", asdict(config)], sort_keys=True).encode() + file.read_bytes()

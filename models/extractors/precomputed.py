@@ -8,7 +8,7 @@ from pathlib import Path
 import PIL.Image
 
 from models.extractors.base import Detections, Extractor
-from models.extractors.config import KIND_FIELD, read_config
+from models.extractors.config import KIND_FIELD, config_of, read_config
 
 PRECOMPUTED = "precomputed"
 
@@ -51,5 +51,4 @@ class PrecomputedExtractor(Extractor):
 
 def load_precomputed(folder: Path, device: str = "cpu") -> PrecomputedExtractor:
     """The extractor that config.json in `folder` describes; `device` is ignored, as there are no weights."""
-    fields = read_config(folder)
-    return PrecomputedExtractor(PrecomputedConfig(**{**fields, "labels": tuple(fields.get("labels", ()))}))
+    return PrecomputedExtractor(config_of(PrecomputedConfig, folder, read_config(folder)))

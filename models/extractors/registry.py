@@ -6,12 +6,12 @@ from pathlib import Path
 import models.extractors.lean_torchvision  # noqa: F401 - before whatever imports torchvision
 from models.extractors.base import Extractor
 from models.extractors.bottom_up.extractor import load_bottom_up
-from models.extractors.config import read_config, read_kind
+from models.extractors.config import CONFIG_FILE, BadExtractor, config_of, read_config, read_kind
 from models.extractors.detectron2 import load_detectron2
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
 from models.extractors.faster_rcnn_heads import convolved_box_head
 from models.extractors.fused_convolutions import fuse_convolutions
-from models.extractors.grid import GridExtractor, load_grid
+from models.extractors.grid import GridConfig, GridExtractor, load_grid
 from models.extractors.precomputed import PRECOMPUTED, load_precomputed
 from models.extractors.roi_pooling import SumPooler
 from models.extractors.torchvision import load_torchvision
@@ -24,7 +24,7 @@ class UnknownExtractor(ValueError):
 
 
 def load_extractor(folder: Path, device: str = "cpu") -> Extractor:
-    """The extractor in `folder`, of the kind that its config.json names, ready on `device`."""
+    """The extractor in `folder`, of the kind that its config.json names, ready on `device`. BadExtractor."""
     kind = read_kind(folder) or DEFAULT_KIND
     if kind not in LOADERS:
         raise UnknownExtractor(f"{folder} holds an extractor of kind {kind!r}; known: {', '.join(LOADERS)}")
@@ -45,7 +45,9 @@ def _load_grid(folder: Path, device: str) -> GridExtractor:
     """The grid in `folder`: "backbone" is the path, from there, of a detector's folder or a file of weights; the other
     fields are GridConfig's."""
     fields = read_config(folder)
-    return load_grid(folder / fields.pop("backbone"), device, **fields)
+    if not isinstance(backbone := fields.pop("backbone", None), str):
+        raise BadExtractor(f"{folder / CONFIG_FILE}: 'backbone' names no detector's folder or file of weights")
+    return load_grid(folder / backbone, device, config_of(GridConfig, folder, fields))
 
 
 LOADERS: Mapping[str, Callable[[Path, str], Extractor]] = {

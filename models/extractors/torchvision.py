@@ -16,10 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torchvision.models.detection import FasterRCNN, FasterRCNN_ResNet50_FPN_V2_Weights, fasterrcnn_resnet50_fpn_v2
 
-from models.extractors.config import ExtractorUnavailable, digest_of_extractor, read_config
+from models.extractors.config import ExtractorUnavailable, config_of, digest_of_extractor, read_config
 from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
-from models.safe_load.restricted_pickle import RefusedFile
-from models.safe_load.weight_files import read_weights, weight_mismatches
+from models.safe_load.weight_files import load_weights, read_weights
 
 COCO_WEIGHTS = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
 
@@ -79,14 +78,14 @@ def load_torchvision(
 
     ExtractorUnavailable where the weights can be neither read nor downloaded.
     """
-    config = TorchvisionConfig(**{**read_config(folder), **settings})
+    config = config_of(TorchvisionConfig, folder, {**read_config(folder), **settings})
     network = TorchvisionFasterRcnn(
         fasterrcnn_resnet50_fpn_v2(
             weights=None, weights_backbone=None, min_size=config.short_side, max_size=config.long_side
         )
     )
     weights = read_weights(folder / config.weights) if config.weights else _fetch(download)
-    _load_weights(network.model, weights)
+    load_weights(network.model, weights, "fasterrcnn_resnet50_fpn_v2")
     digest = digest_of_extractor("torchvision", {**asdict(config), "weights": None}, network)
     detector = TwoStageDetector(network, tuple(COCO_WEIGHTS.meta["categories"][1:]), config, digest)
     return detector.eval().requires_grad_(False).to(device)
@@ -101,10 +100,3 @@ def _fetch(download: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]
             f" torchvision.models.detection's {COCO_WEIGHTS} once, or fetch {COCO_WEIGHTS.url}; then put the file into"
             ' the extractor\'s folder and name it in config.json: "weights": "FILE"'
         ) from problem
-
-
-def _load_weights(model: FasterRCNN, state: Mapping[str, Tensor]) -> None:
-    shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (state, model.state_dict())]
-    if wrong := weight_mismatches(*shapes):
-        raise RefusedFile(f"the weights are not those of fasterrcnn_resnet50_fpn_v2: {'; '.join(wrong)}")
-    model.load_state_dict(state, strict=True)

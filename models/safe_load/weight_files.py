@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.safe_load.restricted_pickle import RefusedFile, read_pickled_arrays, read_torch_file
 
@@ -34,6 +34,14 @@ def weight_mismatches(found: Mapping[str, tuple[int, ...]], expected: Mapping[st
             if found[name] != expected[name]
         ),
     ]
+
+
+def load_weights(model: nn.Module, stored: Mapping[str, Tensor], owner: str) -> None:
+    """Load all the weights of a network; RefusedFile names every one that does not fit `owner`, which it is of."""
+    shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (stored, model.state_dict())]
+    if wrong := weight_mismatches(*shapes):
+        raise RefusedFile(f"the weights are not those of {owner}: {'; '.join(wrong)}")
+    model.load_state_dict(stored, strict=True)
 
 
 def _float_tensor(file: Path, name: str, value: Any) -> Tensor:

@@ -13,6 +13,7 @@ LIBRARY_ERRORS = frozenset(
         "index.slab.Corrupt",
         "index.slab.LayoutMismatch",
         "index.view_manifest.ViewMismatch",
+        "models.extractors.config.BadExtractor",
         "models.extractors.config.ExtractorUnavailable",
         "models.extractors.precomputed.NoDetector",
         "models.extractors.registry.UnknownExtractor",

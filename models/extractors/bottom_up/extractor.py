@@ -23,7 +23,7 @@ from models.extractors.bottom_up.caffe_resnet import MIN_INPUT_SIDE
 from models.extractors.bottom_up.network import BottomUpNetwork
 from models.extractors.bottom_up.proposals import include_last_pixel, propose_boxes
 from models.extractors.bottom_up.weights import load_bottom_up_weights
-from models.extractors.config import digest_of_extractor, read_config
+from models.extractors.config import config_of, digest_of_extractor, read_config
 from models.extractors.region_selection import box_confidences, select_by_threshold
 from models.safe_load.weight_files import read_weights
 
@@ -154,10 +154,7 @@ def read_class_names(file: Path) -> tuple[str, ...]:
 
 def load_bottom_up(folder: Path, device: str = "cpu", **settings: Any) -> BottomUpExtractor:
     """The extractor in `folder`; `settings` replace fields of its configuration, and change its digest."""
-    fields = {**read_config(folder), **settings}
-    if "blocks" in fields:
-        fields["blocks"] = tuple(fields["blocks"])
-    config = BottomUpConfig(**fields)
+    config = config_of(BottomUpConfig, folder, {**read_config(folder), **settings})
     objects, attributes = (read_class_names(folder / name) for name in (config.objects, config.attributes))
     extractor = BottomUpExtractor(config, objects, attributes)
     load_bottom_up_weights(extractor.network, read_weights(folder / config.weights))

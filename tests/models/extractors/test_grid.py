@@ -74,7 +74,7 @@ def test_a_side_that_cells_do_not_fill_is_refused() -> None:
 def test_loading_names_weights_and_configuration(tmp_path: Path) -> None:
     torch.manual_seed(1)
     save_file(mobilenet_v2().state_dict(), tmp_path / "backbone.safetensors")
-    small, usual = (load_grid(tmp_path / "backbone.safetensors", side=side) for side in (64, 224))
+    small, usual = (load_grid(tmp_path / "backbone.safetensors", config=GridConfig(side=side)) for side in (64, 224))
     assert small.digest != usual.digest == load_grid(tmp_path / "backbone.safetensors").digest
     assert small.num_regions == 4
     assert small.extract([picture(20, 20)]).features.isfinite().all()

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from models.extractors.bottom_up.extractor import BottomUpExtractor
+from models.extractors.config import BadExtractor
 from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, save_detector
 from models.extractors.grid import GridExtractor
 from models.extractors.registry import LOADERS, UnknownExtractor, load_extractor
+from service.cli.user_errors import is_user_error
 from tests.models.extractors.bottom_up.test_extractor import folder
 from tests.support import caffe_weights
 
@@ -41,6 +43,32 @@ def test_the_named_kind_is_loaded(detector_folder: Path, tmp_path: Path) -> None
     grid = load_extractor(tmp_path)
     assert isinstance(grid, GridExtractor)
     assert grid.num_regions == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "config.json is no JSON"),
+        ("[]", "config.json is no JSON object"),
+        ('{"labels": ["a"], "colour": 1}', "'colour' is no field of DetectorConfig; there are labels, backbone"),
+        ('{"backbone": "mobilenet-v2"}', "'labels' is missing"),
+        ('{"labels": ["a"], "backbone": "x"}', "no backbone is called 'x'"),
+        ('{"labels": ["a"], "picture_share": 2.0}', "picture_share is from 0 to 1"),
+        ('{"kind": "grid"}', "'backbone' names no detector's folder"),
+        ('{"kind": "grid", "backbone": ".", "cells": 3}', "'cells' is no field of GridConfig"),
+        ('{"kind": "precomputed", "num_regions": 3}', "'digest' is missing"),
+        ('{"kind": "bottom-up", "colour": 1}', "'colour' is no field of BottomUpConfig"),
+        ('{"kind": "detectron2"}', "'config' is missing"),
+        ('{"kind": "torchvision", "sides": 3}', "'sides' is no field of TorchvisionConfig"),
+    ],
+)
+def test_a_wrong_configuration_is_told_with_its_fault(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(BadExtractor) as fault:
+        load_extractor(tmp_path)
+    assert said in str(fault.value)
+    assert str(tmp_path) in str(fault.value)
+    assert is_user_error(fault.value)
 
 
 def test_an_unknown_kind_is_told_with_those_known(tmp_path: Path) -> None:
