@@ -16,6 +16,7 @@ from PIL import IptcImagePlugin, JpegImagePlugin
 LONGEST_CAPTION = 512  # characters, as everywhere; more is cut off
 LONGEST_KEYWORD, LONGEST_KEYWORDS = 64, 512  # of one, and of all together
 LARGEST_XMP = 256 * 1024  # bytes; cameras and programs write a tenth of it
+MOST_ELEMENTS = 10_000
 DC, RDF = "{http://purl.org/dc/elements/1.1/}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 IPTC_KEYWORDS, IPTC_CAPTION, IPTC_CHARSET = (2, 25), (2, 120), (1, 90)
 UTF_8 = b"\x1b%G"  # ISO 2022's announcement of UTF-8
@@ -44,11 +45,13 @@ def read_description(image: PIL.Image.Image) -> Description:
 def xmp_root(packet: object) -> Element | None:
     """The XMP packet of a file; None where there is none, or one that is too long.
 
-    An XML error, ValueError for one that declares entities or a document type.
+    An XML error, ValueError for one that declares entities or a document type, or has very many elements.
     """
     if not isinstance(packet, bytes) or len(packet) > LARGEST_XMP:
         return None
     root: Element = ElementTree.fromstring(packet.rstrip(b"\x00 "), forbid_dtd=True)
+    if sum(1 for _ in root.iter()) > MOST_ELEMENTS:
+        raise ValueError(f"the XMP packet has more than {MOST_ELEMENTS} elements")
     return root
 
 
@@ -92,8 +95,11 @@ def shown(text: str) -> str:
 
 
 def _texts(node: Element) -> list[str]:
-    """The items of a list of RDF, in their order, or the text of what is no list."""
-    items = [item.text or "" for item in node.iter(f"{RDF}li")]
+    """The items of a list of RDF, in their order, or the text of what is no list.
+
+    A list is an element of the property. Items further down are not looked for: properties can be nested very deep.
+    """
+    items = [item.text or "" for item in node.findall(f"*/{RDF}li")]
     return items or [node.text or ""]
 
 

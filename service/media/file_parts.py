@@ -1,24 +1,27 @@
 """Picture files counted in parts, before anything else reads them.
 
 A header made of very many tiny parts takes a decoder time that grows with the square of their number; no camera and no
-program writes thousands. So does a JPEG whose pixels come in very many scans: each is a pass over all of them.
+program writes thousands. So does a JPEG whose pixels come in very many scans: each is a pass over all of them; and a
+TIFF whose pixels come in very many strips.
 """
 
 import re
-from typing import IO
+from typing import IO, Literal
 
 MAX_PARTS = 2000  # before the pixels
 MAX_SCANS = 50  # of a JPEG; programs write a dozen at most
-MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # one that ends a scan
+SEGMENT = re.compile(rb"\xff[\xc0-\xcf\xd9-\xfe]")  # the marker of a part of a JPEG that says its length, or the end
 SCAN, END = 0xDA, 0xD9
+TIFF, BIG_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), 43
+PIECES = (273, 279, 324, 325)  # tags of a TIFF: where its strips or tiles lie, and how long each is
 # Boxes of HEIC and AVIF that hold others, and the bytes before these.
 BOXES = {b"meta": 4, b"iprp": 0, b"ipco": 0, b"iinf": 6, b"iref": 4, b"moov": 0, b"trak": 0}
 LONGEST_FILE = 2**40  # bytes
-MAX_BLOCKS = 100_000  # of at most 255 bytes, which the extensions of a GIF are cut into; also fill bytes of a JPEG
+MAX_BLOCKS = 100_000  # of at most 255 bytes, which the extensions of a GIF are cut into; also other tiny parts
 
 
 class TooManyParts(ValueError):
-    """The file has more than MAX_PARTS parts before its pixels, or they come in more than MAX_SCANS scans."""
+    """The file has more than MAX_PARTS parts before its pixels, or these come in more scans or pieces than any has."""
 
 
 def _too_many(name: str) -> TooManyParts:
@@ -26,7 +29,7 @@ def _too_many(name: str) -> TooManyParts:
 
 
 def check_parts(file: IO[bytes]) -> None:
-    """Count the parts before the pixels of a JPEG, PNG, WebP, GIF, HEIC or AVIF; TooManyParts."""
+    """Count the parts before the pixels of a JPEG, PNG, WebP, GIF, TIFF, HEIC or AVIF; TooManyParts."""
     head = file.read(12)
     if head.startswith(b"\xff\xd8"):
         _check_jpeg(file)
@@ -36,49 +39,47 @@ def check_parts(file: IO[bytes]) -> None:
         _check_webp(file)
     elif head.startswith(b"GIF8"):
         _check_gif(file)
+    elif head[:4] in TIFF:
+        _check_tiff(file)
     elif head[4:8] == b"ftyp":
         _check_boxes(file)
     file.seek(0)
 
 
 def _check_jpeg(file: IO[bytes]) -> None:
+    """Count segments and scans as decoders find them: whatever lies between two segments is passed over."""
     file.seek(2)
-    fill_bytes = 0
-    for _ in range(MAX_PARTS):
-        marker = file.read(2)
-        while marker == b"\xff\xff" and fill_bytes < MAX_BLOCKS:
-            marker = b"\xff" + file.read(1)
-            fill_bytes += 1
-        # The pixels, the end, or no segment at all: what follows is the decoder's to judge.
-        if len(marker) < 2 or marker[0] != 0xFF or marker[1] == END:
-            return
-        if marker[1] == SCAN:
-            _check_scans(file.read())
-            return
-        if marker[1] in (0x01, *range(0xD0, 0xD8)):
-            continue
-        if fill_bytes == MAX_BLOCKS:
-            break
-        length = file.read(2)
-        if len(length) < 2:
-            return
-        file.seek(max(0, int.from_bytes(length, "big") - 2), 1)
-    raise _too_many("segments")
-
-
-def _check_scans(content: bytes) -> None:
-    """Count the scans of one picture, of which `content` begins behind the first marker of a scan."""
-    num_scans, place = 1, 0
-    for _ in range(MAX_PARTS):
-        place += int.from_bytes(content[place : place + 2], "big")
-        found = MARKER.search(content, place)
-        if found is None or content[found.start() + 1] == END:
-            return
-        place = found.end()
-        num_scans += content[found.start() + 1] == SCAN
+    content = file.read()
+    place = num_segments = num_scans = 0
+    while (found := SEGMENT.search(content, place)) and content[found.end() - 1] != END:
+        if num_scans == 0 and found.start() - place > MAX_BLOCKS:
+            raise TooManyParts(f"its header has more than {MAX_BLOCKS} bytes between two segments")
+        place = found.end() + max(2, int.from_bytes(content[found.end() : found.end() + 2], "big"))
+        num_scans += content[found.end() - 1] == SCAN
+        num_segments += 1
         if num_scans > MAX_SCANS:
             raise TooManyParts(f"its pixels come in more than {MAX_SCANS} scans")
-    raise _too_many("segments")
+        if num_segments > MAX_PARTS:
+            raise _too_many("segments")
+
+
+def _check_tiff(file: IO[bytes]) -> None:
+    """Count the strips or tiles of the first picture, each of which is decoded by itself."""
+    file.seek(0)
+    head = file.read(16)
+    order: Literal["little", "big"] = "little" if head.startswith(b"II") else "big"
+    big = int.from_bytes(head[2:4], order) == BIG_TIFF
+    count_size, entry_size, value_size = (8, 20, 8) if big else (2, 12, 4)
+    file.seek(int.from_bytes(head[8:16] if big else head[4:8], order) % LONGEST_FILE)
+    for number in range(int.from_bytes(file.read(count_size), order)):
+        entry = file.read(entry_size)
+        if len(entry) < entry_size:
+            return
+        if number == MAX_PARTS:
+            raise _too_many("entries")
+        tag, count = int.from_bytes(entry[:2], order), int.from_bytes(entry[4 : 4 + value_size], order)
+        if tag in PIECES and count > MAX_BLOCKS:
+            raise TooManyParts(f"its pixels come in more than {MAX_BLOCKS} pieces")
 
 
 def _check_png(file: IO[bytes]) -> None:

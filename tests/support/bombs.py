@@ -52,6 +52,30 @@ def scans(side: int, count: int) -> bytes:
     return whole[:last] + whole[last:-2] * count + whole[-2:]
 
 
+def between_segments(whole: bytes, parts: bytes) -> bytes:
+    """A JPEG with other bytes behind its first segment and before each of its scans, which decoders pass over."""
+    first = 4 + int.from_bytes(whole[4:6], "big")
+    return whole[:first] + parts + whole[first:].replace(b"\xff\xda", parts + b"\xff\xda")
+
+
+def striped_tiff(count: int) -> bytes:
+    """A TIFF of so many rows, each a strip of its own; all strips lie at one place."""
+    offsets = struct.pack("<H", 8) * count
+    folder = 8 + len(offsets)
+    tags = [(256, 4, 1, 80), (257, 4, 1, count), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1)]
+    tags += [(273, 3, count, 8), (277, 3, 1, 1), (278, 4, 1, 1), (279, 3, count, 8)]
+    entries = b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    return b"II*\0" + struct.pack("<I", folder) + offsets + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+def nested_keywords(depth: int, items: int) -> bytes:
+    """A PNG whose XMP packs lists of keywords into each other, with their items in the innermost."""
+    spaces = b'xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:d="http://purl.org/dc/elements/1.1/"'
+    inside = b"<d:subject>" * depth + b"<r:li/>" * items + b"</d:subject>" * depth
+    packet = zlib.compress(b"<r:RDF " + spaces + b">" + inside + b"</r:RDF>", 9)
+    return with_chunks(chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + packet))
+
+
 def gif(width: int, height: int, frames: int) -> bytes:
     """An animation that claims such a screen, of frames that are tiny."""
     frame = encoded(PIL.Image.new("P", (4, 4)), "GIF")
@@ -110,11 +134,16 @@ BOMBS: Mapping[str, Callable[[], bytes]] = {
     "JPEG with a billion laughs": lambda: encoded(corners(), "JPEG", xmp=LAUGHS),
     "JPEG that claims 65 500 x 65 500": lambda: jpeg(65_500, 65_500),
     "JPEG of 16 megapixels in 5 000 scans": lambda: scans(4_000, 5_000),
+    "the same with other bytes between its segments": lambda: between_segments(
+        scans(4_000, 5_000), b"\0\xff\x01\xff\x02"
+    ),
     "GIF that claims 65 535 x 65 535": lambda: gif(65_535, 65_535, 1),
     "GIF of 100 000 frames": lambda: gif(200, 200, 100_000),
     "BMP that claims 30 000 x 30 000": lambda: bmp(30_000, 30_000),
     "TIFF that claims 30 000 x 30 000": lambda: tiff(30_000, 30_000),
     "TIFF that leads back to itself": looping_tiff,
+    "TIFF of a million strips": lambda: striped_tiff(1_000_000),
+    "PNG with 18 500 keywords in 5 600 lists": lambda: nested_keywords(5_600, 18_500),
     "WebP that claims 16 384 x 16 384": lambda: webp(16_384),
     "AVIF that claims 30 000 x 30 000": lambda: claiming_size(encoded(corners(), "AVIF"), 30_000, 30_000),
     "HEIC that claims 30 000 x 30 000": lambda: claiming_size(heic_corners(), 30_000, 30_000),

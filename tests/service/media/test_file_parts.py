@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.errors import UnreadablePicture
 from service.media.file_parts import MAX_BLOCKS, MAX_PARTS, MAX_SCANS, TooManyParts, check_parts
 from service.media.file_type import image_extension
-from tests.support.bombs import scans
+from tests.support.bombs import between_segments, scans
 from tests.support.pictures import corners, encoded
 
 
@@ -81,9 +81,35 @@ def test_what_follows_a_picture_or_lies_between_its_scans_is_no_scan(tmp_path: P
         check_parts(io.BytesIO(whole[:last] + comment * MAX_PARTS + whole[last:]))
 
 
+@pytest.mark.parametrize("between", [b"\0", b"\xff\x01", b"\xff\x02", b"junk", b"\xff\xff\xff"])
+def test_bytes_between_segments_hide_no_scan(between: bytes) -> None:
+    check_parts(io.BytesIO(between_segments(scans(64, MAX_SCANS - 10), between)))
+    with pytest.raises(TooManyParts, match="50 scans"):
+        check_parts(io.BytesIO(between_segments(scans(64, MAX_SCANS), between)))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("big", [False, True])
+def test_a_tiff_in_very_many_pieces_is_refused(order: str, big: bool) -> None:
+    mark = b"II" if order == "<" else b"MM"
+    head = mark + (struct.pack(f"{order}HHHQ", 43, 8, 0, 16) if big else struct.pack(f"{order}HI", 42, 8))
+
+    def tiff(tag: int, count: int, num_entries: int = 1) -> io.BytesIO:
+        entry = struct.pack(f"{order}HH" + ("QQ" if big else "II"), tag, 3, count, 8)
+        return io.BytesIO(head + struct.pack(f"{order}{'Q' if big else 'H'}", num_entries) + entry * num_entries)
+
+    check_parts(tiff(273, MAX_BLOCKS))
+    check_parts(tiff(700, MAX_BLOCKS + 1))  # XMP
+    for tag in (273, 324):
+        with pytest.raises(TooManyParts, match="pieces"):
+            check_parts(tiff(tag, MAX_BLOCKS + 1))
+    with pytest.raises(TooManyParts, match="entries"):
+        check_parts(tiff(256, 1, MAX_PARTS + 1))
+
+
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    start=st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"GIF89a"]),
+    start=st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"GIF89a", b"II*\0", b"MM\0+"]),
     rest=st.binary(max_size=200),
 )
 def test_any_bytes_are_counted_without_a_fault(start: bytes, rest: bytes) -> None:
