@@ -86,6 +86,10 @@ class Catalog:
         """Whether nothing can be changed, because the file may not be written."""
         return self._database.read_only
 
+    def check_in_place(self) -> None:
+        """MissingCatalog while the file is away, or another collection's in its place."""
+        self._database.connection()
+
     def close(self) -> None:
         """Close the connections of all threads."""
         self._database.close()

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
@@ -120,8 +121,26 @@ class DamagedCatalog(Exception):
         )
 
 
+class MissingCatalog(Exception):
+    """The file that was opened is not there any more, or another collection's lies in its place; the message says what
+    to do."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is not there any more, or is another collection's: mount its disk again, or move the data"
+            " directory back; nothing is taken in meanwhile"
+        )
+
+
 class ReadOnlyCatalog(Exception):
     """The file can be read at most, and more is asked for; the message says what to do."""
+
+
+class FileIdentity(NamedTuple):
+    """The numbers by which a system tells files apart."""
+
+    device: int
+    file: int
 
 
 class Connection(sqlite3.Connection):
@@ -134,9 +153,13 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open the file, creating it when absent; where it may not be written, for reading alone.
 
-        UnknownSchema, DamagedCatalog, ReadOnlyCatalog.
+        UnknownSchema, DamagedCatalog, ReadOnlyCatalog. Whatever reads or writes later raises MissingCatalog while the
+        file is away.
         """
         self.path = path
+        self._file: FileIdentity | None = None
+        """What was opened; None until it is."""
+        self._collection = ""
         self.read_only = not is_writable(path)
         self._local = threading.local()
         self._opened: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -154,6 +177,7 @@ class Database:
             with self._telling_damage():
                 prepare(self.connection(), path)
             sync_folder(path.parent)
+            self._keep_identity()
         except BaseException:
             self.close()
             raise
@@ -164,6 +188,7 @@ class Database:
         try:
             with self._telling_damage():
                 check_version(self.connection(), self.path)
+            self._keep_identity()
         except sqlite3.OperationalError as fault:
             self.close()
             raise ReadOnlyCatalog(
@@ -183,28 +208,59 @@ class Database:
                 raise DamagedCatalog(self.path, fault) from fault
             raise
 
+    def _keep_identity(self) -> None:
+        connection = self.connection()
+        self._collection = connection.execute("SELECT id FROM collection").fetchone()["id"]
+        self._file = self._local.file = file_identity(self.path)
+
     def connection(self) -> Connection:
-        """The calling thread's connection."""
+        """The calling thread's connection. MissingCatalog while the file that was opened is away: without a disk that
+        was mounted, another would be made in its place, and hidden once the disk is back."""
         found: Connection | None = getattr(self._local, "connection", None)
-        if found is None:
-            # Used by this thread alone, closed perhaps by another.
-            found = sqlite3.connect(
-                reading_address(self.path) if self.read_only else self.path,
-                uri=self.read_only,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-                factory=Connection,
-            )
-            found.execute("PRAGMA synchronous = FULL")
-            found.execute("PRAGMA foreign_keys = ON")
-            found.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not merely let go
-            found.row_factory = sqlite3.Row
-            add_functions(found)
-            self._local.connection = found
-            with self._opening:
-                self._opened.add(found)
+        if self._file is None:  # it is being opened
+            return found or self._connect()
+        file = file_identity(self.path)
+        if file is None:
+            raise MissingCatalog(self.path)
+        if found is None or self._local.file != file:
+            found = self._connect()
+            if file != self._file:  # moved back or mounted again, it may be known by another number
+                self._check_collection(found)
+                self._file = file
+            self._local.file = file
         return found
+
+    def _connect(self) -> Connection:
+        address = reading_address(self.path) if self.read_only else str(self.path)
+        if self._file is not None and not self.read_only:
+            address = f"{self.path.resolve().as_uri()}?mode=rw"  # which makes none
+        # Used by this thread alone, closed perhaps by another.
+        made = sqlite3.connect(
+            address,
+            uri=self.read_only or self._file is not None,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+        )
+        made.execute("PRAGMA synchronous = FULL")
+        made.execute("PRAGMA foreign_keys = ON")
+        made.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not merely let go
+        made.row_factory = sqlite3.Row
+        add_functions(made)
+        self._local.connection = made
+        with self._opening:
+            self._opened.add(made)
+        return made
+
+    def _check_collection(self, connection: Connection) -> None:
+        try:
+            found = connection.execute("SELECT id FROM collection").fetchone()["id"]
+        except sqlite3.OperationalError:
+            found = None
+        if found != self._collection:
+            self._local.connection = None
+            raise MissingCatalog(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -252,6 +308,15 @@ class Database:
         with self._opening:
             for connection in list(self._opened):
                 connection.close()
+
+
+def file_identity(path: Path) -> FileIdentity | None:
+    """The file that lies at a path, whatever it is called; None where none does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return FileIdentity(status.st_dev, status.st_ino)
 
 
 def is_writable(path: Path) -> bool:

@@ -8,6 +8,7 @@ import errno
 import logging
 import signal
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from service.settings import Settings
 from service.storage.ballast import give_up_ballast, lay_ballast
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
+from service.storage.same_collection import collection_of, require_collection
 from service.supervisor import supervised_worker
 from service.web_processes import (
     BESIDE,
@@ -50,11 +52,13 @@ log = logging.getLogger(__name__)
 _signals: list[int] = []  # that asked this process to end; a lock could be held by what a signal interrupts
 
 
-def run_worker(settings: Settings, end_with_stdin: bool) -> None:
-    """Run a worker until it is told to end."""
+def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None = None) -> None:
+    """Run a worker until it is told to end, on this collection and no other where one is given. MissingCatalog."""
     from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
     _prepare_data_dir(settings)
+    if collection is not None:
+        require_collection(settings.data_dir, collection)
     keep_freed_memory()
     loaded = _load(settings)
     serve_worker(settings, loaded.extractor, loaded.in_views(), loaded.on_request(), end_with_stdin)
@@ -63,10 +67,11 @@ def run_worker(settings: Settings, end_with_stdin: bool) -> None:
 def run_web_process(settings: Settings) -> None:
     """Answer requests beside the web process that started this one, on its port, until it is told to end.
 
-    Misconfigured where other weights lie there now than that one has loaded.
+    Misconfigured where other weights lie there now than that one has loaded; MissingCatalog.
     """
     exit_on_signals()
     first = begin_beside()
+    require_collection(settings.data_dir, first.collection)
     with contextlib.ExitStack() as stack:
         side = _web_side(settings, stack)
         if side.identity != first.identity:
@@ -97,7 +102,7 @@ def run_api(
     patience_s = RESTART_S if settings.web_processes > 1 else 0.0  # others of one that was killed may still be ending
     with listening_socket(settings.host, settings.port, patience_s) as listening, contextlib.ExitStack() as stack:
         if with_worker:
-            stack.enter_context(supervised_worker(settings))
+            stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
         if settings.web_processes > 1:
             stack.enter_context(shared_metrics())
         url = base_url(listening)
@@ -119,10 +124,16 @@ def run_api(
 def tell_of_queued(catalog: Path, next_step: str) -> None:
     """Says how many pictures wait for their regions, where there are any, and what becomes of them."""
     from index.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
+    from index.schema import DamagedCatalog  # noqa: PLC0415
 
-    with contextlib.closing(Catalog(catalog)) as opened:
-        if queued := opened.counts()["queued"]:
-            log.info("%d pictures wait for their regions: %s", queued, next_step)
+    if not catalog.is_file():
+        return
+    try:
+        with contextlib.closing(Catalog(catalog)) as opened:
+            if queued := opened.counts()["queued"]:
+                log.info("%d pictures wait for their regions: %s", queued, next_step)
+    except (sqlite3.Error, OSError, DamagedCatalog) as fault:  # what else there is to say and do goes on
+        log.error("how many pictures wait for their regions cannot be read: %s", fault)
 
 
 @dataclass(frozen=True)
@@ -149,8 +160,8 @@ class _WebSide:
 
     def as_first_process(self) -> FirstProcess:
         """The message to the processes that it starts beside itself."""
-        keys = self.services.keys
-        return FirstProcess(self.identity, keys.own_keys(), keys.required)
+        keys, collection = self.services.keys, self.services.catalog.collection().id
+        return FirstProcess(self.identity, collection, keys.own_keys(), keys.required)
 
 
 def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:

@@ -133,9 +133,9 @@ def _exit_at_end_of_stdin() -> None:
     os._exit(0)  # as good as a kill, and as harmless
 
 
-def supervised_worker(settings: Settings) -> Supervised:
-    """A worker of these settings."""
-    command = [*REGARD, "worker", "--end-with-stdin"]
+def supervised_worker(settings: Settings, collection: str) -> Supervised:
+    """A worker of these settings, on this collection and no other."""
+    command = [*REGARD, "worker", "--end-with-stdin", "--collection", collection]
     return Supervised("worker", command, process_environment(settings))
 
 

@@ -39,6 +39,8 @@ class FirstProcess:
 
     identity: str
     """Of what it answers by: its release, detector and models."""
+    collection: str
+    """The id of the collection that it answers from."""
     own_keys: list[ApiKey]
     keys_required: bool
 

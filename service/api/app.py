@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from index.schema import DamagedCatalog, ReadOnlyCatalog
+from index.schema import DamagedCatalog, MissingCatalog, ReadOnlyCatalog
 from service import VERSION
 from service.api.access import AccessMiddleware
 from service.api.content_policy import protective_headers
@@ -59,6 +59,7 @@ log = logging.getLogger(__name__)
 
 BLOCKING_THREADS = 32
 MAX_BODY_BYTES = 2**20  # of every route that takes no files
+AWAY_RETRY_S = 30
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -104,6 +105,7 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
             ClientDisconnect: handle_disconnect,
             ReadOnlyCatalog: handle_read_only,
             DamagedCatalog: handle_damage,
+            MissingCatalog: handle_missing,
             sqlite3.OperationalError: handle_disk,
         },
     )
@@ -150,6 +152,16 @@ async def handle_damage(request: Request, fault: DamagedCatalog) -> Response:
     """The response where the catalog cannot be read any more; the log has the path."""
     log.error("%s", fault)
     problem = NotReady("The catalog of this service is damaged; its log says what to do.")
+    return problem_response(problem, request.scope)
+
+
+async def handle_missing(request: Request, fault: MissingCatalog) -> Response:
+    """The response while the data directory is away; the log has the path."""
+    log.error("%s", fault)
+    problem = NotReady(
+        "The data directory of this service is away; its log says which. Nothing is taken in until it is back.",
+        retry_after=AWAY_RETRY_S,
+    )
     return problem_response(problem, request.scope)
 
 

@@ -52,6 +52,7 @@ async def uploaded_form(
 
     TooLarge, InvalidRequest, Overloaded, DiskFull.
     """
+    services.catalog.check_in_place()
     length = content_length(request)
     lies_here = not services.catalog.read_only  # otherwise it is received elsewhere
     if lies_here and (length is None or length > exempt_bytes):

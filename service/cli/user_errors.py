@@ -8,6 +8,7 @@ LIBRARY_ERRORS = frozenset(
     {
         "index.lock.Locked",
         "index.schema.DamagedCatalog",
+        "index.schema.MissingCatalog",
         "index.schema.ReadOnlyCatalog",
         "index.schema.UnknownSchema",
         "index.slab.Corrupt",

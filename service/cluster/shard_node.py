@@ -110,7 +110,7 @@ class ShardNode:
                 services.catalog, services.originals, services.pictures, services.progress, parcels.parcel
             )
             if with_worker:
-                stack.enter_context(supervised_worker(settings))
+                stack.enter_context(supervised_worker(settings, services.catalog.collection().id))
             self._joined = False
             self._waiting: Unfound | None = None
             self._open = stack.pop_all()

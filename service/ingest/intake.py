@@ -140,6 +140,7 @@ class Intake:
                 "No pictures are taken in here: the data directory holds features made elsewhere, and nothing here"
                 " finds such regions. Use another data directory, or take in features with `regard ingest-features`."
             )
+        self._catalog.check_in_place()  # or the file would come to lie in another folder of that name
         self._space.require(content_length)
         incoming = self._originals.incoming
         try:

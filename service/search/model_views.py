@@ -262,11 +262,15 @@ class ViewRefresher:
                 thread.join()
 
     def _run(self, turn: Callable[[], None], seconds: float) -> None:
+        told = ""
         while not self._stop.wait(seconds):
             try:
                 turn()
-            except Exception:  # whatever it is, the next turn tries again and searches use the last snapshots
-                log.exception("the views could not be refreshed")
+                told = ""
+            except Exception as fault:  # whatever it is, the next turn tries again and searches use the last snapshots
+                if repr(fault) != told:  # once, not ten times a second
+                    log.exception("the views could not be refreshed")
+                told = repr(fault)
 
 
 def is_begun(state: ViewState) -> bool:

@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from service.this_machine import children_of, is_running
@@ -36,6 +37,26 @@ def test_a_dead_worker_is_started_again_and_a_dead_server_leaves_none(tmp_path: 
         below = children_of(successor)
         stack.kill_alone("all")
         until(lambda: not any(map(is_running, [successor, *below])), "the worker outlived its parent")
+
+
+def test_a_data_directory_that_goes_away_is_not_made_anew(tmp_path: Path) -> None:
+    pictures = painted(3)
+    with Stack(tmp_path) as stack:
+        stack.start("all", REGARD_WEB_PROCESSES="2")
+        stack.wait_ready()
+        stack.wait_job(stack.ingest(pictures))
+        (worker,) = workers_of(stack.pid("all"))
+        away = stack.data.with_name("away")
+        stack.data.rename(away)
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: "is not there any more" in stack.said("all"), "no worker missed it")
+        for path in ("/readyz", "/images"):
+            assert httpx.get(f"{stack.url}{path}").status_code == 503
+        assert not stack.data.exists()
+        away.rename(stack.data)
+        stack.wait_ready()
+        assert len(stack.images()) == 3
+        assert stack.wait_job(stack.ingest(painted(5)[3:]))["done"] == 2
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])

@@ -28,7 +28,7 @@ sys.stdin.read()
 
 
 def told(*own_keys: ApiKey) -> FirstProcess:
-    return FirstProcess("release 1", list(own_keys), keys_required=True)
+    return FirstProcess("release 1", "a collection", list(own_keys), keys_required=True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -12,14 +12,15 @@ from service.settings import Settings
 from service.worker.geocoding_table import check_places
 
 WithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]
+OfCollection = Annotated[str | None, typer.Option("--collection", hidden=True)]
 
 
 @with_settings("role", "host", "port")
-def worker(settings: Settings, end_with_stdin: WithStdin = False) -> None:
+def worker(settings: Settings, end_with_stdin: WithStdin = False, collection: OfCollection = None) -> None:
     """Run the worker alone, as `serve --role worker` does."""
     settings = settings.model_copy(update={"role": "worker"})
     write_log(settings)
     check_models(settings.models)
     check_detector(settings.detector)
     check_places(settings)
-    run_worker(settings, end_with_stdin)
+    run_worker(settings, end_with_stdin, collection)
