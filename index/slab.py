@@ -1,6 +1,7 @@
 """Slabs: append-only, memory-mapped records of one fixed size, 64-byte aligned, each with its CRC32."""
 
 import json
+import logging
 import mmap
 import os
 import weakref
@@ -25,6 +26,9 @@ HEADER, RECORDS = "header.json", "records.bin"
 ALIGNMENT = 64
 CHECKSUM = "crc32"
 TAIL = 256  # rows checked before a count is trusted: far more than one unfinished batch
+
+
+log = logging.getLogger(__name__)
 
 
 class Corrupt(Exception):
@@ -62,11 +66,35 @@ def record_dtype(layout: Layout) -> np.dtype[Any]:
 
 
 def stored_layout(folder: Path) -> Layout:
-    """The layout of the slab in the folder, as its header says. FileNotFoundError for none, LayoutMismatch for odd."""
-    found = json.loads((folder / HEADER).read_bytes())
-    if found.get("format") != SLAB_FORMAT:
-        raise LayoutMismatch(f"{folder} holds records of the format {found.get('format')}, not {SLAB_FORMAT}")
-    return {name: (tuple(shape), dtype) for name, (shape, dtype) in found["layout"].items()}
+    """The layout of the slab in the folder, as its header says. FileNotFoundError for none, LayoutMismatch for another
+    format, Corrupt for a damaged header."""
+    path = folder / HEADER
+    content = path.read_bytes()
+    try:
+        found = json.loads(content)
+        version = int(found["format"])
+        layout = {
+            str(name): (tuple(map(int, shape)), np.dtype(dtype).str) for name, (shape, dtype) in found["layout"].items()
+        }
+    except (ValueError, LookupError, AttributeError, TypeError) as fault:
+        raise Corrupt(f"{path} is damaged: {fault}") from fault
+    if version != SLAB_FORMAT:
+        raise LayoutMismatch(f"{folder} holds records of the format {version}, not {SLAB_FORMAT}")
+    return layout
+
+
+def _has_header(folder: Path) -> bool:
+    """Whether there is a header that can be read. Of a damaged one the log tells."""
+    try:
+        stored_layout(folder)
+    except FileNotFoundError:
+        return False
+    except LayoutMismatch:
+        return True
+    except Corrupt as fault:
+        log.error("%s; it is made anew", fault)
+        return False
+    return True
 
 
 class Mapped:
@@ -105,22 +133,18 @@ class Slab:
 
     @classmethod
     def open(cls, folder: Path, layout: Layout, write: bool) -> Self:
-        """Open, and create when `write`. LayoutMismatch for another layout, FileNotFoundError for none."""
-        header = folder / HEADER
-        wanted: dict[str, Any] = {
-            "format": SLAB_FORMAT,
-            "layout": {name: [list(s), np.dtype(d).str] for name, (s, d) in layout.items()},
-        }
+        """Open, and create when `write`, which also makes a damaged header anew.
+
+        LayoutMismatch for another layout, FileNotFoundError for none, Corrupt for a damaged header.
+        """
+        wanted = {name: (tuple(shape), np.dtype(dtype).str) for name, (shape, dtype) in layout.items()}
         if write:
             make_folder(folder)
             remove_strays(folder)
-            if not header.exists():
-                replace(header, json.dumps(wanted, indent=1).encode())
-        found = json.loads(header.read_bytes())
-        if (
-            list(found.get("layout", {}).items()) != list(wanted["layout"].items())
-            or found.get("format") != SLAB_FORMAT
-        ):
+            if not _has_header(folder):
+                replace(folder / HEADER, json.dumps({"format": SLAB_FORMAT, "layout": wanted}, indent=1).encode())
+        found = stored_layout(folder)
+        if list(found.items()) != list(wanted.items()):
             raise LayoutMismatch(f"{folder} holds records of {found}, not of {wanted}")
         slab = cls(folder, layout, write)
         if write:

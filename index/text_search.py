@@ -49,6 +49,7 @@ class TextSearch:
         """Index all pictures anew."""
         with self._database.writing() as db:
             rebuild_texts(db)
+            db.execute("DELETE FROM counters WHERE name = ?", [REMOVED])
 
     def purge(self) -> bool:
         """Free the index of the words that were taken away, which it keeps until then; False where there are none."""

@@ -17,7 +17,7 @@ from index.catalog import Catalog
 from index.files import make_folder, remove_strays, sync_folder
 from index.files import replace as replace_file
 from index.records import Image, RegionStoreEntry
-from index.slab import HEADER, RECORDS, LayoutMismatch, Slab
+from index.slab import HEADER, RECORDS, LayoutMismatch, Slab, stored_layout
 from index.view_manifest import NAME as VIEW_MANIFEST
 from models.extractors.base import PICTURE, Extractor
 from models.extractors.coco_classes import COCO_CLASSES
@@ -68,8 +68,7 @@ def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
     """
     if (folder / CONFIG_FILE).is_file():
         return load_precomputed(folder)
-    layout = json.loads((folder / HEADER).read_bytes())["layout"]
-    num_regions, feature_dim = layout["features"][0]
+    num_regions, feature_dim = stored_layout(folder)["features"][0]
     labels = EARLIER_LABELS.get(digest, ())
     return PrecomputedExtractor(
         PrecomputedConfig(digest=digest, num_regions=num_regions, feature_dim=feature_dim, labels=labels)

@@ -53,6 +53,7 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
 def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:
     """`restore_snapshot` into a folder that is empty."""
     names: set[str] = set()
+    catalog_digest = ""
     about: dict[str, Any] | None = None
     with _members(source) as members:
         for name, content in members:
@@ -64,10 +65,13 @@ def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:
             if name == ABOUT:
                 about = _read_about(source, content.read(COPIED_AT_ONCE))
             else:
-                _write(source, name, content, data_dir)
+                digest = _write(source, name, content, data_dir)
+                catalog_digest = digest if name == CATALOG else catalog_digest
             each()
     if about is None or CATALOG not in names:
         raise UserError(f"{source} is not a whole snapshot: `regard snapshot` did not come to its end")
+    if about.get("catalog_sha256", catalog_digest) != catalog_digest:
+        raise UserError(f"the catalog of {source} is damaged: it is not the one that was copied; copy it anew")
     unchecked = DataDir(data_dir).unchecked_catalog
     try:
         check_foreign_catalog(unchecked)
@@ -104,8 +108,8 @@ def _read_about(source: Path, content: bytes) -> dict[str, Any]:
     raise UserError(f"{source} is a snapshot of a form that this version of Regard does not read")
 
 
-def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> None:
-    """Write one file below the data directory; an original only if it is the picture that its name says."""
+def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> str:
+    """Write one file below the data directory, an original only if it is what its name says; the file's SHA-256."""
     path = DataDir(data_dir).unchecked_catalog if name == CATALOG else data_dir / name
     make_folder(path.parent)
     digest = hashlib.sha256()
@@ -115,6 +119,7 @@ def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_di
             file.write(chunk)
     if name.startswith("originals/") and image_id_of(digest.hexdigest()) != path.stem:
         raise UserError(f"{name} in {source} is damaged: it is not the picture that was taken in")
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ only appended to, originals never change, and nothing is erased while a snapshot
 to show and API keys are left out: the first two are made again, keys should not travel with pictures.
 """
 
+import hashlib
 import json
 import logging
 import time
@@ -93,6 +94,8 @@ def copy_into(
         copied = Path(folder) / CATALOG
         copied_catalog(data.catalog, copied)
         sink.add_part(CATALOG, copied, copied.stat().st_size)
+        with copied.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         with closing(Catalog(copied)) as catalog:
             records = _copy_regions(data, catalog, sink)
             pictures = missing = 0
@@ -100,7 +103,8 @@ def copy_into(
                 pictures += 1
                 missing += not _copy_files(data, originals, image, sink)
                 each()
-    about = {"format": SNAPSHOT_FORMAT, "taken_at": now, "pictures": pictures, "records": records, "missing": missing}
+    counts = {"pictures": pictures, "records": records, "missing": missing}
+    about = {"format": SNAPSHOT_FORMAT, "taken_at": now, **counts, "catalog_sha256": digest}
     sink.add_bytes(ABOUT, json.dumps(about, indent=1).encode())  # last: without it, a snapshot is not whole
     return SnapshotContent(pictures, records, missing)
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.catalog_check import check_catalog
+from index.catalog_check import check_catalog, text_index_fault
 from index.records import Image
 from index.slab import HEADER, Corrupt, Slab, stored_layout
 from index.view import opened_stores
@@ -26,6 +26,8 @@ def find_damage(data_dir: Path, each: Callable[[], None] = lambda: None) -> Iter
     data = DataDir(data_dir)
     check_catalog(data.catalog)
     with closing(Catalog(data.catalog)) as catalog:
+        if (fault := text_index_fault(data.catalog)) is not None:
+            yield f"{data.catalog}: the index of words is damaged ({fault}); `regard compact` makes it anew"
         yield from _damaged_originals(data, catalog, each)
         for folder, count in answering_folders(catalog).items():
             yield from _damaged_records(data.root / folder, count, each)
@@ -67,7 +69,7 @@ def _damaged_records(folder: Path, count: int, each: Callable[[], None]) -> Iter
                 each()
                 yield from _fault_of(lambda row=row: slab.check(row), "a worker makes it again")  # type: ignore[misc]
     except BAD_DESCRIPTION as fault:
-        yield f"{folder}: the region records cannot be read ({fault}); restore them from a copy"
+        yield f"{folder}: the region records cannot be read ({fault}); a worker makes {HEADER} anew at its next start"
 
 
 def _damaged_view(folder: Path, each: Callable[[], None]) -> Iterator[str]:

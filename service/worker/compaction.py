@@ -54,7 +54,7 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
                 rows += _blank_rows(folder, images, captions)
             except (Corrupt, LayoutMismatch, ViewMismatch) as fault:
                 left.append(f"{folder} cannot be read, which a worker makes anew: {fault}")
-        catalog.texts.purge()
+        catalog.texts.rebuild()  # of the words that were taken away nothing is left
         if not catalog.erasures.fold_log():
             left.append(f"another program reads {data.catalog}, whose log cannot be emptied meanwhile")
         if left:

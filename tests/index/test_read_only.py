@@ -1,5 +1,6 @@
 """A catalog that may not be written is read as it is; damaged, newer and foreign files are refused in words."""
 
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from index import schema
 from index.catalog import Catalog
-from index.catalog_check import check_catalog
+from index.catalog_check import check_catalog, text_index_fault
 from index.schema import VERSION, DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
@@ -140,6 +141,38 @@ def test_damage_inside_is_told_by_whoever_meets_it(path: Path) -> None:
         check_catalog(path)
     with closing(Catalog(path)) as catalog, pytest.raises(DamagedCatalog, match="restore a snapshot"):
         catalog.list_images(None, 9)
+
+
+def test_an_index_that_leads_astray_is_found(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        with database:
+            database.execute("UPDATE images SET image_id = ? WHERE image_id = 'a'", ["a" * 32])
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = path.read_bytes()
+    places = [found.start() for found in re.finditer(b"a" * 32, content)]
+    assert len(places) == 2, "in the row, and in the index of ids"
+    for place in places:
+        path.write_bytes(content[:place] + b"b" + content[place + 1 :])
+        with pytest.raises(DamagedCatalog, match="index"):
+            check_catalog(path)
+
+
+def test_words_that_are_indexed_wrongly_are_found(path: Path) -> None:
+    assert text_index_fault(path) is None
+    with closing(sqlite3.connect(path)) as database:
+        blocks = database.execute("SELECT id, block FROM texts_data").fetchall()
+    faults = []
+    for number, block in blocks:
+        for place in range(len(block)):
+            flipped = block[:place] + bytes([block[place] ^ 4]) + block[place + 1 :]
+            with closing(sqlite3.connect(path)) as database, database:
+                database.execute("UPDATE texts_data SET block = ? WHERE id = ?", [flipped, number])
+            faults.append(text_index_fault(path))
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("UPDATE texts_data SET block = ? WHERE id = ?", [block, number])
+    assert text_index_fault(path) is None
+    assert sum(fault is not None for fault in faults) > len(faults) / 2  # not every bit says something
+    assert any("words are indexed wrongly" in str(fault) for fault in faults)
 
 
 def test_rows_that_belong_to_nothing_are_found(path: Path) -> None:

@@ -132,6 +132,23 @@ def test_another_layout_is_refused(tmp_path: Path, other: dict[str, tuple[tuple[
         Slab.open(tmp_path, other, write=write)
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b'{"format": 1}', b'{"format": 1, "layout": {"mask": 3}}', b"\xff" * 80]
+)
+def test_a_damaged_header_is_said_and_made_anew_by_the_writer(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    Slab.open(tmp_path, LAYOUT, write=True).append(0, records(3))
+    whole = (tmp_path / "header.json").read_bytes()
+    (tmp_path / "header.json").write_bytes(content)
+    with pytest.raises(Corrupt, match=r"header\.json is damaged"):
+        Slab.open(tmp_path, LAYOUT, write=False)
+    slab = Slab.open(tmp_path, LAYOUT, write=True)
+    assert slab.valid_prefix(3) == 3
+    assert (tmp_path / "header.json").read_bytes() == whole
+    assert "it is made anew" in caplog.text
+
+
 def test_a_reader_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Slab.open(tmp_path / "none", LAYOUT, write=False)

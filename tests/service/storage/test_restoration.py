@@ -1,0 +1,195 @@
+"""Snapshots that were damaged, cut or made up are refused whole, and leave nothing."""
+
+import io
+import json
+import sqlite3
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from service.errors import UserError
+from service.storage.restoration import restore_snapshot
+from service.storage.snapshot import take_snapshot
+from tests.support.pictures import encoded
+from tests.support.worker_store import COLOURS, Store, noise
+
+NUM = 4
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Some pictures, the last of which waits."""
+    made = Store(tmp_path / "data")
+    for seed in range(NUM - 1):
+        made.accept(encoded(noise(seed), "PNG"), captions=[COLOURS[seed]])
+    made.drain()
+    made.accept(encoded(noise(NUM - 1), "PNG"), captions=["waits"])
+    yield made
+    made.catalog.close()
+
+
+def test_a_restore_into_a_folder_with_files_is_refused(store: Store, tmp_path: Path) -> None:
+    take_snapshot(store.folder, tmp_path / "copy")
+    with pytest.raises(UserError, match="is not empty"):
+        restore_snapshot(tmp_path / "copy", store.folder)
+
+
+def broken(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A change of the catalog of a snapshot."""
+    return lambda folder: change(folder / "catalog.sqlite")
+
+
+def run_sql(sql: str) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(sql)
+
+    return broken(run)
+
+
+def original_of(folder: Path) -> Path:
+    return next(path for path in (folder / "originals").rglob("*") if path.is_file())
+
+
+def replace_original(folder: Path) -> None:
+    path = original_of(folder)
+    path.unlink()  # it is a link to the store's own
+    path.write_bytes(b"another picture")
+
+
+def lose_original(folder: Path) -> None:
+    original_of(folder).unlink()
+
+
+HARMS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut": (lambda folder: (folder / "snapshot.json").unlink(), "not a whole snapshot"),
+    "other form": (lambda folder: (folder / "snapshot.json").write_text('{"format": 9}'), "of a form"),
+    "lost original": (lose_original, "is not whole: of its 1 pictures without a file only 0"),
+    "no count": (lambda folder: (folder / "snapshot.json").write_text('{"format": 1}') and None, "of a form"),
+    "no catalog": (lambda folder: (folder / "catalog.sqlite").unlink(), "not a whole snapshot"),
+    "damaged catalog": (broken(lambda path: path.write_bytes(b"x" * 5000) and None), "is damaged"),
+    "stranger": (lambda folder: (folder / "run.sh").write_text("rm") and None, "which no snapshot does"),
+    "other picture": (replace_original, "not the picture that was taken in"),
+    "link": (lambda folder: (folder / "keys.json").symlink_to("/etc/passwd"), "no plain file"),
+    "linked folder": (lambda folder: (folder / "extractor").symlink_to("/etc"), "no plain file"),
+    "trigger": (
+        run_sql("CREATE TRIGGER bad AFTER UPDATE ON images BEGIN DELETE FROM images; END"),
+        "it holds bad, which no catalog does",
+    ),
+    "table": (run_sql("CREATE TABLE more (x)"), "not those of a catalog"),
+    "virtual table": (run_sql("CREATE VIRTUAL TABLE more USING fts5 (x)"), "it holds more, which no catalog does"),
+    "other text index": (
+        run_sql("DROP TABLE texts; CREATE VIRTUAL TABLE texts USING fts5 (filename, content = 'images')"),
+        "it holds texts, which no catalog does",
+    ),
+    "half a text index": (run_sql("DROP TABLE texts_data"), "is damaged"),
+    "id": (run_sql("UPDATE images SET image_id = '../../../../etc/x' WHERE number = 1"), "cannot be the id"),
+    "extension": (run_sql("UPDATE images SET extension = 'png/../x' WHERE number = 1"), "cannot be the extension"),
+    "folder": (
+        run_sql("INSERT INTO region_stores (extractor, folder, state) VALUES ('x', 'regions/../..', 'current')"),
+        "cannot be the folder of a region store",
+    ),
+    "slots": (run_sql("UPDATE images SET slot = 1000000000000 WHERE slot = 0"), "slots of regions are missing"),
+}
+
+
+def say_catalog_is_whole(folder: Path) -> None:
+    """As whoever makes up a snapshot would."""
+    about, catalog = folder / "snapshot.json", folder / "catalog.sqlite"
+    if about.exists() and catalog.exists():
+        digest = sha256(catalog.read_bytes()).hexdigest()
+        about.write_text(json.dumps({**json.loads(about.read_text()), "catalog_sha256": digest}))
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_nothing_in_a_snapshot_is_trusted(store: Store, tmp_path: Path, harm: str) -> None:
+    do, words = HARMS[harm]
+    take_snapshot(store.folder, tmp_path / "copy")
+    do(tmp_path / "copy")
+    say_catalog_is_whole(tmp_path / "copy")
+    with pytest.raises(UserError, match=words):
+        restore_snapshot(tmp_path / "copy", tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+@pytest.mark.parametrize("place", [200, 4096, -100])
+def test_a_catalog_that_was_damaged_on_its_way_is_refused(store: Store, tmp_path: Path, place: int) -> None:
+    take_snapshot(store.folder, tmp_path / "copy")
+    path, about = tmp_path / "copy" / "catalog.sqlite", tmp_path / "copy" / "snapshot.json"
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[place] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(UserError, match="is damaged: it is not the one that was copied"):
+        restore_snapshot(tmp_path / "copy", tmp_path / "restored")
+    path.write_bytes(whole)
+    of_before = {name: value for name, value in json.loads(about.read_text()).items() if name != "catalog_sha256"}
+    about.write_text(json.dumps(of_before))  # as snapshots of release 0.1 are
+    assert restore_snapshot(tmp_path / "copy", tmp_path / "restored") == NUM
+
+
+def test_a_folder_is_as_empty_after_a_failed_restore_as_before(store: Store, tmp_path: Path) -> None:
+    take_snapshot(store.folder, tmp_path / "whole.tar")
+    (tmp_path / "cut.tar").write_bytes((tmp_path / "whole.tar").read_bytes()[:-20_000])
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    with pytest.raises(UserError, match=r"was cut|not a whole snapshot"):
+        restore_snapshot(tmp_path / "cut.tar", restored)
+    assert list(restored.iterdir()) == []
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore_snapshot(tmp_path / "whole.tar", restored, each=stop)
+    assert list(restored.iterdir()) == []
+    assert restore_snapshot(tmp_path / "whole.tar", restored) == NUM
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname, made.size = kind, link, 1 if kind == tarfile.REGTYPE else 0
+    return made
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("../escaped"),
+        member("/tmp/escaped"),
+        member("originals/aa/bb/../../../../escaped"),
+        member("originals/aa/bb/" + "a" * 32 + ".png"),
+        member("regions/../escaped/records.bin"),
+        member("regions/..hidden/records.bin"),
+        member("catalog.sqlite-wal"),
+        member("originals", tarfile.SYMTYPE, "/etc"),
+        member("catalog.sqlite", tarfile.LNKTYPE, "/etc/passwd"),
+        member("regions", tarfile.DIRTYPE),
+        member("regions/records.bin", tarfile.FIFOTYPE),
+    ],
+    ids=lambda one: one.name.replace("/", "-"),
+)
+def test_no_name_in_an_archive_is_trusted(tmp_path: Path, bad: tarfile.TarInfo) -> None:
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.addfile(bad, io.BytesIO(b"x"))
+    with pytest.raises(UserError, match="nothing of it is used"):
+        restore_snapshot(tmp_path / "bad.tar", tmp_path / "deep" / "restored")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "deep"]
+
+
+def test_the_same_name_twice_and_no_archive_are_refused(tmp_path: Path) -> None:
+    about = json.dumps({"format": 1}).encode()
+    with tarfile.open(tmp_path / "twice.tar", "w") as archive:
+        for _ in range(2):
+            one = tarfile.TarInfo("snapshot.json")
+            one.size = len(about)
+            archive.addfile(one, io.BytesIO(about))
+    with pytest.raises(UserError, match="twice"):
+        restore_snapshot(tmp_path / "twice.tar", tmp_path / "a")
+    (tmp_path / "no.tar").write_bytes(b"x" * 2000)
+    with pytest.raises(UserError, match="is no snapshot"):
+        restore_snapshot(tmp_path / "no.tar", tmp_path / "b")
