@@ -18,6 +18,7 @@ from index.queries import (
     AMONG,
     IS_GONE,
     among,
+    known_among,
     mask_of,
     queued_pictures,
     select_captions,
@@ -26,6 +27,7 @@ from index.queries import (
 )
 from index.records import (
     FEATURES_ONLY,
+    AcceptedJob,
     Caption,
     Collection,
     DetectedPicture,
@@ -123,19 +125,26 @@ class Catalog:
         afresh.
         ValueError for a tag that is neither string nor finite number.
         """
+        return self.take_in(pictures, now, kept_since, job_id).job_id
+
+    def take_in(
+        self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = ""
+    ) -> AcceptedJob:
+        """`accept`, which also tells what was there before."""
         job_id = job_id or uuid.uuid4().hex
+        image_ids = [picture.image_id for picture in pictures]
         with self._database.changing() as db:
+            known = known_among(db, image_ids)
             db.execute("INSERT OR IGNORE INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
             numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
-            settle(db, [picture.image_id for picture in pictures])
+            settle(db, image_ids)
             db.executemany("INSERT OR IGNORE INTO job_images VALUES (?, ?)", [(job_id, n) for n in numbers])
-        return job_id
+        return AcceptedJob(job_id, known)
 
     def known_ids(self, image_ids: Sequence[str]) -> set[str]:
         """The ids among these whose pictures are queued or ready."""
         with self._database.reading() as db:
-            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state IN ('queued', 'ready')"
-            return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
+            return known_among(db, image_ids)
 
     def job(self, job_id: str) -> JobStatus | None:
         """The progress of the job; None when there is no such job."""

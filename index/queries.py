@@ -86,6 +86,12 @@ def select_captions(db: Connection, where: str, values: str) -> list[Caption]:
     ]
 
 
+def known_among(db: Connection, image_ids: Iterable[str]) -> set[str]:
+    """The ids among these whose pictures are queued or ready."""
+    sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state IN ('queued', 'ready')"
+    return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
+
+
 def queued_pictures(db: Connection, limit: int) -> list[QueuedPicture]:
     """Pictures waiting for regions, oldest first; those tried before come after all others."""
     columns = "SELECT image_id, filename, extension, attempts, starts FROM images WHERE state = 'queued'"

@@ -1,6 +1,6 @@
 """The catalog's values: what goes in, what comes out. All times are unix seconds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, TypeAlias
@@ -77,6 +77,14 @@ class ListPlace:
     """UNCHANGED for as it is dated now."""
     added_at: float | None = None
     """The time that it was taken in, by which its place is found where the picture was erased since."""
+
+
+@dataclass(frozen=True)
+class AcceptedJob:
+    """The job of pictures that were taken in, and the ids of those that were there before."""
+
+    job_id: str
+    known: Set[str]
 
 
 @dataclass(frozen=True, kw_only=True)

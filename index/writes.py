@@ -34,8 +34,12 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         assert number is not None
     else:
         number = int(found["number"])
-        if found["state"] in ("deleted", "failed"):
-            reset_picture(db, number, picture.filename, added_at)
+        if found["state"] == "deleted":
+            restart_picture(db, number)
+        elif found["state"] == "failed":
+            restart_picture(db, number)
+            sql = "UPDATE images SET filename = ?, added_at = ? WHERE number = ?"
+            db.execute(sql, [picture.filename, added_at, number])
         elif found["slot"] is not None:  # where its regions could not be found, they are looked for once more
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
     add_description(db, number, picture)
@@ -45,13 +49,10 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
     return number
 
 
-def reset_picture(db: Connection, number: int, filename: str, now: float) -> None:
-    """A deleted or failed picture as if it came for the first time, but in its old slot if it has one."""
-    db.execute(
-        "UPDATE images SET deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, starts = 0,"
-        " filename = ?, added_at = ? WHERE number = ?",
-        [filename, now, number],
-    )
+def restart_picture(db: Connection, number: int) -> None:
+    """A deleted or failed picture is there again: in its old slot, or else waiting as if it had never been tried."""
+    again = "deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, starts = 0"
+    db.execute(f"UPDATE images SET {again} WHERE number = ?", [number])
 
 
 def requeue(db: Connection, image_id: str, job_id: str, now: float) -> bool:

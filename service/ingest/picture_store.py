@@ -40,24 +40,24 @@ class LocalPictureStore:
     def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str = "") -> TakenIn:
         """A job of the pictures, of the id given or a new one."""
         with self._originals.adding():
-            duplicates = self._store_files(pictures)
+            self._store_files(pictures)
             new = [received.picture for received in pictures]
-            return TakenIn(self._catalog.accept(new, now, kept_since, job_id), duplicates)
+            taken = self._catalog.take_in(new, now, kept_since, job_id)
+        known, duplicates = set(taken.known), list[bool]()
+        for picture in new:
+            duplicates.append(picture.image_id in known)
+            known.add(picture.image_id)
+        return TakenIn(taken.job_id, duplicates)
 
-    def _store_files(self, pictures: Sequence[ReceivedPicture]) -> list[bool]:
-        """Store the bytes of every distinct picture durably; of each picture whether it is a duplicate."""
+    def _store_files(self, pictures: Sequence[ReceivedPicture]) -> None:
+        """Store the bytes of every distinct picture that is not there yet, durably."""
         image_ids = [picture.image_id for _, picture in pictures]
         known = self._catalog.known_ids(image_ids)
         extensions = self._catalog.identities.extensions(image_ids)  # an earlier release may have told another kind
-        duplicates, incoming = [], []
+        files: dict[str, StagedFile] = {}
         for path, picture in pictures:
-            duplicate = picture.image_id in known
-            known.add(picture.image_id)
-            duplicates.append(duplicate)
             extension = extensions.get(picture.image_id, picture.extension)
-            if not duplicate or not self._originals.path(picture.image_id, extension).exists():
-                incoming.append(StagedFile(path, picture.image_id, extension))
-        files = {file.image_id: file for file in incoming}.values()
-        self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files])
-        self._originals.store(files)
-        return duplicates
+            if picture.image_id not in known or not self._originals.path(picture.image_id, extension).exists():
+                files.setdefault(picture.image_id, StagedFile(path, picture.image_id, extension))
+        self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files.values()])
+        self._originals.store(files.values())

@@ -3,7 +3,9 @@
 import errno
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from index.arrivals import Arrival
 from index.catalog import Catalog
-from index.records import NewPicture
+from index.records import AcceptedJob, NewPicture
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.originals import Originals, image_id_of
 from service.worker.orphans import Orphans
@@ -26,11 +28,13 @@ class WatchedCatalog(Catalog):
 
     look: Callable[[], None] | None = None
 
-    def accept(self, pictures: Sequence[NewPicture], now: float, kept_since: float = 0.0, job_id: str = "") -> str:
+    def take_in(
+        self, pictures: Sequence[NewPicture], now: float, kept_since: float = 0.0, job_id: str = ""
+    ) -> AcceptedJob:
         """Take the pictures in after the look."""
         if self.look is not None:
             self.look()
-        return super().accept(pictures, now, kept_since, job_id)
+        return super().take_in(pictures, now, kept_since, job_id)
 
 
 @pytest.fixture
@@ -88,3 +92,18 @@ def test_what_a_failed_upload_stored_is_announced_and_removed(
     Orphans(catalog, originals).advance()
     assert not moved[0].exists()
     assert catalog.arrivals.open() == []
+
+
+def test_of_requests_that_send_one_picture_at_once_one_is_the_first(tmp_path: Path) -> None:
+    originals, starts = Originals(tmp_path), threading.Barrier(8)
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog, ThreadPoolExecutor(8) as threads:
+
+        def send(number: int) -> bool:
+            picture = received(originals)[0].picture
+            path = originals.incoming / f"{number}"
+            path.write_bytes(CONTENTS[0])
+            starts.wait()
+            store = LocalPictureStore(catalog, originals)
+            return store.take_in([ReceivedPicture(path, picture)], NOW, 0.0).duplicates[0]
+
+        assert sorted(threads.map(send, range(8))) == [False] + [True] * 7
