@@ -1,8 +1,11 @@
 """The registry of models: names -> classes with their configs. No other place knows the names."""
 
+import math
+import types
+import typing
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from models.rerankers.base import Reranker
 from models.rerankers.bfan import Bfan, BfanConfig
@@ -54,7 +57,7 @@ class UnknownModel(ValueError):
 
 
 class UnknownOption(ValueError):
-    """An option that a model does not have."""
+    """An option, or a value of one, that a model does not have."""
 
 
 def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEntry:
@@ -68,7 +71,37 @@ def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEnt
     known = [field.name for field in fields(entry.config)]
     if unknown := sorted(set(options or {}) - set(known)):
         raise UnknownOption(f"{name} has no option {', '.join(unknown)}; it has: {', '.join(known)}")
-    return entry._replace(config=replace(entry.config, **(options or {})))
+    kinds = get_type_hints(type(entry.config))
+    changes = {}
+    for option, value in (options or {}).items():
+        if not is_of_kind(value, kinds[option]):
+            raise UnknownOption(f"the option {option} of {name} is {in_words(kinds[option])}, not {value!r}")
+        changes[option] = float(value) if kinds[option] is float else value
+    return entry._replace(config=replace(entry.config, **changes))
+
+
+def is_of_kind(value: object, kind: Any) -> bool:
+    """Whether a value is one that a field of this type may have; whole numbers are numbers, truth values are none."""
+    match get_origin(kind):
+        case typing.Literal:
+            return value in get_args(kind)
+        case typing.Union | types.UnionType:
+            return any(is_of_kind(value, one) for one in get_args(kind))
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def in_words(kind: Any) -> str:
+    """The values that a field of this type may have."""
+    if get_origin(kind) is typing.Literal:
+        return "one of " + ", ".join(map(repr, get_args(kind)))
+    if get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join(map(in_words, get_args(kind)))
+    names = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", types.NoneType: "null"}
+    return names.get(kind, str(kind))
 
 
 def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker[Any]:

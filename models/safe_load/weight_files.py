@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from models.safe_load.restricted_pickle import RefusedFile, read_pickled_arrays, read_torch_file
@@ -21,6 +23,14 @@ def read_weights(file: Path) -> dict[str, Tensor]:
     if not isinstance(stored, Mapping):
         raise RefusedFile(f"{file} holds a {type(stored).__name__}, not weights by name")
     return {str(name).removeprefix("module."): _float_tensor(file, str(name), value) for name, value in stored.items()}
+
+
+def read_safetensors(file: Path) -> dict[str, Tensor]:
+    """Name -> tensor of a file of safetensors; RefusedFile for another one."""
+    try:
+        return load_file(file)
+    except SafetensorError as fault:
+        raise RefusedFile(f"{file} is no whole file of safetensors ({fault})") from fault
 
 
 def weight_mismatches(found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> list[str]:

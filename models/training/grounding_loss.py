@@ -29,10 +29,8 @@ def grounding_loss(
     """The mean over all words of Q matching pairs that name what a region shows; 0 where there are none.
 
     `raw` are the regions as they were extracted, concept vectors at the end; `tokens` the words' spelling, as many as
-    there are rows of `words`. ValueError for a model whose regions and words are not vectors of one space (SMAN).
+    there are rows of `words`. Regions and words have to be vectors of one space, as SMAN's are not.
     """
-    if projected.vectors.shape[2] != words.vectors.shape[2]:
-        raise ValueError("regions and words of this model are not in one space: set grounding_weight=0")
     evidence = concept_words.standing_out(raw.vectors[:, 1:, -concept_words.concept_dim :].cpu(), tokens)
     evidence = evidence.masked_fill(~raw.mask[:, None, 1:].cpu(), -torch.inf).to(words.vectors.device)
     names = evidence.amax(2) >= STANDS_OUT

@@ -15,7 +15,6 @@ NOT_NEGATIVE = (
     "warmup_captions",
     "epochs",
     "learning_rate",
-    "momentum",
     "weight_decay",
     "margin",
     "pooled_weight",
@@ -26,7 +25,7 @@ NOT_NEGATIVE = (
     "concept_start",
     "seed",
 )
-SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging")  # from 0 to 1, and less than 1
+SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging", "momentum")  # 0 or more and less than 1
 
 
 class Diverged(ValueError):
@@ -114,9 +113,17 @@ class Recipe:
             raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
         if not 0 < self.own_share <= 1:
             raise ValueError(f"own_share must be above 0 and at most 1, not {self.own_share}")
+        self._check_schedule()
+        self._check_text()
+
+    def _check_schedule(self) -> None:
+        """Check what optimizer, learning rate and parts that learn have to do with each other."""
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
-        self._check_text()
+        if self.optimizer == "adadelta" and self.decay_after is None:
+            raise ValueError("adadelta has no momentum, which one cycle of the learning rate moves: set decay_after")
+        if self.stage_one == "apart" and self.embed_dim is None:
+            raise ValueError("stage one learns apart in layers of its own, which there are none of: set embed_dim")
 
     def _check_text(self) -> None:
         """Check the name, and what depends on how sentences are read."""

@@ -249,6 +249,11 @@ def initial_matcher(
         surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
         if surplus:
             raise ValueError(f"{recipe.model} has no place for {', '.join(surplus)} of {initial.name}")
+    parts = [name for name, _ in matcher.reranker.named_children()]
+    if unknown := sorted({part.partition(".")[0] for part in recipe.trained} - set(parts)):
+        raise ValueError(f"trained: {recipe.model} has no part {', '.join(unknown)}; it has: {', '.join(parts)}")
+    if recipe.grounding_weight and matcher.pooled.config.region_width != matcher.word_dim:
+        raise ValueError(f"regions and words of {recipe.model} are not in one space: set grounding_weight=0")
     for name, weight in matcher.reranker.named_parameters():
         weight.requires_grad_(not recipe.trained or name.startswith(recipe.trained))
     return matcher

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxtyping import Float, UInt8
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from models.safe_load.weight_files import load_weights, read_safetensors
 from models.whole_files import write_tensors
 
 STRIDE = 32  # heights and widths of pictures must be multiples of it
@@ -89,18 +89,19 @@ def untrained_backbone(architecture: Architecture) -> Backbone:
 
 
 def read_backbone(architecture: Architecture, file: Path) -> Backbone:
-    """A backbone with the weights in `file`, as they were published or as `Backbone.save` wrote them."""
-    if file.suffix == ".safetensors" and not any(name.endswith("running_mean") for name in load_file(file)):
+    """A backbone with the weights in `file`, as they were published or as `Backbone.save` wrote them. RefusedFile."""
+    stored = read_safetensors(file) if file.suffix == ".safetensors" else {}
+    if stored and not any(name.endswith("running_mean") for name in stored):
         backbone = untrained_backbone(architecture)
-        backbone.features.load_state_dict(load_file(file))
+        load_weights(backbone.features, stored, f"this backbone, which {file} is to hold")
         return backbone
     return Backbone(architecture, fold_batch_norm(read_layers(architecture, file)))
 
 
 def read_layers(architecture: Architecture, file: Path) -> nn.Sequential:
-    """The layers, batch norm included, with the published weights in `file`."""
+    """The layers, batch norm included, with the published weights in `file`. RefusedFile."""
     layers = architecture.layers()
-    layers.load_state_dict(architecture.read(file))
+    load_weights(layers, architecture.read(file), f"this backbone, which {file} is to hold")
     return with_same_padding(layers).eval()
 
 

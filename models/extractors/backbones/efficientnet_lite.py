@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 from torchvision.ops.misc import Conv2dNormActivation
 
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, Architecture
+from models.safe_load.weight_files import read_weights
 
 # Blocks, kernel, stride, expansion and channels of the stages of lite0.
 STAGES = (
@@ -74,7 +74,7 @@ def read_efficientnet(untrained: nn.Sequential, file: Path) -> Mapping[str, Tens
 
     ValueError where they are those of another network.
     """
-    theirs = {name: value for name, value in torch.load(file, weights_only=True).items() if CLASSIFIER not in name}
+    theirs = {name: value for name, value in read_weights(file).items() if CLASSIFIER not in name}
     ours = untrained.state_dict()
     fits = len(theirs) == len(ours) and all(
         mine.shape == value.shape and name.rpartition(".")[2] == their.rpartition(".")[2]
@@ -87,7 +87,7 @@ def read_efficientnet(untrained: nn.Sequential, file: Path) -> Mapping[str, Tens
 
 def read_efficientnet_classifier(file: Path) -> tuple[Tensor, Tensor]:
     """Weights and biases of the ImageNet classifier in a published file; ValueError where it holds none."""
-    found = [value for name, value in torch.load(file, weights_only=True).items() if CLASSIFIER in name]
+    found = [value for name, value in read_weights(file).items() if CLASSIFIER in name]
     match sorted(found, key=lambda value: -value.dim()):
         case [weights, biases]:
             return weights, biases

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torchvision.models import mobilenet_v2
 
 from models.extractors.backbones.base import Architecture
+from models.safe_load.weight_files import read_safetensors
 
 CLASSIFIER_KEY = "classifier.1."
 PREFIX = "features."
@@ -21,12 +21,14 @@ def mobilenet_layers() -> nn.Sequential:
 
 def read_mobilenet(file: Path) -> Mapping[str, Tensor]:
     """The state dict of the layers from a safetensors file with the keys of torchvision's `mobilenet_v2`."""
-    return {name.removeprefix(PREFIX): value for name, value in load_file(file).items() if name.startswith(PREFIX)}
+    return {
+        name.removeprefix(PREFIX): value for name, value in read_safetensors(file).items() if name.startswith(PREFIX)
+    }
 
 
 def read_mobilenet_classifier(file: Path) -> tuple[Tensor, Tensor]:
     """Weights and biases of the ImageNet classifier in a published file; ValueError where it holds none."""
-    state = load_file(file)
+    state = read_safetensors(file)
     if not {f"{CLASSIFIER_KEY}weight", f"{CLASSIFIER_KEY}bias"} <= state.keys():
         raise ValueError(f"{file} holds no ImageNet classifier")
     return state[f"{CLASSIFIER_KEY}weight"], state[f"{CLASSIFIER_KEY}bias"]

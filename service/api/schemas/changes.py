@@ -1,6 +1,6 @@
 """The body of a request that changes what is known about a picture."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -10,6 +10,11 @@ from service.ingest.filenames import MAX_LENGTH, display_name
 from service.ingest.manifest import Caption, OneProblem, TagContent, TagName, Timestamp
 
 Filename = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LENGTH), AfterValidator(display_name)]
+
+
+def without_default(schema: dict[str, Any]) -> None:
+    """Leave the default out of a schema: it stands for what is absent, and is no value that may be sent."""
+    del schema["default"]
 
 
 class PictureEdit(BaseModel):
@@ -24,7 +29,9 @@ class PictureEdit(BaseModel):
         None, max_length=100, description="Tags to set, or to take away where null; null for no tags at all."
     )
     taken_at: Timestamp | None = Field(None, description="A year, month, day, or RFC 3339 time; null for none.")
-    filename: Filename = Field("", description="The name that is shown. It has to stay one.")
+    filename: Filename = Field(
+        "", description="The name that is shown. It has to stay one.", json_schema_extra=without_default
+    )
 
     def as_change(self) -> PictureChange:
         """The change for the catalog."""

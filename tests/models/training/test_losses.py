@@ -111,7 +111,7 @@ def matcher() -> Matcher:
 def losses(model: Matcher, is_warmup: bool = False, **changes: Any) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool)).to(model.device)
-    recipe = Recipe(model="scan-t2i-avg", **changes)
+    recipe = Recipe(model="scan-t2i-avg", embed_dim=2, **changes)
     return batch_losses(model, regions, model.tokenize(SENTENCES).to(model.device), np.arange(3), recipe, is_warmup)
 
 

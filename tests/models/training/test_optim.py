@@ -53,7 +53,7 @@ def test_optimizers_go_by_their_names() -> None:
     adamw = build_optimizer(Recipe(model="x", learning_rate=0.5, weight_decay=0.1), matcher())
     assert isinstance(adamw, AdamW)
     assert (adamw.defaults["lr"], adamw.defaults["weight_decay"]) == (0.5, 0.1)
-    assert isinstance(build_optimizer(Recipe(model="x", optimizer="adadelta"), matcher()), Adadelta)
+    assert isinstance(build_optimizer(Recipe(model="x", optimizer="adadelta", decay_after=(1,)), matcher()), Adadelta)
     sgd = build_optimizer(Recipe(model="x", optimizer="sgd", momentum=0.8), matcher())
     assert isinstance(sgd, SGD)
     assert (sgd.defaults["momentum"], sgd.defaults["nesterov"]) == (0.8, True)
@@ -64,7 +64,7 @@ def test_a_gradient_is_limited_as_a_whole_or_apart(stage_one: str, parts: int) -
     model = matcher()
     for weight in model.parameters():
         weight.grad = torch.ones_like(weight)
-    clip_gradients(Recipe(model="x", clip=0.5, stage_one=stage_one), model)  # type: ignore[arg-type]
+    clip_gradients(Recipe(model="x", clip=0.5, stage_one=stage_one, embed_dim=2), model)  # type: ignore[arg-type]
     length = math.sqrt(
         sum(weight.grad.square().sum().item() for weight in model.parameters() if weight.grad is not None)
     )

@@ -105,6 +105,13 @@ def test_what_pretrained_text_has_no_use_for_is_refused(reader: PretrainedReader
         Training(small(RECIPES["scan-t2i-avg-flickr8k"], concept_dim=8), data, data, tmp_path)
 
 
+def test_words_are_not_grounded_in_regions_of_another_space(reader: PretrainedReader, tmp_path: Path) -> None:
+    data = with_concepts(synthetic(24))
+    recipe = recipe_of("sman", concept_dim=WIDTH, grounding_weight=1.0)
+    with pytest.raises(ValueError, match="regions and words of sman are not in one space: set grounding_weight=0"):
+        Training(recipe, data, data, tmp_path, reader=reader)
+
+
 def test_the_shipped_encoder_is_the_default(tmp_path: Path) -> None:
     data = synthetic(12)
     recipe = recipe_of("scan-t2i-avg", epochs=1, warmup_steps=1, batch=12)

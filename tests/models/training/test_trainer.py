@@ -115,6 +115,12 @@ def test_weights_that_are_missing_or_do_not_belong_are_refused(tmp_path: Path) -
         Training(recipe, data, data, tmp_path, initial=caan)
 
 
+def test_parts_that_a_model_has_not_are_refused(tmp_path: Path) -> None:
+    data = synthetic(24)
+    with pytest.raises(ValueError, match="trained: scan-t2i-avg has no part scorer, x; it has: "):
+        Training(small(RECIPES["scan-t2i-avg-f30k"], trained=("x", "scorer.weight")), data, data, tmp_path)
+
+
 def test_a_training_begun_before_a_recipe_had_a_field_goes_on(tmp_path: Path) -> None:
     data = synthetic(24)
     recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)

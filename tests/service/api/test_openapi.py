@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -110,6 +111,24 @@ def test_an_answer_has_an_example_that_is_one(name: str, operation: dict[str, An
     if content is not None:
         jsonschema.validate(content["example"], {**content["schema"], "components": DOCUMENT["components"]})
         assert name
+
+
+def defaults(node: Any) -> Iterator[dict[str, Any]]:
+    """Every schema below a node that has a default."""
+    if isinstance(node, dict):
+        if "default" in node:
+            yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from defaults(one)
+
+
+def test_every_default_is_a_value_that_may_be_sent() -> None:
+    found = list(defaults(DOCUMENT))
+    assert len(found) > 10
+    for schema in found:
+        jsonschema.validate(schema["default"], {**schema, "components": DOCUMENT["components"]})
 
 
 @pytest.mark.parametrize(("name", "operation"), OPERATIONS)

@@ -14,6 +14,7 @@ from torchvision.models import mobilenet_v2
 
 from models.extractors.backbones.base import Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
+from models.safe_load.restricted_pickle import RefusedFile
 
 
 @pytest.fixture(params=sorted(BACKBONES))
@@ -101,6 +102,16 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         build_backbone("efficientnet-lite2", file)
     with pytest.raises(ValueError, match="there are mobilenet-v2"):
         build_backbone("resnet-9")
+    tuned = tmp_path / "tuned.safetensors"
+    build_backbone("efficientnet-lite0", file).save(tuned)
+    for kind in ("efficientnet-lite2", "mobilenet-v2"):
+        with pytest.raises(RefusedFile, match=r"tuned\.safetensors is to hold: .* is not known"):
+            build_backbone(kind, tuned)
+    whole = tuned.read_bytes()
+    for content in (whole[: len(whole) // 2], b'{"image": "a.jpg"}', b""):
+        tuned.write_bytes(content)
+        with pytest.raises(RefusedFile, match="no whole file of safetensors"):
+            build_backbone("efficientnet-lite0", tuned)
 
 
 @pytest.mark.slow
