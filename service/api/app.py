@@ -189,6 +189,8 @@ async def handle_http_exception(request: Request, fault: HTTPException) -> Respo
             )
         case 413:
             problem = TooLarge(fault.detail)
+        case 400:
+            problem = BadRequest("The body cannot be read: send JSON in UTF-8, of moderate depth.")
         case _:
             problem = BadRequest(fault.detail)
     return problem_response(problem, request.scope)

@@ -9,7 +9,7 @@ from service.api.problems import PROBLEM_JSON, problem_responses
 from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.resources import ProblemAnswer
 from service.auth.permissions import Permission
-from service.errors import Forbidden, InvalidKey, RateLimited, Unauthenticated
+from service.errors import BadRequest, Forbidden, InvalidKey, NotReady, RateLimited, Unauthenticated, UnknownHost
 
 BINARY = {"type": "string", "format": "binary"}
 
@@ -73,6 +73,19 @@ def add_security(operation: dict[str, Any], needed: Permission | None) -> None:
         operation["responses"][str(status)] = refusal
 
 
+def add_refusals(operation: dict[str, Any]) -> None:
+    """Say in an operation how requests are refused, and cut answers sent, before or without its route."""
+    answers = operation["responses"]
+    anywhere = [UnknownHost] if operation["operationId"] == "alive" or "503" in answers else [UnknownHost, NotReady]
+    for status, refusal in problem_responses(*anywhere).items():
+        answers[str(status)] = refusal
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        for status, refusal in problem_responses(BadRequest).items():
+            answers[str(status)] = refusal
+    if "416" in answers:
+        answers["206"] = {"description": "The part of it that `Range` asks for.", "content": answers["200"]["content"]}
+
+
 def complete_document(document: dict[str, Any]) -> None:
     """Complete FastAPI's document in place: problem documents instead of its own errors, an example of every answer."""
     schemas = document["components"]["schemas"]
@@ -86,6 +99,7 @@ def complete_document(document: dict[str, Any]) -> None:
             add_security(operation, needed_permission(method.upper(), path))
     for operation in (one for methods in document["paths"].values() for one in methods.values()):
         answers = operation["responses"]
+        add_refusals(operation)
         # FastAPI adds a 422 wherever a route takes a parameter; ours are declared where they can happen.
         if PROBLEM_JSON not in answers.get("422", {}).get("content", {}):
             answers.pop("422", None)

@@ -10,6 +10,7 @@ from service.errors import InvalidRequest, Problem
 from service.validation_messages import plain_message
 
 PROBLEM_JSON = "application/problem+json"
+LATER = (429, 503, 507)  # statuses of what may succeed when it is sent again
 LONGEST_TEXT = 2000  # characters of one text in a problem document, which may repeat what the client sent
 
 
@@ -75,6 +76,8 @@ def problem_responses(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:
         entry = by_status.setdefault(kind.status, _entry())
         entry["description"] = "; ".join(filter(None, [entry["description"], kind.title]))
         entry["content"][PROBLEM_JSON]["examples"][kind.kind] = {"value": example}
+        if kind.status in LATER:
+            entry["headers"] = {"Retry-After": {"description": "In so many seconds.", "schema": {"type": "integer"}}}
     return by_status
 
 

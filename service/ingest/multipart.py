@@ -69,7 +69,7 @@ def parse_boundary(content_type: str) -> bytes:
     """The boundary that a Content-Type header announces; InvalidRequest where it is not that of a form."""
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
-        raise InvalidRequest("The body must be multipart/form-data; with curl: -F images=@photo.jpg")
+        raise InvalidRequest("The body must be multipart/form-data; curl sends a file NAME by -F NAME=@PATH")
     return options[b"boundary"]
 
 
