@@ -1,6 +1,6 @@
 """Every setting of Regard: an environment variable REGARD_<NAME>, a flag and a line of the docs.
 
-Nothing else reads the environment.
+Besides these, `regard_client` reads the key and the address of a service, and tests of kills name a fault point.
 """
 
 import difflib
@@ -19,6 +19,7 @@ from service.redis_url import check_redis_url
 
 PREFIX = "REGARD_"
 MB = 2**20
+LONGEST_S = 366 * 86_400.0  # that anything is waited for
 # Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
 SERVICE_LINK = re.compile(r"REGARD_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of ..._PORT among them
@@ -66,7 +67,10 @@ class ClusterSettings(BaseSettings):
         description="How many copies must have a change on disk before it is acknowledged; every live one has, always.",
     )
     search_deadline_s: float = Field(
-        2.0, gt=0, description="Seconds after which a search goes on without the parts that did not answer."
+        2.0,
+        gt=0,
+        le=LONGEST_S,
+        description="Seconds after which a search goes on without the parts that did not answer.",
     )
     search_round_trips: int = Field(
         2,
@@ -120,10 +124,13 @@ class Settings(BaseSettings):
     max_connections: int = Field(512, ge=1, description="Most connections at a time; 503 beyond it.")
     max_uploads: int = Field(16, ge=1, description="Most requests with files received at a time; 503 beyond it.")
     header_timeout_s: float = Field(
-        10.0, gt=0, description="Seconds in which the head of a request must be complete; 408 after it."
+        10.0, gt=0, le=LONGEST_S, description="Seconds in which the head of a request must be complete; 408 after it."
     )
     stall_timeout_s: float = Field(
-        30.0, gt=0, description="Seconds after which a request body or an answer that hardly moves on is ended."
+        30.0,
+        gt=0,
+        le=LONGEST_S,
+        description="Seconds after which a request body or an answer that hardly moves on is ended.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object a line.")
@@ -137,7 +144,9 @@ class Settings(BaseSettings):
     )
 
     device: str = Field("auto", description="Where models run: cpu, cuda, cuda:1, or auto (CUDA where it works).")
-    threads: int | None = Field(None, ge=1, description="CPU threads of each process; PyTorch's choice if not set.")
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads of each process; PyTorch's choice if not set."
+    )
     kernels: bool = Field(
         True,
         description="Score stored pictures by the built kernels, on a GPU by the Triton kernel; 0 for PyTorch alone.",
@@ -175,9 +184,11 @@ class Settings(BaseSettings):
         512 * MB, ge=0, description="Bytes kept free on the disk of the data directory; 507 for uploads beyond it."
     )
     decode_workers: int = Field(2, ge=1, description="Processes that decode pictures side by side.")
-    decode_timeout_s: float = Field(20.0, gt=0, description="Seconds after which the decoding of a picture is ended.")
+    decode_timeout_s: float = Field(
+        20.0, gt=0, le=LONGEST_S, description="Seconds after which the decoding of a picture is ended."
+    )
     inspect_timeout_s: float = Field(
-        5.0, gt=0, description="Seconds after which the look at an uploaded file's header is ended."
+        5.0, gt=0, le=LONGEST_S, description="Seconds after which the look at an uploaded file's header is ended."
     )
     decode_memory_bytes: int = Field(
         2048 * MB, ge=256 * MB, description="Address space of a decoding process, in bytes."
@@ -198,10 +209,11 @@ class Settings(BaseSettings):
     cache_seconds: float = Field(
         3600.0,
         gt=0,
+        le=LONGEST_S,
         description="Seconds that Redis keeps a cached result; without Redis the next change of the library ends it.",
     )
     worker_silent_s: float = Field(
-        60.0, gt=0, description="Seconds without a sign of the worker after which /readyz says not ready."
+        60.0, gt=0, le=LONGEST_S, description="Seconds without a sign of the worker after which /readyz says not ready."
     )
     scrub_rate: float = Field(
         MB,

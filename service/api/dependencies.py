@@ -36,10 +36,13 @@ async def get_services(request: Request) -> Services:  # a plain function would 
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
+LONGEST_LENGTH = 25  # digits of a Content-Length that are read, which are too many for any body
+
+
 def content_length(request: Request) -> int | None:
     """The Content-Length header in bytes; None where there is none."""
     length = request.headers.get("content-length", "")
-    return int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
+    return int(length[:LONGEST_LENGTH]) if length.isascii() and length.isdecimal() else None
 
 
 @asynccontextmanager

@@ -67,7 +67,8 @@ async def job_events(
 ) -> AsyncIterator[bytes]:
     """Events `progress` with the job as JSON: the first state, each that differs from the one before, and the last.
 
-    Ends with the state `done`, or when the time is over: the next stream then goes on with the state of that moment.
+    Ends with the state `done`, with the job itself, or when the time is over: the next stream then goes on with the
+    state of that moment.
     """
     yield f"retry: {COME_BACK_MS}\n{_event(first)}".encode()
     told, quiet = first, 0
@@ -76,7 +77,9 @@ async def job_events(
             return
         await asyncio.sleep(poll_s)
         now = await look()
-        if now is not None and now != told:
+        if now is None:  # it was forgotten meanwhile, and done before
+            return
+        if now != told:
             told, quiet = now, 0
             yield _event(now).encode()
         elif (quiet := quiet + 1) * poll_s >= QUIET_S:

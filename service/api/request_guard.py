@@ -1,10 +1,14 @@
 """Middleware in front of all routes: refuses requests of other sites, and answers HEAD as GET without the body."""
 
+from urllib.parse import unquote
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import problem_response
 from service.api.request_origin import RequestOrigin
 from service.errors import BadRequest, Problem
+
+ADDRESSES = (b"http://", b"https://")
 
 
 class RequestGuard:
@@ -18,6 +22,7 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        take_path_of_target(scope)
         if scope["method"] == "HEAD":
             as_get = {**scope, "method": "GET"}
             try:
@@ -36,6 +41,18 @@ class RequestGuard:
             await problem_response(problem, scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+def take_path_of_target(scope: Scope) -> None:
+    """Understand a whole address as the target of a request (RFC 9112, 3.2.2): its path, at the host that it names."""
+    target: bytes = scope.get("raw_path") or b""
+    if not target.lower().startswith(ADDRESSES):
+        return
+    host, slash, path = target.partition(b"://")[2].partition(b"/")
+    scope["raw_path"] = slash + path or b"/"
+    scope["path"] = unquote(scope["raw_path"].decode("latin-1"))
+    host = host.rpartition(b"@")[2]  # whoever stands before it is no caller of this service
+    scope["headers"] = [(b"host", host), *(header for header in scope["headers"] if header[0] != b"host")]
 
 
 def refuse_two_lengths(scope: Scope) -> None:

@@ -16,11 +16,12 @@ LINE_EVERY_S = 10.0  # where standard error is no terminal
 
 
 def print_json(value: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print one JSON document on standard output."""
+    """Print one JSON document on standard output, with escapes for whatever steers a terminal."""
     if isinstance(value, BaseModel):
-        print(value.model_dump_json(exclude_unset=True, indent=2))
+        text = value.model_dump_json(exclude_unset=True, indent=2)
     else:
-        print(json.dumps(value, indent=2, ensure_ascii=False))
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+    print("".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text))
 
 
 def print_ids(images: Iterable[Mapping[str, Any]]) -> None:

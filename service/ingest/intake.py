@@ -208,7 +208,8 @@ class Intake:
             elif file.field != "images":
                 raise InvalidRequest.field(display_name(file.field), "files are sent in the field `images`")
         form.require_file("images")
-        if unknown := next((name for name in texts if name != "manifest"), None):
+        unknown = next((name for name in texts if name != "manifest"), None)
+        if unknown is not None:
             raise InvalidRequest.field(
                 display_name(unknown), "there is no such field; a form has `images` and `manifest`"
             )

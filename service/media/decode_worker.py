@@ -30,6 +30,7 @@ from service.media.strip_metadata import strip_metadata
 
 FRAME_HEADER = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
 LONGEST_REASON = 500  # characters
+LONGEST_JPEG_SIDE = 65_500  # pixels, of libjpeg
 LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, which a re-encoded one may need
 # Errors that say what a file is, and not that it is damaged.
 NO_SUCH_PICTURE = (
@@ -114,13 +115,18 @@ def decode(request: dict[str, Any]) -> Reply:
 def stripped_file(path: Path, extension: str, orientation: int | None) -> tuple[bytes, str]:
     """The picture's file without metadata, and its extension: `jpg` where it had to be encoded again."""
     if extension == RAW_EXTENSION:
-        return pixels.encode_jpeg(pixels.decode_file(str(path), None).picture, quality=92), "jpg"
+        return encoded_again(path), "jpg"
     content = path.read_bytes()
     try:  # not of TIFF, HEIC and AVIF, nor where parts do not follow each other as they should
         return strip_metadata(content, extension, orientation), extension
     except (ValueError, IndexError, struct.error):
         del content
-        return pixels.encode_jpeg(pixels.decode_file(str(path), None).picture, quality=92), "jpg"
+        return encoded_again(path), "jpg"
+
+
+def encoded_again(path: Path) -> bytes:
+    """The picture of a file as a JPEG, scaled down where it has longer sides than a JPEG can have."""
+    return pixels.encode_jpeg(pixels.decode_file(str(path), LONGEST_JPEG_SIDE).picture, quality=92)
 
 
 def damaged_reply(error: BaseException, path: Path, max_pixels: int) -> dict[str, Any]:

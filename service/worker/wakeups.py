@@ -144,8 +144,9 @@ class RedisWakeups:
             return
         try:
             self._redis.xack(self._stream, GROUP, *self._delivered)
-        except redis.RedisError as error:  # they will be delivered again, which does no harm
+        except redis.RedisError as error:
             log.debug("wake-ups not acknowledged: %s", error)
+            self._next = "0"  # so they are delivered again, which does no harm
         self._delivered.clear()
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Settings come from REGARD_ variables, refuse misspelt ones, and explain themselves."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,10 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"views": ("scan-i2t-lse",)}, "scan-i2t-lse"),
         ({"port": 70_000}, "port"),
         ({"max_pixels": 10**12}, "max_pixels"),
+        ({"threads": 99_999_999}, "threads"),
+        ({"decode_timeout_s": math.inf}, "decode_timeout_s"),
+        ({"inspect_timeout_s": 1e300}, "inspect_timeout_s"),
+        ({"cache_seconds": math.inf}, "cache_seconds"),
         ({"no_such_setting": 1}, "no_such_setting"),
     ],
 )

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
 from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use
+from service.api.picture_files import missing_original
 from service.api.problems import invalid_request, problem_responses
 from service.api.routes.images import find_ready_image, require_picture
 from service.api.services import Services
@@ -80,8 +81,11 @@ async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearch
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     cost = await run(services.search.cost, found)
     pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.subject, features))
+    original = services.originals.path(image_id, image.extension)
+    if not await run(original.is_file):
+        raise missing_original(image_id)
     try:
-        decoded = await asyncio.wrap_future(services.pool.submit(services.originals.path(image_id, image.extension)))
+        decoded = await asyncio.wrap_future(services.pool.submit(original))
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
     content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")

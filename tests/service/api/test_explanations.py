@@ -39,6 +39,13 @@ def test_regions_are_lit_where_they_are_however_a_picture_is_stored(api: Api) ->
             check_panels(sheet, size_of(name))
 
 
+def test_a_lost_original_is_said_in_words(api: Api) -> None:
+    image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
+    api.services.originals.path(image_id, "png").unlink()
+    refused = problem(api.get(f"/images/{image_id}/explain.png", query="red"), 404, "not-found")
+    assert "upload the same file again" in refused["detail"]
+
+
 def test_what_cannot_be_explained_is_said_in_words(api: Api) -> None:
     image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
     path = f"/images/{image_id}/explain.png"

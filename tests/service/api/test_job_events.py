@@ -41,9 +41,13 @@ def progress_of(events: list[bytes]) -> list[int]:
 
 
 def test_each_state_is_told_once_and_the_end_ends_it() -> None:
-    events = followed(job(0), job(0), job(1), job(1), None, job(2), job(3, "done"), poll_s=0.001)
+    events = followed(job(0), job(0), job(1), job(1), job(2), job(3, "done"), poll_s=0.001)
     assert progress_of(events) == [0, 1, 2, 3]
     assert events[0].startswith(b"retry: ")
+
+
+def test_a_job_that_is_forgotten_meanwhile_ends_it() -> None:
+    assert progress_of(followed(job(0), job(1), None, job(2), poll_s=0.001)) == [0, 1]
 
 
 def test_a_job_that_is_done_is_told_at_once() -> None:

@@ -1,6 +1,8 @@
 """Progress: bars on a terminal, a line now and then elsewhere, and nothing between results."""
 
 import contextlib
+import io
+import json
 import os
 import pty
 import sys
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cli.output import Progress, print_table, shortened, show_progress
+from service.cli.output import Progress, print_json, print_table, shortened, show_progress
 
 
 def test_a_line_is_written_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,3 +98,12 @@ def test_what_is_shortened_is_one_line_of_that_length(text: str, longest: int) -
     assert short.isprintable()
     if len(text) <= longest and text.isprintable() and text == " ".join(text.split()):
         assert short == text
+
+
+@given(st.text())
+def test_json_holds_every_text_and_nothing_that_steers_a_terminal(text: str) -> None:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        print_json({"caption": text, "list": [text]})
+    assert json.loads(said.getvalue()) == {"caption": text, "list": [text]}
+    assert all(one.isprintable() or one == "\n" for one in said.getvalue())

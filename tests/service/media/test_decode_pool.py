@@ -42,6 +42,18 @@ def test_a_file_cut_short_is_refused_at_once_with_a_reason(pool: DecodePool, tmp
     assert "upload a complete copy" in failed.value.reason
 
 
+@pytest.mark.parametrize("size", [(70_000, 3), (3, 70_000)])
+def test_a_picture_longer_than_a_jpeg_can_be_is_shown_smaller(
+    pool: DecodePool, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    path = tmp_path / "panorama.tif"
+    PIL.Image.new("RGB", size, "red").save(path, "TIFF")
+    shown = pool.strip(path, tmp_path / "shown.tif")
+    with PIL.Image.open(shown) as picture:
+        assert max(picture.size) == 65_500
+        assert min(picture.size) == 3
+
+
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     file = tmp_path / "bomb.png"
     file.write_bytes(huge_png(20_000, 20_000))

@@ -108,6 +108,28 @@ def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: Re
 
 
 @pytest.mark.redis
+def test_a_wake_up_that_could_not_be_acknowledged_is_delivered_again(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wakeups, stop = RedisWakeups(redis_server.url, OURS), threading.Event()
+    wakeups.wait(stop)  # makes the group
+    RedisNotifier(redis_server.url, OURS).wake("one")
+    while delivered(redis_server) != 1:
+        wakeups.wait(stop)
+
+    def fail(*_: object) -> None:
+        raise redis.ConnectionError("gone for a moment")
+
+    with monkeypatch.context() as away:
+        away.setattr(redis.Redis, "xack", fail)
+        wakeups.acknowledge()
+    assert pending(redis_server) == 1
+    wakeups.wait(stop)
+    wakeups.acknowledge()
+    assert pending(redis_server) == 0
+
+
+@pytest.mark.redis
 def test_a_wake_up_from_before_the_worker_is_not_lost(redis_server: RedisServer) -> None:
     RedisNotifier(redis_server.url, OURS).wake("early")
     wakeups, stop = RedisWakeups(redis_server.url, OURS), threading.Event()
