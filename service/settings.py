@@ -19,7 +19,7 @@ from service.redis_url import check_redis_url
 
 PREFIX = "REGARD_"
 MB = 2**20
-LONGEST_S = 366 * 86_400.0  # that anything is waited for
+A_YEAR_S = 366 * 86_400.0  # that anything is waited for
 # Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
 SERVICE_LINK = re.compile(r"REGARD_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of ..._PORT among them
@@ -69,7 +69,7 @@ class ClusterSettings(BaseSettings):
     search_deadline_s: float = Field(
         2.0,
         gt=0,
-        le=LONGEST_S,
+        le=A_YEAR_S,
         description="Seconds after which a search goes on without the parts that did not answer.",
     )
     search_round_trips: int = Field(
@@ -124,12 +124,12 @@ class Settings(BaseSettings):
     max_connections: int = Field(512, ge=1, description="Most connections at a time; 503 beyond it.")
     max_uploads: int = Field(16, ge=1, description="Most requests with files received at a time; 503 beyond it.")
     header_timeout_s: float = Field(
-        10.0, gt=0, le=LONGEST_S, description="Seconds in which the head of a request must be complete; 408 after it."
+        10.0, gt=0, le=A_YEAR_S, description="Seconds in which the head of a request must be complete; 408 after it."
     )
     stall_timeout_s: float = Field(
         30.0,
         gt=0,
-        le=LONGEST_S,
+        le=A_YEAR_S,
         description="Seconds after which a request body or an answer that hardly moves on is ended.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
@@ -185,10 +185,10 @@ class Settings(BaseSettings):
     )
     decode_workers: int = Field(2, ge=1, description="Processes that decode pictures side by side.")
     decode_timeout_s: float = Field(
-        20.0, gt=0, le=LONGEST_S, description="Seconds after which the decoding of a picture is ended."
+        20.0, gt=0, le=A_YEAR_S, description="Seconds after which the decoding of a picture is ended."
     )
     inspect_timeout_s: float = Field(
-        5.0, gt=0, le=LONGEST_S, description="Seconds after which the look at an uploaded file's header is ended."
+        5.0, gt=0, le=A_YEAR_S, description="Seconds after which the look at an uploaded file's header is ended."
     )
     decode_memory_bytes: int = Field(
         2048 * MB, ge=256 * MB, description="Address space of a decoding process, in bytes."
@@ -209,11 +209,11 @@ class Settings(BaseSettings):
     cache_seconds: float = Field(
         3600.0,
         gt=0,
-        le=LONGEST_S,
+        le=A_YEAR_S,
         description="Seconds that Redis keeps a cached result; without Redis the next change of the library ends it.",
     )
     worker_silent_s: float = Field(
-        60.0, gt=0, le=LONGEST_S, description="Seconds without a sign of the worker after which /readyz says not ready."
+        60.0, gt=0, le=A_YEAR_S, description="Seconds without a sign of the worker after which /readyz says not ready."
     )
     scrub_rate: float = Field(
         MB,

@@ -275,6 +275,10 @@ LITERAL_FORMS: Mapping[type[Reranker[Any]], Form] = {
 }
 
 
+class NoLiteralForm(ValueError):
+    """A model has no form here as its authors wrote it; the message says where one is to be added."""
+
+
 class CaptionLoop:
     """A model's literal form on given pictures, one caption after the other.
 
@@ -283,6 +287,11 @@ class CaptionLoop:
 
     def __init__(self, reranker: Reranker[Any], projected: Regions, block: int | None = None) -> None:
         assert projected.mask.all(), "the authors' code knows no padded regions"
+        if type(reranker) not in LITERAL_FORMS:
+            raise NoLiteralForm(
+                f"{type(reranker).__name__} has no form to be compared with: write one in models/bench/literal.py"
+                " (docs/adding-a-model.md, step 6)"
+            )
         self.reranker, self.form = reranker, LITERAL_FORMS[type(reranker)]
         parts = [projected.vectors[part] for part in tiles(len(projected), block or len(projected))]
         # Vectors of regions are all that a form needs of pictures, except SMAN's.

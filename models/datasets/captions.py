@@ -29,15 +29,16 @@ def half_slices(num: int) -> dict[str, slice]:
 def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     """The pictures of a JSON-lines file, of one split if it is given.
 
-    ValueError names a line that is not as `iter_captions` expects, a picture that comes twice among them, or the file
+    ValueError names a line that is not as `iter_captions` expects, a picture that comes twice in the file, or the file
     where no picture is left.
     """
-    lines = [line for line in iter_captions(path) if split is None or line.split == split]
-    seen = set[str]()
-    for line in lines:
-        if line.image in seen:
+    lines, seen = [], set[str]()
+    for line in iter_captions(path):
+        if line.image in seen:  # in another split, it would be measured on what it was learnt from
             raise ValueError(f"{path}: {line.image} comes twice; a picture has one line, with all its captions")
         seen.add(line.image)
+        if split is None or line.split == split:
+            lines.append(line)
     if not lines:
         raise ValueError(f"{path} has no picture" + (f" in split {split!r}" if split else ""))
     return lines

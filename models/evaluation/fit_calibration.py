@@ -61,6 +61,7 @@ class CalibrationPlan:
         if min(kept, pictures - kept) < SMALLEST_GALLERY:
             raise ValueError(
                 f"{pictures - kept} pictures to fit on and {kept} to judge by: both must be {SMALLEST_GALLERY} at least"
+                "; take more pictures, or another share to judge by (--held-out)"
             )
         return order[kept:].sort().values, order[:kept].sort().values
 

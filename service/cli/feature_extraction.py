@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from models.freed_memory import keep_freed_memory
 from service.cli.out_folder import sole_writer
-from service.cli.output import Progress, print_note
+from service.cli.output import Progress, print_note, visible
 from service.cli.picture_files import RAW_EXTENSIONS
 from service.cli.settings_options import read_cluster_settings
 from service.errors import UserError, user_input
@@ -37,16 +37,20 @@ def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> t
     task = progress.add_task("checking pictures", len(photographs))
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         reasons = dict[str, str | None]()
-        for name, reason in zip(photographs, threads.map(_why_left_out, photographs.values()), strict=True):
+        for name, reason in zip(
+            photographs, threads.map(_why_left_out, photographs, photographs.values()), strict=True
+        ):
             reasons[name] = reason
             task.advance(1)
     unreadable = {name: reason for name, reason in reasons.items() if reason is not None}
     for name, reason in unreadable.items():
-        print_note(f"left out: {photographs[name]}: {reason}")
+        print_note(f"left out: {visible(str(photographs[name]))}: {reason}")
     return {name: path for name, path in photographs.items() if name not in unreadable}, not unreadable
 
 
-def _why_left_out(path: Path) -> str | None:
+def _why_left_out(name: str, path: Path) -> str | None:
+    if "\n" in name or "\r" in name:
+        return "has a line break in its name, of which a list of features has one a line: rename it"
     if path.suffix.lower() in RAW_EXTENSIONS:
         return "is a camera's RAW file, of which no features are extracted: convert it to JPEG first"
     from models.datasets.photographs import why_unreadable  # noqa: PLC0415

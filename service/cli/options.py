@@ -45,6 +45,16 @@ DataFolder = Annotated[
 Albums = Annotated[
     bool, typer.Option("--albums/--no-albums", help="Tag each picture of a folder with the folder's name, as `album`.")
 ]
+CalibrationSplit = Annotated[
+    str | None, typer.Option("--split", help="Split to fit on and judge by; never the one trained on.")
+]
+HeldOut = Annotated[
+    float,
+    typer.Option("--held-out", min=0, max=1, help="Share of the pictures to judge by: 50 of them and of the others."),
+]
+GallerySeed = Annotated[
+    int, typer.Option("--seed", min=0, help="Of whatever is drawn: the bank, the halves and the galleries.")
+]
 ImageIds = Annotated[
     list[str],
     typer.Argument(metavar="ID...", help="Ids of pictures, as searches print them; - reads them from a pipe."),

@@ -14,6 +14,7 @@ LIBRARY_ERRORS = frozenset(
         "index.slab.Corrupt",
         "index.slab.LayoutMismatch",
         "index.view_manifest.ViewMismatch",
+        "models.bench.literal.NoLiteralForm",
         "models.extractors.config.BadExtractor",
         "models.extractors.config.ExtractorUnavailable",
         "models.extractors.precomputed.NoDetector",

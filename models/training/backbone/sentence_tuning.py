@@ -39,6 +39,7 @@ from models.training.backbone.sentence_head import (
 from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
+from models.training.inputs import digest_of_captions, digest_of_file, digest_of_weights
 from models.training.logs import Log
 from models.whole_files import write_tensors
 
@@ -147,6 +148,11 @@ class SentenceTuning:
                 "averaged": self.averaged,
                 "optimizer": self.optimizer,
                 "schedule": self.schedule,
+            },
+            learns_from={
+                "captions": digest_of_captions(train),
+                "backbone": digest_of_file(backbone_file),
+                "sentence encoder": digest_of_weights(encoder),
             },
         )
 

@@ -30,6 +30,7 @@ from models.training.backbone.recipe import (
     upright_pixels,
 )
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
+from models.training.inputs import digest_of_captions, digest_of_file
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
@@ -106,6 +107,7 @@ class BackboneTraining:
                 "optimizer": self.optimizer,
                 "schedule": self.schedule,
             },
+            learns_from={"captions": digest_of_captions(train), "backbone": digest_of_file(backbone_file)},
         )
 
     def run(self, log: Log) -> Backbone:

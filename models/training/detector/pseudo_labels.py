@@ -16,6 +16,7 @@ import torch
 from torchvision.ops import batched_nms, box_iou
 
 from models.datasets.photographs import open_upright
+from models.training.checkpoints import UnusableCheckpoint
 
 INPUT_SIDE = 416
 GREY = (114, 114, 114)
@@ -138,6 +139,21 @@ def merge_pseudo_labels(first: PseudoLabels, second: PseudoLabels) -> PseudoLabe
     )
 
 
+def begin_cache(cache: Path, teachers: Sequence[str]) -> None:
+    """Begin a file of labels by the digests of the teachers that find them. UnusableCheckpoint where it has others'.
+
+    One of an earlier release does not say whose they are.
+    """
+    if not cache.exists():
+        cache.write_text(json.dumps({"teachers": list(teachers)}) + "\n", encoding="utf-8")
+        return
+    with cache.open(encoding="utf-8") as lines:
+        first = lines.readline()
+    begun_by = json.loads(first).get("teachers", list(teachers)) if first.endswith("\n") else list(teachers)
+    if begun_by != list(teachers):
+        raise UnusableCheckpoint(f"{cache} holds labels of other teachers; choose another folder")
+
+
 def label_photographs(labeler: Labeler, photographs: Mapping[str, Path], cache: Path) -> Iterator[str]:
     """Write one JSON line for each photograph (name -> file) to `cache`, going on where an earlier run ended.
 
@@ -162,6 +178,8 @@ def read_pseudo_labels(cache: Path) -> dict[str, PseudoLabels]:
     labels = {}
     for line in whole.splitlines():
         row = json.loads(line)
+        if "teachers" in row:
+            continue
         labels[row["name"]] = PseudoLabels(
             np.array(row["boxes"], np.float32).reshape(-1, 4),
             np.array(row["labels"], np.int64),

@@ -1,5 +1,6 @@
 """Training of the Faster R-CNN on photographs whose boxes and classes come from another detector (pseudo-labels)."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -18,11 +19,13 @@ from models.training.detector.pseudo_labels import (
     Labeler,
     PseudoLabeler,
     PseudoLabels,
+    begin_cache,
     label_photographs,
     read_pseudo_labels,
 )
 from models.training.detector.recipe import DetectorRecipe, iter_training_batches, learning_rate_at
 from models.training.detector.ssd_teacher import SsdLabeler
+from models.training.inputs import DIGITS, digest_of_file
 
 PSEUDO_LABELS_FILE = "lessons.jsonl"
 DETECTOR_FOLDER = "detector"
@@ -50,11 +53,17 @@ def train_detector(
     torch.set_num_threads(threads)
     torch.manual_seed(recipe.seed)
     out.mkdir(parents=True, exist_ok=True)
-    labels = _pseudo_labels(photographs, [teacher_file, *other_teachers], out, threads)
+    teacher_files = [teacher_file, *other_teachers]
+    labels = _pseudo_labels(photographs, teacher_files, out, threads)
+    learns_from = {
+        "photographs": hashlib.sha256("\0".join(sorted(photographs)).encode()).hexdigest()[:DIGITS],
+        "backbone": digest_of_file(backbone_file),
+        "teachers": " ".join(map(digest_of_file, teacher_files)),
+    }
     detector = untrained_detector(recipe, backbone_file)
     detector_to_device(detector, device)
     detector.backbone.requires_grad_(False)
-    _DetectorTraining(recipe, detector, out / CHECKPOINT_FILE).run(photographs, labels)
+    _DetectorTraining(recipe, detector, out / CHECKPOINT_FILE, learns_from).run(photographs, labels)
     detector.eval()
     save_detector(detector, out / DETECTOR_FOLDER)
     return detector
@@ -97,13 +106,15 @@ def open_labeler(file: Path, threads: int) -> Labeler:
 class _DetectorTraining:
     """A detector, its optimizer and the number of steps done."""
 
-    def __init__(self, recipe: DetectorRecipe, detector: FasterRcnn, checkpoint: Path) -> None:
+    def __init__(
+        self, recipe: DetectorRecipe, detector: FasterRcnn, checkpoint: Path, learns_from: Mapping[str, str]
+    ) -> None:
         self.recipe, self.detector = recipe, detector
         self.step = 0
         trained = [parameter for parameter in detector.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, recipe.learning_rate, weight_decay=recipe.weight_decay)
         self.checkpoint = TrainingCheckpoint(
-            checkpoint, recipe, parts={"detector": detector, "optimizer": self.optimizer}
+            checkpoint, recipe, {"detector": detector, "optimizer": self.optimizer}, learns_from
         )
 
     def run(self, photographs: Mapping[str, Path], labels: Mapping[str, PseudoLabels]) -> None:
@@ -137,9 +148,13 @@ class _DetectorTraining:
 def _pseudo_labels(
     photographs: Mapping[str, Path], teacher_files: Sequence[Path], out: Path, threads: int
 ) -> dict[str, PseudoLabels]:
-    """The labels of every photograph, from the cache in `out` where they have been found before."""
+    """The labels of every photograph, from the cache in `out` where they have been found before.
+
+    UnusableCheckpoint where other teachers found those.
+    """
     cache = out / PSEUDO_LABELS_FILE
-    known = read_pseudo_labels(cache) if cache.exists() else {}
+    begin_cache(cache, list(map(digest_of_file, teacher_files)))
+    known = read_pseudo_labels(cache)
     if photographs.keys() - known.keys():
         labeler = JointLabeler([open_labeler(file, threads) for file in teacher_files])
         for _ in _with_progress_bar(label_photographs(labeler, photographs, cache), len(photographs), 0):

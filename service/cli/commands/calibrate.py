@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
-from service.cli.options import AsJson, CaptionsFile, Device, FeaturesFolder, PrecompFolder
+from service.cli.options import (
+    AsJson,
+    CalibrationSplit,
+    CaptionsFile,
+    Device,
+    FeaturesFolder,
+    GallerySeed,
+    HeldOut,
+    PrecompFolder,
+)
 from service.cli.output import print_json, print_note, print_table, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
@@ -23,7 +32,7 @@ def calibrate(
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,
-    split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
+    split: CalibrationSplit = "dev",
     bank_split: Annotated[str, typer.Option(help="Split whose captions the bank against hubs is made of.")] = "train",
     bank: Annotated[int, typer.Option(min=1, help="How many typical sentences stand for them.")] = 160,
     parts: Annotated[int, typer.Option(min=1, help="How many vectors each of them has.")] = 1,
@@ -51,8 +60,8 @@ def calibrate(
     short_question: Annotated[
         int, typer.Option(min=0, help="Questions of up to so many words, marks included, are scored by regions alone.")
     ] = 0,
-    held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
-    seed: Annotated[int, typer.Option(help="Of the bank's, the halves' and the galleries' drawing.")] = 0,
+    held_out: HeldOut = 0.5,
+    seed: GallerySeed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:

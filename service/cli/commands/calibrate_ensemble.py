@@ -6,7 +6,16 @@ import typer
 
 from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
 from service.cli.commands.calibrate import print_assessment
-from service.cli.options import AsJson, CaptionsFile, Device, FeaturesFolder, PrecompFolder
+from service.cli.options import (
+    AsJson,
+    CalibrationSplit,
+    CaptionsFile,
+    Device,
+    FeaturesFolder,
+    GallerySeed,
+    HeldOut,
+    PrecompFolder,
+)
 from service.cli.output import print_json, print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint, ensemble_members, weights_folder
@@ -17,9 +26,9 @@ def calibrate_ensemble(
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,
-    split: Annotated[str | None, typer.Option(help="Split to fit on and judge by; never the one trained on.")] = "dev",
-    held_out: Annotated[float, typer.Option(min=0, max=1, help="Share of the pictures to judge by.")] = 0.5,
-    seed: Annotated[int, typer.Option(help="Of the halves' and the galleries' drawing.")] = 0,
+    split: CalibrationSplit = "dev",
+    held_out: HeldOut = 0.5,
+    seed: GallerySeed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:

@@ -32,6 +32,8 @@ FIELDS = ", ".join(
 EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers):
 {", ".join(sorted(RECIPES))}.
 
+Of backbone, head and detector the photographs are looked for in the folder of the captions file.
+
 A recipe's fields, for --set, with what they are unless the recipe says otherwise: {FIELDS}.
 
 OUT gets the best weights so far (best), all that is needed to go on (last.pt), and the course of it: log.jsonl, and
@@ -162,7 +164,7 @@ def _train_detector(
     device: str,
     start: Path | None,
 ) -> None:
-    folder = captions.parent
+    folder = captions.parent.resolve()
     with user_input(captions):
         photographs = {line.image: folder / line.image for line in read_captions(captions, split)}
     from models.training.detector.recipe import DetectorRecipe  # noqa: PLC0415 - PyTorch comes with it
@@ -205,7 +207,7 @@ def _tune_backbone(
     from service.model_loading import device_of  # noqa: PLC0415
 
     training: BackboneTraining | SentenceTuning
-    place, folder = device_of(device), captions.parent
+    place, folder = device_of(device), captions.parent.resolve()
     with sole_writer(out):
         if sentence_encoder is None:
             recipe = change_recipe(BackboneRecipe(), changes)
@@ -242,7 +244,9 @@ def _fit_head(
     with sole_writer(out, goes_on=False):
         with user_input():
             encoder, place = load_bert_encoder(sentence_encoder), device_of(device)
-            fitting = HeadFitting(recipe, captions.parent, train, dev, backbone, published, encoder, out, place)
+            fitting = HeadFitting(
+                recipe, captions.parent.resolve(), train, dev, backbone, published, encoder, out, place
+            )
         with _log_with_progress(out, fitting.total_steps) as log:
             fitting.run(log)
 

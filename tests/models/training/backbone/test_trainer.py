@@ -1,5 +1,6 @@
 """Fine-tuning of a backbone: what learns, what stays, and that a kill changes nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from models.extractors.backbones.base import BACKBONE_FILE, Backbone, read_layer
 from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.training.backbone.recipe import BackboneRecipe, iter_photograph_batches
 from models.training.backbone.trainer import BackboneTraining, tile_boxes, tile_regions
+from models.training.checkpoints import UnusableCheckpoint
 
 RECIPE = BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
 COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")
@@ -78,6 +80,9 @@ def test_a_killed_tuning_ends_with_the_same_weights(
     assert steps[0] == 4
     for name, value in whole.features.state_dict().items():
         assert torch.equal(value, resumed.features.state_dict()[name]), name
+    other = [*lines[:-1], replace(lines[-1], captions=("another caption",))]
+    with pytest.raises(UnusableCheckpoint, match="was begun on other captions"):
+        tuning(other, tmp_path).run(lambda entry: None)
 
 
 @pytest.mark.slow

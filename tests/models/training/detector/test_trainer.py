@@ -11,12 +11,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
+from models.extractors.backbones.base import untrained_backbone
+from models.extractors.backbones.registry import BACKBONES
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
-from models.training.detector.pseudo_labels import label_photographs
+from models.training.checkpoints import UnusableCheckpoint
+from models.training.detector.pseudo_labels import begin_cache, label_photographs, read_pseudo_labels
 from models.training.detector.recipe import DetectorRecipe, learning_rate_at, training_batch
 from models.training.detector.trainer import PSEUDO_LABELS_FILE, open_labeler, train_detector, untrained_detector
+from models.training.inputs import digest_of_file
 from tests.models.training.detector.test_pseudo_labels import OneBoxLabeler
 
 RECIPE = DetectorRecipe(steps=4, batch=2, warmup=2, save_every=2, sides=(64.0, 96.0))
@@ -35,16 +39,22 @@ def material(tmp_path: Path) -> dict[str, Path]:
     return files | {"backbone": tmp_path / "backbone.safetensors"}
 
 
-def train(material: dict[str, Path], out: Path, recipe: DetectorRecipe = RECIPE) -> dict[str, Tensor]:
+def train(
+    material: dict[str, Path], out: Path, recipe: DetectorRecipe = RECIPE, teacher: str = "a teacher"
+) -> dict[str, Tensor]:
     """Trains in `out`, where all pseudo-labels are in the cache already; the weights."""
     photographs = {name: path for name, path in material.items() if name != "backbone"}
     out.mkdir(exist_ok=True)
+    teacher_file = out.with_suffix(".teacher")  # of which no more is read than what it is
+    teacher_file.write_text(teacher)
+    if not (out / PSEUDO_LABELS_FILE).exists():
+        begin_cache(out / PSEUDO_LABELS_FILE, [digest_of_file(teacher_file)])
     list(label_photographs(OneBoxLabeler(), photographs, out / PSEUDO_LABELS_FILE))
     detector = train_detector(
         recipe,
         photographs=photographs,
         backbone_file=material["backbone"],
-        teacher_file=Path("not read again"),
+        teacher_file=teacher_file,
         out=out,
         threads=1,
     )
@@ -74,6 +84,27 @@ def test_a_killed_training_ends_with_the_same_weights(
     assert all(torch.equal(again[name], whole[name]) for name in whole)
     shipped = load_detector(tmp_path / "killed" / "detector").state_dict()
     assert all(torch.equal(shipped[name], whole[name].half().float()) for name in whole)
+
+
+def test_other_teachers_photographs_and_backbones_do_not_go_on(material: dict[str, Path], tmp_path: Path) -> None:
+    train(material, tmp_path / "out")
+    with pytest.raises(UnusableCheckpoint, match=r"lessons\.jsonl holds labels of other teachers"):
+        train(material, tmp_path / "out", teacher="another")
+    fewer = {name: path for name, path in material.items() if name != "0.png"}
+    with pytest.raises(UnusableCheckpoint, match="was begun on other photographs"):
+        train(fewer, tmp_path / "out")
+    torch.manual_seed(7)
+    other = tmp_path / "other.safetensors"
+    untrained_backbone(BACKBONES["mobilenet-v2"]).save(other)
+    with pytest.raises(UnusableCheckpoint, match="was begun on other backbone"):
+        train({**material, "backbone": other}, tmp_path / "out")
+
+
+def test_labels_of_an_earlier_release_are_taken_for_the_teachers_own(tmp_path: Path) -> None:
+    cache = tmp_path / PSEUDO_LABELS_FILE
+    cache.write_text('{"name": "a", "boxes": [], "labels": [], "scores": []}\n')
+    begin_cache(cache, ["x"])
+    assert list(read_pseudo_labels(cache)) == ["a"]
 
 
 def test_another_recipe_does_not_go_on_from_a_checkpoint(material: dict[str, Path], tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""Digests of what a training learns from: it goes on with the same inputs alone."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from models.datasets.captions import CaptionLine
+
+DIGITS = 16  # of hexadecimal
+
+
+def digest_of_captions(lines: Sequence[CaptionLine]) -> str:
+    """The digest of pictures by name, with their captions, in their order."""
+    content = json.dumps([[line.image, list(line.captions)] for line in lines])
+    return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+
+
+def digest_of_file(file: Path) -> str:
+    """The digest of a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()[:DIGITS]
+
+
+def digest_of_weights(module: nn.Module) -> str:
+    """The digest of all weights of a module by their names."""
+    state = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        state.update(name.encode())
+        state.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return state.hexdigest()[:DIGITS]
