@@ -18,7 +18,7 @@ class Arrival(NamedTuple):
     extension: str
 
 
-def settle(db: Connection, image_ids: Iterable[str]) -> None:
+def withdraw(db: Connection, image_ids: Iterable[str]) -> None:
     """Take the announcements of these pictures back, inside a transaction of the caller's."""
     db.execute(f"DELETE FROM arrivals WHERE image_id {AMONG}", [among(image_ids)])
 
@@ -40,7 +40,7 @@ class Arrivals:
         with self._database.reading() as db:
             return [(Arrival(row[0], row[1]), row[2] is not None) for row in db.execute(sql)]
 
-    def settle(self, files: Sequence[Arrival]) -> None:
+    def withdraw(self, files: Sequence[Arrival]) -> None:
         """Take announcements back."""
         with self._database.writing() as db:
-            settle(db, [file.image_id for file in files])
+            withdraw(db, [file.image_id for file in files])

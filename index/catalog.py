@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from index.arrivals import Arrivals, settle
+from index.arrivals import Arrivals, withdraw
 from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
@@ -137,7 +137,7 @@ class Catalog:
             known = known_among(db, image_ids)
             db.execute("INSERT OR IGNORE INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
             numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
-            settle(db, image_ids)
+            withdraw(db, image_ids)
             db.executemany("INSERT OR IGNORE INTO job_images VALUES (?, ?)", [(job_id, n) for n in numbers])
         return AcceptedJob(job_id, known)
 

@@ -25,4 +25,4 @@ class PictureHashes:
         """Store hashes by the ids of their pictures."""
         sql = "UPDATE images SET looks = ? WHERE image_id = ? AND state = 'ready'"
         with self._database.changing() as db:
-            db.executemany(sql, [(looks, image_id) for image_id, looks in hashes.items()])
+            db.executemany(sql, [(found, image_id) for image_id, found in hashes.items()])

@@ -62,7 +62,7 @@ def to_image(row: Row, captions: Sequence[str], tags: dict[str, TagValue]) -> Im
         deleted_at=row["deleted_at"],
         captions=tuple(captions),
         tags=tags,
-        looks=row["looks"],
+        perceptual_hash=row["looks"],
     )
 
 

@@ -124,7 +124,7 @@ class DetectedPicture:
     taken_at: float | None = None
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
-    looks: bytes | None = None
+    perceptual_hash: bytes | None = None
     """A hash of what it looks like, a few bits from that of one that looks the same; empty where it has none."""
 
 
@@ -150,7 +150,7 @@ class Image:
     deleted_at: float | None
     captions: tuple[str, ...]
     tags: Mapping[str, TagValue]
-    looks: bytes | None = None
+    perceptual_hash: bytes | None = None
 
     @property
     def pictured(self) -> bool:

@@ -109,7 +109,7 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
             picture.height,
             picture.extractor,
             picture.taken_at,
-            picture.looks,
+            picture.perceptual_hash,
             picture.image_id,
         ],
     ).fetchall()

@@ -7,26 +7,21 @@ same wherever they arrive, since everything stored lies in the data directory; c
 """
 
 import contextlib
-import fcntl
 import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from service.auth.api_keys import ApiKey
 from service.settings import Settings
+from service.storage.temporary_folders import temporary_folder
 from service.supervisor import REGARD, Supervised, end_with_stdin, process_environment
 
 BESIDE = "another web process answers on"  # what each of the others logs with the URL
-BEING_MADE_S = 60.0
 METRICS_PREFIX = "regard-metrics-"
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the name that Prometheus' client reads when it is imported
 
@@ -51,35 +46,9 @@ TOLD = TypeAdapter(FirstProcess)
 @contextlib.contextmanager
 def shared_metrics() -> Iterator[None]:
     """A folder for the counters of this process and of those it starts. To be entered before they are imported."""
-    for left in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
-        # A process was killed, unless one is making the folder just now, or removes it.
-        with contextlib.suppress(FileNotFoundError), _locked(left) as is_nobodys:
-            if is_nobodys and time.time() - left.stat().st_mtime > BEING_MADE_S:
-                shutil.rmtree(left, ignore_errors=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=METRICS_PREFIX, ignore_cleanup_errors=True) as folder,
-        _locked(Path(folder)),  # also those who tidy up temporary files leave alone what is locked
-    ):
-        os.environ[METRICS_FOLDER] = folder
+    with temporary_folder(METRICS_PREFIX) as folder:
+        os.environ[METRICS_FOLDER] = str(folder)
         yield
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Whether nobody else has locked the folder, which then is locked until the block ends."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # gone, or another user's
-        yield False
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(handle)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,22 +109,21 @@ class Services:
             self.catalog.count_apart()
 
     async def close(self) -> None:
-        """Finish what runs, turn away what waits, close files and connections."""
-        self.accelerator.close()
-        await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.loader.close)
-        await asyncio.get_running_loop().run_in_executor(self.lookup_threads, self.tracing.close)
-        for threads in (self.search_threads, self.light_threads, self.lookup_threads, self.health_threads):
-            threads.shutdown()
-        self.refresher.close()
-        self.pool.close()
-        self.cache.close()
-        await self.rate_limiter.close()
-        self.keys.close()
-        self.models.close()
-        self.regions.close()
-        self.catalog.close()
-        if self.uploads is not None:
-            self.uploads.cleanup()
+        """Finish what runs, turn away what waits, close files and connections: all of them, whatever one raises."""
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:  # which goes from its last entry to its first
+            if self.uploads is not None:
+                stack.callback(self.uploads.cleanup)
+            for part in (self.catalog, self.regions, self.models, self.keys):
+                stack.callback(part.close)
+            stack.push_async_callback(self.rate_limiter.close)
+            for other in (self.cache, self.pool, self.refresher):
+                stack.callback(other.close)
+            for threads in (self.health_threads, self.lookup_threads, self.light_threads, self.search_threads):
+                stack.callback(threads.shutdown)
+            for work in (self.tracing.close, self.loader.close):
+                stack.push_async_callback(loop.run_in_executor, self.lookup_threads, work)
+            stack.callback(self.accelerator.close)
 
 
 def build_services(

@@ -17,14 +17,14 @@ def grouped(hits: Sequence[RankedPicture], k: int) -> list[RankedPicture]:
     hashes: list[int | None] = []
     members: list[list[NearDuplicate]] = []
     for hit in hits:
-        looks = int.from_bytes(hit.looks) if hit.looks else None
+        own = int.from_bytes(hit.perceptual_hash) if hit.perceptual_hash else None
         for place, other in enumerate(hashes):
-            if looks is not None and other is not None and (bits := (looks ^ other).bit_count()) <= MOST_BITS:
+            if own is not None and other is not None and (bits := (own ^ other).bit_count()) <= MOST_BITS:
                 members[place].append(NearDuplicate(image=hit, bits=bits))
                 break
         else:
             if len(shown) < k:
                 shown.append(hit)
-                hashes.append(looks)
+                hashes.append(own)
                 members.append([])
     return [replace(hit, near_duplicates=own) for hit, own in zip(shown, members, strict=True)]

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from index.catalog import Catalog
 from index.catalog_copy import copy_catalog
@@ -26,9 +25,11 @@ from service.storage.kept_images import kept_images
 from service.storage.originals import Originals
 from service.storage.region_store_entries import answering_folders
 from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FORMAT, FolderSink, SnapshotSink, TarSink
+from service.storage.temporary_folders import temporary_folder
 
 log = logging.getLogger(__name__)
 
+SCRATCH = ".regard-scratch-"  # what the names of folders begin with that hold a copy of a catalog for a while
 OTHER_ARCHIVES = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z")
 
 
@@ -53,7 +54,9 @@ def take_snapshot(
     if not data.catalog.is_file():
         raise UserError(f"there is no catalog in {data_dir}: name the data directory with --data-dir")
     if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
-        raise UserError(f"{out} is there already: name another place")
+        is_half = (out / CATALOG).is_file() and not (out / ABOUT).exists()
+        what = "is a snapshot that did not come to its end: remove it, or name" if is_half else "is there already: name"
+        raise UserError(f"{out} {what} another place")
     if out.suffix.lower() in OTHER_ARCHIVES:
         name = out.with_suffix("")
         name = name if name.suffix == ".tar" else name.with_suffix(".tar")
@@ -90,8 +93,9 @@ def copy_into(
     FileNotFoundError where something went away meanwhile.
     """
     originals = Originals(data.root, write=False)
-    with TemporaryDirectory(prefix="regard-", dir=scratch) as folder, originals.adding():
-        copied = Path(folder) / CATALOG
+    with temporary_folder(SCRATCH, scratch) as folder, originals.adding():
+        copied = folder / "copied" / CATALOG  # a catalog that is opened locks its folder
+        copied.parent.mkdir()
         copied_catalog(data.catalog, copied)
         sink.add_part(CATALOG, copied, copied.stat().st_size)
         with copied.open("rb") as file:

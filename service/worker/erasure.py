@@ -31,18 +31,18 @@ class Erasure:
         self._clock, self._timer = clock, timer
         self._next = self._next_purge = timer()
 
-    def advance(self, settle: Callable[[], None] = lambda: None) -> bool:
+    def advance(self, end_detection: Callable[[], None] = lambda: None) -> bool:
         """Erase the next pictures; False when there were none, or it was looked for them just now.
 
-        `settle` is called before anything is erased. After the last one, the text index is freed of their words, and of
-        those of captions that were changed.
+        `end_detection` is called before anything is erased. After the last one, the text index is freed of their words,
+        and of those of captions that were changed.
         """
         if self._timer() < self._next:
             return False
         now = self._clock()
         erased = removed = 0
         if self._erasures.are_due(now - self._grace_s):
-            settle()
+            end_detection()
             erased = self._erasures.erase_deleted(now - self._grace_s, now, ERASED_AT_ONCE)
             removed = self._remove_files()
         if removed:

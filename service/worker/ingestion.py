@@ -17,17 +17,14 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from index.catalog import Catalog
 from index.fault_points import FaultPoint, reach
 from index.records import DetectedPicture, QueuedPicture
-from index.slab import Slab
-from models.extractors.base import Extractor
-from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.storage.found_regions import FoundRegions
-from service.storage.originals import Originals
 from service.storage.region_records import Records
 from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, ended_with_fault, packed_records
+from service.worker.open_store import OpenStore
 from service.worker.reverse_geocoding import Places
 
 ATTEMPTS_PER_PICTURE = 3
@@ -60,12 +57,8 @@ class Ingestion:
 
     def __init__(
         self,
+        store: OpenStore,
         *,
-        catalog: Catalog,
-        originals: Originals,
-        slab: Slab,
-        extractor: Extractor,
-        pool: DecodePool,
         batch: int,
         found: FoundRegions,
         places: Places | None = None,
@@ -74,8 +67,8 @@ class Ingestion:
 
         `places` names where pictures were taken, which is not looked at without them.
         """
-        self._catalog, self._originals, self._slab = catalog, originals, slab
-        self._extractor, self._pool, self._batch = extractor, pool, batch
+        self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
+        self._extractor, self._pool, self._batch = store.extractor, store.pool, batch
         self._found, self._places = found, places
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._in_hand: BatchInHand | None = None
@@ -238,7 +231,7 @@ class Ingestion:
                     height=decoded.height,
                     extractor=extractor,
                     taken_at=decoded.taken_at,
-                    looks=perceptual_hash(decoded.picture),
+                    perceptual_hash=perceptual_hash(decoded.picture),
                     captions=[decoded.caption] if decoded.caption else [],
                     tags=self._tags(decoded),
                 )

@@ -17,15 +17,14 @@ from pathlib import Path
 
 from index.catalog import Catalog
 from index.records import Image
-from index.slab import Slab
 from models.extractors.base import Extractor
-from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
+from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.storage.data_dir import DataDir
 from service.storage.migration_progress import migration_progress
-from service.storage.originals import Originals
 from service.storage.region_store_entries import region_store_entries
 from service.storage.region_stores import remove_given_up
 from service.worker.detection import MOST_STARTS, batch_length
+from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
 from service.worker.view_builder import ViewBuilders
 
@@ -58,28 +57,24 @@ class Migration:
 
     def __init__(
         self,
+        store: OpenStore,
         *,
         data: DataDir,
-        catalog: Catalog,
-        originals: Originals,
-        slab: Slab,
-        extractor: Extractor,
         views: ViewBuilders,
-        pool: DecodePool,
         batch: int,
-        settle: Callable[[], None] = lambda: None,
+        end_detection: Callable[[], None] = lambda: None,
     ) -> None:
-        """`slab` is the store that `put_in_service` named; `settle` is that of SlotRecords."""
-        self._records = SlotRecords(slab=slab, catalog=catalog, extractor=extractor, settle=settle)
-        self._data, self._catalog, self._originals, self._slab = data, catalog, originals, slab
-        self._extractor, self._views, self._pool = extractor, views, pool
-        self._batch = batch
+        """The store's slab is the one that `put_in_service` named; `end_detection` is that of SlotRecords."""
+        self._records = SlotRecords(store, end_detection)
+        self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
+        self._extractor, self._pool = store.extractor, store.pool
+        self._data, self._views, self._batch = data, views, batch
         self._ahead: dict[int, Future[DecodedPicture]] = {}
         self._logged = time.monotonic()
         self._unread: list[int] | None = None  # slots to try again, once in the life of a worker
-        current, *self._others = region_store_entries(catalog, extractor.digest)
+        current, *self._others = region_store_entries(store.catalog, store.extractor.digest)
         remove_given_up(data, self._others)  # what a kill left of them
-        self._needed = catalog.num_slots()  # pictures that every view holds before the former stores are given up
+        self._needed = store.catalog.num_slots()  # pictures that every view holds before the former stores are given up
         self.filling = current.records is not None
         """Whether new pictures get their regions in their turn, after those that came before them."""
 

@@ -32,4 +32,4 @@ class Orphans:
                 if not is_known:
                     log.warning("the upload of %s did not end: its file is removed", file.image_id)
                     self._originals.path(file.image_id, file.extension).unlink(missing_ok=True)
-            self._arrivals.settle([file for file, _ in files])
+            self._arrivals.withdraw([file for file, _ in files])

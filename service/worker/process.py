@@ -25,6 +25,7 @@ from service.supervisor import end_with_stdin
 from service.worker.erasure import Erasure
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration, put_in_service
+from service.worker.open_store import OpenStore
 from service.worker.repair import RecordRepair
 from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
@@ -61,49 +62,19 @@ def open_worker(
             if may_remove:
                 found.remove_stale(lambda one: (image := catalog.image(one)) is not None and image.state == "queued")
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
-        ingestion = Ingestion(
-            catalog=catalog,
-            originals=originals,
-            slab=slab,
-            extractor=extractor,
-            pool=pool,
-            batch=settings.detect_batch,
-            found=found,
-            places=Places.installed() if settings.with_places else None,
-        )
+        store = OpenStore(catalog, originals, slab, extractor, pool)
+        batch, places = settings.detect_batch, Places.installed() if settings.with_places else None
+        ingestion = Ingestion(store, batch=batch, found=found, places=places)
         stack.callback(ingestion.close)
-        settle = ingestion.end_batch
-        repair = RecordRepair(
-            slab=slab, catalog=catalog, originals=originals, pool=pool, extractor=extractor, settle=settle
-        )
-        repair.mend_tail(settings.detect_batch, beat=lambda: catalog.heartbeat(ROLE, time.time()))
+        repair = RecordRepair(store, ingestion.end_batch)
+        repair.mend_tail(batch, beat=lambda: catalog.heartbeat(ROLE, time.time()))
         worker = Worker(
-            catalog=catalog,
-            originals=originals,
-            slab=slab,
+            store,
             ingestion=ingestion,
             views=views,
-            migration=Migration(
-                data=data,
-                catalog=catalog,
-                originals=originals,
-                slab=slab,
-                extractor=extractor,
-                views=views,
-                pool=pool,
-                batch=settings.detect_batch,
-                settle=settle,
-            ),
-            pool=pool,
+            migration=Migration(store, data=data, views=views, batch=batch, end_detection=ingestion.end_batch),
             repair=repair,
-            scrub=Scrub(
-                catalog=catalog,
-                originals=originals,
-                slab=slab,
-                repair=repair,
-                views=views,
-                rate=settings.scrub_rate,
-            ),
+            scrub=Scrub(store, repair=repair, views=views, rate=settings.scrub_rate),
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s),
         )

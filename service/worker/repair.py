@@ -4,14 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from index.catalog import Catalog
 from index.records import Image
-from index.slab import Slab, damaged_rows
-from models.extractors.base import Extractor
-from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
-from service.storage.originals import Originals
+from index.slab import damaged_rows
+from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.storage.region_store_entries import region_store_entries
 from service.worker.detection import batch_length
+from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
 
 LOST = "Its regions were damaged on the disk, and it cannot be read any more."
@@ -22,20 +20,11 @@ log = logging.getLogger(__name__)
 class RecordRepair:
     """Makes damaged records again: those in a damaged tail when the worker starts, single ones while it runs."""
 
-    def __init__(
-        self,
-        *,
-        slab: Slab,
-        catalog: Catalog,
-        originals: Originals,
-        pool: DecodePool,
-        extractor: Extractor,
-        settle: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`settle` is that of SlotRecords."""
-        self._records = SlotRecords(slab=slab, catalog=catalog, extractor=extractor, settle=settle)
-        self._slab, self._catalog, self._originals = slab, catalog, originals
-        self._pool, self._extractor = pool, extractor
+    def __init__(self, store: OpenStore, end_detection: Callable[[], None] = lambda: None) -> None:
+        """`end_detection` is that of SlotRecords."""
+        self._records = SlotRecords(store, end_detection)
+        self._slab, self._catalog, self._originals = store.slab, store.catalog, store.originals
+        self._pool, self._extractor = store.pool, store.extractor
 
     def num_records(self) -> int:
         """Leading slots that have a record."""

@@ -6,11 +6,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
-from index.catalog import Catalog
-from index.slab import DamagedRow, Slab
+from index.slab import DamagedRow
 from service.storage.kept_images import kept_images
-from service.storage.originals import Originals
 from service.storage.verification import original_fault
+from service.worker.open_store import OpenStore
 from service.worker.repair import RecordRepair
 from service.worker.view_builder import ViewBuilders
 
@@ -24,17 +23,15 @@ class Scrub:
 
     def __init__(
         self,
+        store: OpenStore,
         *,
-        catalog: Catalog,
-        originals: Originals,
-        slab: Slab,
         repair: RecordRepair,
         views: ViewBuilders,
         rate: float,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         """`rate` in bytes a second; 0 for no scrub."""
-        self._catalog, self._originals, self._slab = catalog, originals, slab
+        self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
         self._repair, self._views = repair, views
         self._rate, self._timer = rate, timer
         self._allowed, self._counted_at = 0.0, timer()

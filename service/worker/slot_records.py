@@ -3,12 +3,10 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from index.catalog import Catalog
 from index.records import Image
-from index.slab import Slab
-from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
 from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, records_of_readable
+from service.worker.open_store import OpenStore
 
 log = logging.getLogger(__name__)
 
@@ -16,12 +14,11 @@ log = logging.getLogger(__name__)
 class SlotRecords:
     """Writes records of consecutive slots. Hold the WriterLock."""
 
-    def __init__(
-        self, *, slab: Slab, catalog: Catalog, extractor: Extractor, settle: Callable[[], None] = lambda: None
-    ) -> None:
-        """`settle` is called before the detector gets a picture: it ends what else the detector is doing, so that no
-        picture is blamed for what another did."""
-        self._slab, self._catalog, self._extractor, self._settle = slab, catalog, extractor, settle
+    def __init__(self, store: OpenStore, end_detection: Callable[[], None] = lambda: None) -> None:
+        """`end_detection` is called before the detector gets a picture: it ends what else the detector is doing, so
+        that no picture is blamed for what another did."""
+        self._slab, self._catalog, self._extractor = store.slab, store.catalog, store.extractor
+        self._end_detection = end_detection
 
     def write(
         self, slots: range, images: Sequence[Image], decoded: Sequence[DecodedPicture | str | None]
@@ -37,7 +34,7 @@ class SlotRecords:
             for image, one in zip(images, decoded, strict=True)
         ]
         pictures = [one if isinstance(one, DecodedPicture) else None for one in found]
-        self._settle()
+        self._end_detection()
         there = [image.image_id for image, one in zip(images, pictures, strict=True) if one is not None]
         with counted_start(starts, there):
             records, failed = records_of_readable(self._extractor, pictures)

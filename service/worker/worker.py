@@ -10,16 +10,14 @@ import threading
 import time
 from contextlib import suppress
 
-from index.catalog import Catalog
-from index.slab import DamagedRow, Slab
+from index.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
-from service.media.decode_pool import DecodePool
 from service.storage.free_space import FreeSpace, is_disk_full
-from service.storage.originals import Originals
 from service.worker.erasure import Erasure
 from service.worker.finished_jobs import FinishedJobs
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration
+from service.worker.open_store import OpenStore
 from service.worker.orphans import Orphans
 from service.worker.picture_hashes import MissingHashes
 from service.worker.repair import RecordRepair
@@ -40,28 +38,25 @@ class Worker:
 
     def __init__(
         self,
+        store: OpenStore,
         *,
-        catalog: Catalog,
-        originals: Originals,
-        slab: Slab,
         ingestion: Ingestion,
         views: ViewBuilders,
         migration: Migration,
-        pool: DecodePool,
         erasure: Erasure,
         space: FreeSpace,
         repair: RecordRepair,
         scrub: Scrub,
     ) -> None:
-        self._catalog, self._slab, self._ingestion = catalog, slab, ingestion
+        self._catalog, self._slab, self._ingestion = store.catalog, store.slab, ingestion
         self._views, self._migration, self._erasure = views, migration, erasure
         self._space, self._paused = space, False
         self._repair, self._scrub = repair, scrub
         self._clock, self._timer = time.time, time.monotonic  # the time of day, which may be set; how much has passed
-        self._stripping = StrippedFiles(catalog, originals, pool)
-        self._missing_hashes = MissingHashes(catalog, originals, pool)
-        self._orphans = Orphans(catalog, originals)
-        self._finished_jobs = FinishedJobs(catalog)
+        self._stripping = StrippedFiles(store.catalog, store.originals, store.pool)
+        self._missing_hashes = MissingHashes(store.catalog, store.originals, store.pool)
+        self._orphans = Orphans(store.catalog, store.originals)
+        self._finished_jobs = FinishedJobs(store.catalog)
         self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
@@ -117,7 +112,7 @@ class Worker:
         """Erase what is due, which takes little room and gives more back, and tell that the worker lives."""
         try:
             self._beat()
-            while self._erasure.advance(settle=self._ingestion.end_batch):
+            while self._erasure.advance(self._ingestion.end_batch):
                 pass
         except (OSError, sqlite3.OperationalError) as fault:
             if not is_disk_full(fault):
@@ -133,7 +128,7 @@ class Worker:
         migrated = self._migration.advance()
         advanced = self._extend_views()
         # The detector may have a picture that was deleted since: nothing of it may be left after it is erased.
-        erased = self._erasure.advance(settle=self._ingestion.end_batch)
+        erased = self._erasure.advance(self._ingestion.end_batch)
         self._orphans.advance()
         self._scrub.advance()
         if ingested or migrated or advanced or erased:

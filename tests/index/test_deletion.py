@@ -69,7 +69,7 @@ def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, t
     assert status is not None
     assert (status.state, status.done) == ("done", 2)
     assert [tag.name for tag in catalog.tags(9, 9)] == []
-    assert [image.looks for image in catalog.pictures_at([0, 1])] == [None, b"12345678"]
+    assert [image.perceptual_hash for image in catalog.pictures_at([0, 1])] == [None, b"12345678"]
     catalog.close()  # the log is folded into the file
     content = (tmp_path / "catalog.sqlite").read_bytes()
     for text in (b"unheard of", b"Nobody", b"private.jpg", b"a" * 32):

@@ -75,7 +75,7 @@ ROOMS: dict[str, set[str]] = {
     "service.panels": {"search"},
     "service.supervisor": {"settings"},
     "service.this_machine": set(),
-    "service.web_processes": {"auth", "settings", "supervisor"},
+    "service.web_processes": {"auth", "settings", "storage", "supervisor"},
     "service.worker": {"errors", "media", "settings", "storage", "supervisor"},
     "service.auth": {"errors", "settings", "storage", "validation_messages"},
     "service.chaos": {"errors", "settings", "storage", "supervisor", "this_machine", "worker"},

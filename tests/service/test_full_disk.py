@@ -92,7 +92,7 @@ def full_catalog(*_: Any, **__: Any) -> None:
     raise fault
 
 
-@pytest.mark.parametrize(("owner", "name", "fault"), [(Path, "replace", full), (Catalog, "accept", full_catalog)])
+@pytest.mark.parametrize(("owner", "name", "fault"), [(Path, "replace", full), (Catalog, "take_in", full_catalog)])
 def test_a_disk_that_fills_while_an_upload_is_stored_leaves_nothing_of_it(
     api: Api, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Any
 ) -> None:

@@ -34,7 +34,7 @@ def hit(number: int, looks: bytes | None) -> RankedPicture:
         deleted_at=None,
         captions=(),
         tags={},
-        looks=looks,
+        perceptual_hash=looks,
         score=-float(number),
         shortlist_rank=number + 1,
     )
@@ -60,11 +60,11 @@ def test_every_hit_is_shown_or_named_once(looks: Sequence[bytes | None], k: int)
     for one in shown:
         assert one.near_duplicates is not None
         for other in one.near_duplicates:
-            assert one.looks
-            assert other.image.looks
-            assert other.bits == bits(one.looks, other.image.looks) <= MOST_BITS
+            assert one.perceptual_hash
+            assert other.image.perceptual_hash
+            assert other.bits == bits(one.perceptual_hash, other.image.perceptual_hash) <= MOST_BITS
             assert int(other.image_id) > int(one.image_id)
-    known = [one.looks for one in shown if one.looks]
+    known = [one.perceptual_hash for one in shown if one.perceptual_hash]
     assert all(bits(a, b) > MOST_BITS for n, a in enumerate(known) for b in known[:n])
     everything = grouped(hits, len(hits) or 1)
     assert sum(1 + len(one.near_duplicates or ()) for one in everything) == len(hits)

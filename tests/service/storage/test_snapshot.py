@@ -18,7 +18,8 @@ from index.records import Image, PictureChange
 from index.schema import DamagedCatalog
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
-from service.storage.snapshot import take_snapshot
+from service.storage.snapshot import SCRATCH, take_snapshot
+from service.storage.temporary_folders import locked_folder
 from service.worker.erasure import Erasure
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import encoded
@@ -167,6 +168,19 @@ def test_a_place_that_cannot_take_a_snapshot_is_refused(store: Store, tmp_path: 
     with pytest.raises(UserError, match="no catalog"):
         take_snapshot(tmp_path / "taken", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_what_a_killed_snapshot_left_is_removed_by_the_next(store: Store, tmp_path: Path) -> None:
+    left, in_use, half = (tmp_path / name for name in (f"{SCRATCH}left", f"{SCRATCH}in-use", "half"))
+    for folder in (left, in_use, half):
+        folder.mkdir()
+        (folder / "catalog.sqlite").write_text("a caption that was erased since")
+        os.utime(folder, (1.0, 1.0))
+    with locked_folder(in_use):
+        take_snapshot(store.folder, tmp_path / "copy.tar")
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "copy.tar", in_use.name, "half"}
+    with pytest.raises(UserError, match="half is a snapshot that did not come to its end: remove it"):
+        take_snapshot(store.folder, half)
 
 
 @pytest.mark.parametrize(

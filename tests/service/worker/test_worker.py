@@ -87,7 +87,7 @@ def test_what_a_file_says_joins_what_was_said_of_it(store: Store) -> None:
 def test_every_picture_gets_a_hash_of_what_it_looks_like(store: Store) -> None:
     new = store.accept(encoded(corners(), "PNG"))
     store.drain()
-    assert store.image(new).looks == perceptual_hash(corners())
+    assert store.image(new).perceptual_hash == perceptual_hash(corners())
     plain = store.accept(encoded(PIL.Image.new("RGB", (9, 9), "red"), "PNG"))
     gone = store.accept(encoded(noise(1), "PNG"))
     store.drain()
@@ -97,7 +97,7 @@ def test_every_picture_gets_a_hash_of_what_it_looks_like(store: Store) -> None:
     store.originals.path(gone, "png").unlink()
     assert len(store.catalog.hashes.missing(9)) == 3
     store.drain()
-    assert [store.image(one).looks for one in (new, plain, gone)] == [perceptual_hash(corners()), b"", None]
+    assert [store.image(one).perceptual_hash for one in (new, plain, gone)] == [perceptual_hash(corners()), b"", None]
     assert [picture.image_id for picture in store.catalog.hashes.missing(9)] == [gone]  # its file may come back
 
 

@@ -1,0 +1,21 @@
+"""The store that a worker writes, and the detector and decoder that it looks at pictures with."""
+
+from dataclasses import dataclass
+
+from index.catalog import Catalog
+from index.slab import Slab
+from models.extractors.base import Extractor
+from service.media.decode_pool import DecodePool
+from service.storage.originals import Originals
+
+
+@dataclass(frozen=True)
+class OpenStore:
+    """The parts of a store that is being written. Hold the WriterLock."""
+
+    catalog: Catalog
+    originals: Originals
+    slab: Slab
+    """Region records of `extractor`."""
+    extractor: Extractor
+    pool: DecodePool
