@@ -1,7 +1,7 @@
 """Options and arguments that several commands share."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -84,3 +84,18 @@ OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; what
 def ids_given(image_ids: Sequence[str]) -> list[str]:
     """The ids that arguments name; for `-` alone the words of standard input."""
     return sys.stdin.read().split() if list(image_ids) == ["-"] else list(image_ids)
+
+
+def refuse_unread(context: typer.Context, kind: str, read: Collection[str]) -> None:
+    """BadParameter for an option that was given to a command but that this kind of its work does not read.
+
+    `read` holds the names of the parameters that it reads. Arguments are read by all kinds.
+    """
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.param_type_name == "option" and parameter.name and parameter.name not in read
+        if (source := context.get_parameter_source(parameter.name)) and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise typer.BadParameter(f"{kind} does not read {', '.join(given)}: leave it out")

@@ -67,9 +67,9 @@ def test_runs_are_calls_of_the_program(name: str) -> None:
     what, *options = RUNS[name].split()
     assert what in set(Benchmark)
     assert what in COLUMNS
-    # An unknown model is refused after the options were read, and before anything is measured.
-    with pytest.raises(UserError, match="no model is called no-such-model"):
-        app(["bench", what, *options, "--model", "no-such-model"], standalone_mode=False)
+    # A chart without a folder is refused after the options were read, and before anything is measured.
+    with pytest.raises(UserError, match="there is no folder no-such-folder"):
+        app(["bench", what, *options, "--plot", "no-such-folder/chart.png"], standalone_mode=False)
     assert command_of(name).split() == ["regard", "bench", what, *options]
 
 

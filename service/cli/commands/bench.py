@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from models.training.recipes import RECIPES
-from service.cli.options import AsJson
+from service.cli.options import AsJson, refuse_unread
 from service.cli.output import print_json, print_table, show_progress
 from service.errors import UserError
 
@@ -39,6 +39,18 @@ class Benchmark(StrEnum):
 
 
 OF_MODELS = (Benchmark.RERANK, Benchmark.TRAIN, Benchmark.EVALUATE)
+OPTIONS_OF_ALL = ("threads", "device", "beside", "plot", "as_json")
+OPTIONS_OF_BENCHMARKS = {
+    Benchmark.RERANK: ("model", "candidates", "regions", "words", "width", "rounds"),
+    Benchmark.TRAIN: ("model", "candidates", "regions", "words", "width", "rounds"),
+    Benchmark.EVALUATE: ("model", "candidates", "captions", "regions", "width"),
+    Benchmark.SHORTLIST: ("candidates", "width", "rounds"),
+    Benchmark.SERVE: (
+        *("model", "candidates", "pictures", "clients", "web_processes", "seconds", "data_dir", "rounds"),
+    ),
+    Benchmark.INGEST: ("model", "pictures", "photographs", "rounds"),
+    Benchmark.START: ("model", "pictures", "data_dir", "rounds"),
+}
 DEFAULT_PICTURES = {Benchmark.SERVE: 10_000, Benchmark.INGEST: 96, Benchmark.START: 0}
 
 
@@ -64,6 +76,7 @@ class _Given:
 
 
 def bench(
+    context: typer.Context,
     what: Annotated[
         Benchmark,
         typer.Argument(
@@ -111,6 +124,7 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure speed: ours, the form of the models' authors and the machine's best, in turns."""
+    refuse_unread(context, what, OPTIONS_OF_ALL + OPTIONS_OF_BENCHMARKS[what])
     _check_models(model or [])
     _check_device(what, device)
     if plot is not None and not plot.parent.is_dir():

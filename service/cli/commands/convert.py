@@ -8,15 +8,22 @@ import typer
 
 from models.datasets.captions import read_sentences
 from service.cli.commands.train import change_recipe
+from service.cli.options import refuse_unread
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")
 NEEDED_FOR_CONCEPTS = ("one_stage", "classifier", "sentence_encoder")
-KINDS = (*CHECKPOINTS, "tsv", "sentence-encoder", "yolox", "detector")
+OPTIONS_OF_KINDS = dict.fromkeys(CHECKPOINTS, ("vocab", "extractor")) | {
+    "tsv": ("regions", "objects", "extractor"),
+    "sentence-encoder": ("captions", "names"),
+    "yolox": (),
+    "detector": (*NEEDED_FOR_CONCEPTS, "sentence_map", "picture_network", "in_bytes", "change"),
+}  # of each kind, beside --out
 
 
 def convert(
+    context: typer.Context,
     kind: Annotated[
         str,
         typer.Argument(
@@ -72,8 +79,9 @@ def convert(
     ] = None,
 ) -> None:
     """Turn published checkpoints, encoders, features and detectors into ours. Nothing in the files is run."""
-    if kind not in KINDS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
+    if kind not in OPTIONS_OF_KINDS:
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(OPTIONS_OF_KINDS)}")
+    refuse_unread(context, kind, ("out", *OPTIONS_OF_KINDS[kind]))
     if wrong := next((path for path in files if path.is_dir() is not (kind == "sentence-encoder")), None):
         raise typer.BadParameter(f"{wrong} is {'a folder' if wrong.is_dir() else 'no folder'}")
     match kind:

@@ -88,6 +88,9 @@ def test_a_detector_without_concepts_says_which_parts_it_needs(
         ["scan", "f", "f", "--vocab", "v"],
         ["yolox", "f", "f"],
         ["detector", "f", "f"],
+        ["yolox", "f", "--vocab", "v"],
+        ["scan", "f", "--vocab", "v", "--in-bytes"],
+        ["tsv", "f", "--set", "top=1"],
     ],
 )
 def test_wrong_arguments_are_told_from_wrong_files(
