@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ def open_log(folder: Path) -> Iterator[Log]:
     """A log that appends to `folder`/log.jsonl and, where TensorBoard is installed, writes curves to its subfolder."""
     folder.mkdir(parents=True, exist_ok=True)
     board = _board(folder)
-    with (folder / "log.jsonl").open("a", encoding="utf-8") as lines:
+    with (folder / "log.jsonl").open("a", encoding="utf-8") as lines, closing(board) if board else nullcontext():
 
         def log(entry: dict[str, Any]) -> None:
             lines.write(json.dumps(entry) + "\n")
@@ -23,8 +23,6 @@ def open_log(folder: Path) -> Iterator[Log]:
                 board and board.add_scalar(name, value, entry["step"])
 
         yield log
-    if board:
-        board.close()
 
 
 def _scalars(entry: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

@@ -1,6 +1,5 @@
 """`regard cluster`: one collection on several machines, by Ray."""
 
-import shutil
 import tempfile
 import time
 from importlib.util import find_spec
@@ -144,11 +143,10 @@ def demo(
     from service.cluster.demo.local_nodes import running_ray_cluster  # noqa: PLC0415
     from service.cluster.demo.run import Demo, DemoPlan  # noqa: PLC0415
 
-    folder = Path(tempfile.mkdtemp(prefix="regard-cluster-"))
     plan = DemoPlan(num_pictures=pictures, num_clients=clients, photos=photos)
-    with running_ray_cluster() as nodes:
-        findings = Demo(nodes, settings.model_copy(update={"data_dir": folder}), plan, print_note).run()
-    shutil.rmtree(folder, ignore_errors=True)
+    scratch = tempfile.TemporaryDirectory(prefix="regard-cluster-", ignore_cleanup_errors=True)
+    with scratch as folder, running_ray_cluster() as nodes:
+        findings = Demo(nodes, settings.model_copy(update={"data_dir": Path(folder)}), plan, print_note).run()
     for fault in findings.faults[:20]:
         print_note(fault)
     if findings.refused:
