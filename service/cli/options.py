@@ -1,7 +1,6 @@
 """Options and arguments that several commands share."""
 
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -79,11 +78,6 @@ NumRegions = Annotated[
     typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: the whole picture alone."),
 ]
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; what was begun there goes on.")]
-
-
-def ids_given(image_ids: Sequence[str]) -> list[str]:
-    """The ids that arguments name; for `-` alone the words of standard input."""
-    return sys.stdin.read().split() if list(image_ids) == ["-"] else list(image_ids)
 
 
 def refuse_unread(context: typer.Context, kind: str, read: Collection[str]) -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.connection import connect
-from service.cli.options import AsJson, ImageIds, Url, ids_given
+from service.cli.given_ids import each_picture, ids_given
+from service.cli.options import AsJson, ImageIds, Url
 from service.cli.output import print_json, visible
 from service.cli.picture_cells import date_cell, tags_cell
 from service.cli.picture_filter import number_in
@@ -57,14 +58,16 @@ def edit(
         changes["filename"] = name
     if not changes:
         raise typer.BadParameter("nothing to change: name --caption, --tag, --date or --name")
-    changed = []
-    with connect(url) as client:
-        for image_id in ids_given(image_ids):
-            changed.append(client.edit(image_id, **changes))
-            if not as_json:
-                print_changed(changed[-1])
-    if as_json:
-        print_json(changed)
+    changed: list[ImageListed] = []
+    try:
+        with connect(url) as client:
+            for _, image in each_picture(ids_given(image_ids), lambda one: client.edit(one, **changes)):
+                changed.append(image)
+                if not as_json:
+                    print_changed(image)
+    finally:  # what was changed before a fault, too
+        if as_json:
+            print_json(changed)
 
 
 def print_changed(image: "ImageListed") -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.options import Url, ids_given
-from service.cli.output import print_note, show_progress
+from service.cli.given_ids import each_picture, ids_given
+from service.cli.options import Url
+from service.cli.output import print_note, show_progress, visible
 
 IMAGE_ID = re.compile("[0-9a-f]{32}")
 
@@ -34,9 +35,8 @@ def restore(
 
 def _restore_pictures(image_ids: list[str], url: str | None) -> None:
     with connect(url) as client:
-        for image_id in image_ids:
-            image = client.restore(image_id)
-            print(f"{image_id} {image['filename']} is back")
+        for image_id, image in each_picture(image_ids, client.restore):
+            print(visible(f"{image_id} {image['filename']} is back"))
 
 
 def _restore_snapshot(source: Path, data_dir: Path) -> None:

@@ -69,6 +69,23 @@ def test_a_list_of_ids_that_is_not_whole_says_so(regard: Regard, url: str) -> No
     assert regard("list", "--tag", "album=none", "--ids", "--url", url)[:2] == (0, "")
 
 
+def test_a_list_goes_on_behind_pictures_that_are_gone(regard: Regard, url: str, pipe: Callable[[str], None]) -> None:
+    with Client(url) as client:
+        gone, *kept = [one["image_id"] for one in client.images()]
+        client.delete(gone)
+        pipe("\n".join([gone, "0" * 32, *kept]))
+        status, changed, error = regard("edit", "-", "--tag", "place=Oslo", "--json", "--url", url)
+        assert [one["image_id"] for one in json.loads(changed)] == kept
+        missing = f"There is no picture {gone}.\nregard: There is no picture {'0' * 32}. 2 of 4 are not there.\n"
+        assert (status, error) == (1, missing)
+        for command, told in (("delete", "deleted"), ("restore", "is back")):
+            pipe("\n".join(["0" * 32, *kept]))
+            status, done, error = regard(command, "-", "--url", url)
+            assert [line.split()[0] for line in done.splitlines() if told in line] == kept
+            assert (status, error.count("\n")) == (1, 1)
+            assert error.startswith(f"regard: There is no picture {'0' * 32}")
+
+
 def test_no_ids_change_nothing(regard: Regard, url: str, pipe: Callable[[str], None]) -> None:
     pipe("\n")
     assert regard("delete", "-", "--url", url)[:2] == (0, "")

@@ -1,0 +1,41 @@
+"""Pictures that are named on the command line, and what is done to each."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
+from typing import TypeVar
+
+from service.cli.output import print_note
+from service.errors import UserError
+
+_Answer = TypeVar("_Answer")
+
+
+def ids_given(image_ids: Sequence[str]) -> list[str]:
+    """The ids that arguments name; for `-` alone the words of standard input."""
+    return sys.stdin.read().split() if list(image_ids) == ["-"] else list(image_ids)
+
+
+def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> Iterator[tuple[str, _Answer]]:
+    """Each picture's id with the answer to its change.
+
+    A picture that is not there, as one of a list that was worked through before, keeps no other from its change; after
+    the last one it is named, in a UserError.
+    """
+    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    missing = []
+    for image_id in image_ids:
+        try:
+            answer = change(image_id)
+        except RequestRefused as fault:
+            if fault.status != HTTPStatus.NOT_FOUND:
+                raise
+            missing.append(str(fault))
+        else:
+            yield image_id, answer
+    for reason in missing[:-1]:
+        print_note(reason)
+    if missing:
+        count = "" if len(missing) == 1 else f" {len(missing)} of {len(image_ids)} are not there."
+        raise UserError(missing[-1] + count)
