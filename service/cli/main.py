@@ -4,7 +4,6 @@ Commands import what is heavy (PyTorch, FAISS, the web framework) only when they
 """
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -45,6 +44,7 @@ from service.cli.commands.tags import tags
 from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
+from service.cli.output import print_note
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
 
@@ -101,7 +101,7 @@ def main() -> None:
     except Exception as error:
         if not is_user_error(error):
             raise
-        print(f"regard: {one_line(error)}", file=sys.stderr)
+        print_note(f"regard: {one_line(error)}")
         raise SystemExit(1) from None
 
 

@@ -56,8 +56,8 @@ def display_width(text: str) -> int:
 
 
 def print_note(message: str) -> None:
-    """Print a line for people on standard error."""
-    print(message, file=sys.stderr)
+    """Print a line for people on standard error, or several; names in them are given by strangers."""
+    print("\n".join(map(visible, message.split("\n"))), file=sys.stderr)
 
 
 class Task:

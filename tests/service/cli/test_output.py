@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cli.output import Progress, print_json, print_table, shortened, show_progress
+from service.cli.output import Progress, print_json, print_note, print_table, shortened, show_progress
 
 
 def test_a_line_is_written_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,3 +107,8 @@ def test_json_holds_every_text_and_nothing_that_steers_a_terminal(text: str) -> 
         print_json({"caption": text, "list": [text]})
     assert json.loads(said.getvalue()) == {"caption": text, "list": [text]}
     assert all(one.isprintable() or one == "\n" for one in said.getvalue())
+
+
+def test_notes_keep_their_lines_and_nothing_that_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_note("set aside: a\x1b]0;mine\x07.jpg\nand more")
+    assert capsys.readouterr().err == "set aside: a\ufffd]0;mine\ufffd.jpg\nand more\n"
