@@ -158,7 +158,7 @@ class Database:
         """
         self.path = path
         self._file: FileIdentity | None = None
-        """What was opened; None until it is."""
+        """The file that was opened; None until one is."""
         self._collection = ""
         self.read_only = not is_writable(path)
         self._local = threading.local()

@@ -57,7 +57,7 @@ class Shards:
 
 
 class MovingShards:
-    """What a move asks of shards."""
+    """Shards as a move speaks to them."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -97,7 +97,7 @@ def received(folder: Path, names: list[str]) -> list[ReceivedPicture]:
 
 
 def fill(shards: Shards, whole: Directory, folder: Path, count: int = NUM) -> list[str]:
-    """The same pictures in both; their ids."""
+    """Put the same pictures into both; their ids."""
     for first in range(0, count, 10):
         names = [f"picture {number}" for number in range(first, min(first + 10, count))]
         now = NOW + first
