@@ -53,6 +53,7 @@ from service.errors import (
     ReadOnlyCollection,
     TooLarge,
 )
+from service.media.decode_process import NoDecoder
 from service.storage.free_space import disk_problem
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ def create_routes(lifespan: Any = None, tracing: Tracing | None = None) -> FastA
             ReadOnlyCatalog: handle_read_only,
             DamagedCatalog: handle_damage,
             MissingCatalog: handle_missing,
+            NoDecoder: handle_no_decoder,
             sqlite3.OperationalError: handle_disk,
         },
     )
@@ -161,6 +163,15 @@ async def handle_missing(request: Request, fault: MissingCatalog) -> Response:
     problem = NotReady(
         "The data directory of this service is away; its log says which. Nothing is taken in until it is back.",
         retry_after=AWAY_RETRY_S,
+    )
+    return problem_response(problem, request.scope)
+
+
+async def handle_no_decoder(request: Request, fault: NoDecoder) -> Response:
+    """The response where no process can be started that looks at pictures; the log says why."""
+    log.error("%s", fault)
+    problem = NotReady(
+        "No process can be started that looks at pictures; the log of this service says why.", retry_after=AWAY_RETRY_S
     )
     return problem_response(problem, request.scope)
 

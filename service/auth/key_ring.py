@@ -107,7 +107,11 @@ class KeyRing:
         self.close()
         self._keys = {}
         if state is None:
-            self._state, self._fault = None, None
+            self._state = None
+            if self._stored:  # which an unmounted disk looks like as well
+                self._set_fault(f"{self._path} is gone")
+            else:
+                self._fault = None
             return
         try:
             # It stays open, so that no later file gets the number by which a change is noticed.

@@ -133,7 +133,7 @@ class DecodePool:
         return str(message["extension"])
 
     def protection(self) -> dict[str, str]:
-        """Each protection of the decoding processes with "on", or why it is missing. RuntimeError where none starts."""
+        """Each protection of the decoding processes with "on", or why it is missing. NoDecoder where none starts."""
         process = self._idle.get()
         try:
             process = process or DecodeProcess(self._limits, self._readable)

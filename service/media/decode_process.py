@@ -36,6 +36,10 @@ class DecodeLimits:
     inspect_s: float = 5.0
 
 
+class NoDecoder(RuntimeError):
+    """A decoding process could not be started, which is no picture's fault."""
+
+
 class ProcessLost(Exception):
     """The decoding process ended, did not answer in time, or answered with something else."""
 
@@ -46,18 +50,16 @@ class DecodeProcess:
     def __init__(self, limits: DecodeLimits, readable: Sequence[Path] = ()) -> None:
         """Start it, with only `readable` folders to read where some are named and the kernel can see to it.
 
-        RuntimeError when it does not come up, which is no picture's fault.
+        NoDecoder when it does not come up.
         """
         # Twice the time: its own clock matters only once nobody is left to end it.
         arguments = [str(limits.memory_bytes), str(limits.max_pixels), str(2 * limits.timeout_s)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "service.media.decode_worker", *arguments, *map(str, readable)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            cwd=PACKAGES_FOLDER,
-            env={},
-        )
+        command = [sys.executable, "-m", "service.media.decode_worker", *arguments, *map(str, readable)]
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, cwd=PACKAGES_FOLDER, env={})
+        except OSError as fault:  # no room for another process
+            raise NoDecoder(f"the decoding process did not start: {fault}") from fault
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._replies = self._process.stdin, self._process.stdout.fileno()
@@ -69,7 +71,7 @@ class DecodeProcess:
         try:
             message, _ = self._receive(STARTUP_S)
         except ProcessLost:
-            raise RuntimeError(f"the decoding process did not start: {self.end()}") from None
+            raise NoDecoder(f"the decoding process did not start: {self.end()}") from None
         self.protection: dict[str, str] = message["protection"]
         """Each protection of `sandbox.py` with "on", or why it is missing."""
 

@@ -268,6 +268,7 @@ def test_without_keys_this_machine_may_do_all_and_with_the_first_one_it_may_not(
         problem(api.request("GET", "/images", headers=keys.headers("read")), 401, "invalid-key")
         (tmp_path / "keys.json").unlink()
         problem(api.get("/images"), 401, "no-key")
+        problem(api.request("GET", "/images", headers=keys.headers("read")), 503, "not-ready")
     finally:
         api.close()
         library.close()

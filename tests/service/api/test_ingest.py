@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -204,3 +205,12 @@ def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
             assert len(hit["explanation"]["regions"]) == 4
     assert {checked(api.get(job), 200, JobAnswer)["state"] for job in jobs} == {"done"}
     assert len(checked(api.text("red", k=100), 200, TextAnswer)["results"]) == len(NAMES)
+
+
+def test_nothing_is_taken_in_while_no_decoder_can_be_started(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        answer = send(api, [("red.png", RED)])
+        problem(answer, 503, "not-ready")
+        assert answer.headers["retry-after"] == "30"
+    assert checked(send(api, [("red.png", RED)]), 202, IngestAnswer)["accepted"][0]["duplicate"] is False

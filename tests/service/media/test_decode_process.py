@@ -11,7 +11,7 @@ import pytest
 
 from service.errors import UnreadablePicture
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
-from service.media.decode_process import LARGEST_BODY, LARGEST_MESSAGE
+from service.media.decode_process import LARGEST_BODY, LARGEST_MESSAGE, NoDecoder
 
 LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6, inspect_s=20)
 READY = {"protection": {"seccomp": "on"}}
@@ -132,3 +132,16 @@ def test_what_a_process_sends_unasked_counts_for_no_later_request(answering: Ans
     with answering(twice) as pool:
         for _ in range(3):
             assert pool.decode(Path("any")).picture.tobytes() == b"first!"
+
+
+def test_a_process_that_cannot_be_started_is_no_pictures_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DecodePool(1, LIMITS) as pool:
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+        for _ in range(2):  # the place of the process is given back each time
+            with pytest.raises(NoDecoder, match="did not start: .*missing"):
+                pool.inspect(Path("any"))
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(NoDecoder, match="did not start: its process ended with 1"):
+            pool.decode(Path("any"))
