@@ -134,13 +134,11 @@ def test_what_a_process_sends_unasked_counts_for_no_later_request(answering: Ans
             assert pool.decode(Path("any")).picture.tobytes() == b"first!"
 
 
-def test_a_process_that_cannot_be_started_is_no_pictures_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_be_started_is_no_pictures_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with DecodePool(1, LIMITS) as pool:
         monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
         for _ in range(2):  # the place of the process is given back each time
-            with pytest.raises(NoDecoder, match="did not start: .*missing"):
+            with pytest.raises(NoDecoder, match=r"did not start: .*missing"):
                 pool.inspect(Path("any"))
         monkeypatch.setattr(sys, "executable", "/bin/false")
         with pytest.raises(NoDecoder, match="did not start: its process ended with 1"):
