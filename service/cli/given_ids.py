@@ -1,14 +1,15 @@
-"""Pictures that are named on the command line, and what is done to each."""
+"""Pictures that are named on the command line, what is done to each, and how that is told."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import TypeVar
 
-from service.cli.output import print_note
+from service.cli.output import print_json, print_note, visible
 from service.errors import UserError
 
 _Answer = TypeVar("_Answer")
+_Changed = TypeVar("_Changed")
 
 
 def ids_given(image_ids: Sequence[str]) -> list[str]:
@@ -39,3 +40,16 @@ def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> 
     if missing:
         count = "" if len(missing) == 1 else f" {len(missing)} of {len(image_ids)} are not there."
         raise UserError(missing[-1] + count)
+
+
+def print_each(changed: Iterable[_Changed], line: Callable[[_Changed], str], as_json: bool) -> None:
+    """Print a line of each as it comes, or all of them as JSON at the end, that of a fault included."""
+    done: list[_Changed] = []
+    try:
+        for one in changed:
+            done.append(one)
+            if not as_json:
+                print(visible(line(one)))
+    finally:
+        if as_json:
+            print_json(done)

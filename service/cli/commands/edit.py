@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.connection import connect
-from service.cli.given_ids import each_picture, ids_given
+from service.cli.given_ids import each_picture, ids_given, print_each
 from service.cli.options import AsJson, ImageIds, Url
-from service.cli.output import print_json, visible
 from service.cli.picture_cells import date_cell, tags_cell
 from service.cli.picture_filter import number_in
 
@@ -58,23 +57,16 @@ def edit(
         changes["filename"] = name
     if not changes:
         raise typer.BadParameter("nothing to change: name --caption, --tag, --date or --name")
-    changed: list[ImageListed] = []
-    try:
-        with connect(url) as client:
-            for _, image in each_picture(ids_given(image_ids), lambda one: client.edit(one, **changes)):
-                changed.append(image)
-                if not as_json:
-                    print_changed(image)
-    finally:  # what was changed before a fault, too
-        if as_json:
-            print_json(changed)
+    with connect(url) as client:
+        changed = (image for _, image in each_picture(ids_given(image_ids), lambda one: client.edit(one, **changes)))
+        print_each(changed, changed_line, as_json)
 
 
-def print_changed(image: "ImageListed") -> None:
-    """Print what is known of a picture now, in a line."""
+def changed_line(image: "ImageListed") -> str:
+    """What is known of a picture now."""
     captions, tags = "; ".join(image["captions"]) or "no captions", tags_cell(image["tags"]) or "no tags"
-    line = f"{image['image_id']} {image['filename']}: {captions}; {tags}; {date_cell(image['taken_at']) or 'no date'}"
-    print(visible(line))
+    taken_at = date_cell(image["taken_at"]) or "no date"
+    return f"{image['image_id']} {image['filename']}: {captions}; {tags}; {taken_at}"
 
 
 def read_tag(text: str) -> tuple[str, str | int | float | None]:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.given_ids import each_picture, ids_given
-from service.cli.options import Url
-from service.cli.output import print_note, show_progress, visible
+from service.cli.given_ids import each_picture, ids_given, print_each
+from service.cli.options import AsJson, Url
+from service.cli.output import print_json, print_note, show_progress
 
 IMAGE_ID = re.compile("[0-9a-f]{32}")
 
@@ -23,23 +23,24 @@ def restore(
         ),
     ],
     url: Url = None,
+    as_json: AsJson = False,
 ) -> None:
     """Bring back pictures that were deleted on a server, or make a new data directory of a snapshot."""
     if what == ["-"] or all(IMAGE_ID.fullmatch(one) for one in what):
-        _restore_pictures(ids_given(what), url)
+        _restore_pictures(ids_given(what), url, as_json)
     elif len(what) == 2:
-        _restore_snapshot(Path(what[0]), Path(what[1]))
+        _restore_snapshot(Path(what[0]), Path(what[1]), as_json)
     else:
         raise typer.BadParameter("name ids of deleted pictures, or a snapshot and the folder to make of it")
 
 
-def _restore_pictures(image_ids: list[str], url: str | None) -> None:
+def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> None:
     with connect(url) as client:
-        for image_id, image in each_picture(image_ids, client.restore):
-            print(visible(f"{image_id} {image['filename']} is back"))
+        restored = (image for _, image in each_picture(image_ids, client.restore))
+        print_each(restored, lambda image: f"{image['image_id']} {image['filename']} is back", as_json)
 
 
-def _restore_snapshot(source: Path, data_dir: Path) -> None:
+def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
     if not source.exists():
         raise typer.BadParameter(f"there is no {source}")
     from service.storage.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
@@ -47,5 +48,8 @@ def _restore_snapshot(source: Path, data_dir: Path) -> None:
     with show_progress() as progress:
         task = progress.add_task("copying files", None)
         pictures = restore_snapshot(source, data_dir, each=lambda: task.advance(1))
-    print(f"{data_dir} holds {pictures} pictures; start `regard serve --data-dir {data_dir}`")
+    if as_json:
+        print_json({"data_dir": str(data_dir), "pictures": pictures})
+    else:
+        print(f"{data_dir} holds {pictures} pictures; start `regard serve --data-dir {data_dir}`")
     print_note("views are built anew while it runs; API keys were not in the snapshot")

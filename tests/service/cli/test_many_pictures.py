@@ -86,6 +86,19 @@ def test_a_list_goes_on_behind_pictures_that_are_gone(regard: Regard, url: str, 
             assert error.startswith(f"regard: There is no picture {'0' * 32}")
 
 
+def test_what_is_deleted_and_brought_back_is_told_as_json(
+    regard: Regard, url: str, pipe: Callable[[str], None]
+) -> None:
+    with Client(url) as client:
+        ids = [one["image_id"] for one in client.images()]
+        for command in ("delete", "restore"):
+            pipe("\n".join(["0" * 32, *ids]))
+            status, said, error = regard(command, "-", "--json", "--url", url)
+            assert [one["image_id"] for one in json.loads(said)] == ids
+            assert (status, error.count("\n")) == (1, 1)
+        assert {one["image_id"] for one in client.images()} == set(ids)
+
+
 def test_no_ids_change_nothing(regard: Regard, url: str, pipe: Callable[[str], None]) -> None:
     pipe("\n")
     assert regard("delete", "-", "--url", url)[:2] == (0, "")
