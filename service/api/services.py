@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from index.catalog import Catalog
-from models.single_threads import SingleThreads, usual_threads
+from models.single_threads import usual_threads
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, RedisCache, ResultCache
 from service.api.first_use import ModelLoader
@@ -21,6 +20,7 @@ from service.api.job_progress import JobProgress, JobStates
 from service.api.metrics import Metrics
 from service.api.picture_files import PictureFiles
 from service.api.rate_limits import RateLimiter, open_rate_limiter
+from service.api.request_threads import RequestThreads
 from service.api.schemas.results import answer_format
 from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.api.tracing import Tracing
@@ -41,9 +41,6 @@ from service.storage.originals import Originals
 from service.storage.region_stores import RegionStores
 
 LIGHT_COST = 500_000  # by the threads inside an operator: of two, five times a usual query by the default model
-SEARCH_THREADS = 16  # queries that wait side by side for an accelerator or for other machines
-LOOKUP_THREADS = 8  # what comes before a query that is not light: its view, its cost, a kept answer
-HEALTH_THREADS = 8
 STATES_COUNTED = ("ready", "queued", "failed", "deleted")  # of pictures, by metrics
 
 log = logging.getLogger(__name__)
@@ -64,12 +61,7 @@ class Services:
     refresher: ViewRefresher
     search: SearchEngine
     loader: ModelLoader
-    search_threads: Executor
-    light_threads: Executor
-    first_threads: Executor
-    """Threads in which searches for a sentence begin: where most are light, they end there too."""
-    lookup_threads: ThreadPoolExecutor
-    health_threads: ThreadPoolExecutor
+    threads: RequestThreads
     accelerator: AcceleratorQueue
     cache: ResultCache
     pool: DecodePool
@@ -94,7 +86,7 @@ class Services:
         self.accelerator.enqueue(0, self.search.measure_costs)
 
     def is_light(self, query: Query[Any], cost: int) -> bool:
-        """Whether a query of this cost is answered in one of the `light_threads`, from its beginning to its end.
+        """Whether a query of this cost is answered in one of the light threads, from its beginning to its end.
 
         There are as many of these as processors (`REGARD_THREADS`), those of all web processes together: more would
         wait for each other at the interpreter's lock, and do less in all. To change threads on the way takes as long
@@ -119,10 +111,9 @@ class Services:
             stack.push_async_callback(self.rate_limiter.close)
             for other in (self.cache, self.pool, self.refresher):
                 stack.callback(other.close)
-            for threads in (self.health_threads, self.lookup_threads, self.light_threads, self.search_threads):
-                stack.callback(threads.shutdown)
+            stack.callback(self.threads.close)
             for work in (self.tracing.close, self.loader.close):
-                stack.push_async_callback(loop.run_in_executor, self.lookup_threads, work)
+                stack.push_async_callback(loop.run_in_executor, self.threads.lookup, work)
             stack.callback(self.accelerator.close)
 
 
@@ -175,8 +166,6 @@ def wired_services(
     on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
     # The more threads there are inside an operator, the sooner they pay.
     accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
-    light_threads = SingleThreads(max(1, usual_threads() // processes), "light").executor
-    lookup_threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup")
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
     metrics = Metrics(shared=processes > 1)
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
@@ -194,11 +183,7 @@ def wired_services(
         refresher=ViewRefresher(models),
         search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
         loader=ModelLoader(),
-        search_threads=SingleThreads(SEARCH_THREADS, "search").executor,
-        light_threads=light_threads,
-        first_threads=light_threads if on_cpu else lookup_threads,
-        lookup_threads=lookup_threads,
-        health_threads=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
+        threads=RequestThreads.started(processes, light_first=on_cpu),
         accelerator=accelerator,
         cache=result_cache(settings, catalog),
         pool=pool,

@@ -147,7 +147,7 @@ def router_services(
         own,
         pictures=pictures,
         search=ClusterEngine(galleries, own.models, loaded.extractor),
-        first_threads=own.lookup_threads,  # to begin is to wait for shards
+        threads=dataclasses.replace(own.threads, first=own.threads.lookup),  # to begin is to wait for shards
         intake=Intake.from_settings(
             settings,
             own.catalog,

@@ -11,7 +11,7 @@ import pytest
 
 from models.single_threads import usual_threads
 from service.api.app import BLOCKING_THREADS
-from service.api.services import HEALTH_THREADS, LOOKUP_THREADS, SEARCH_THREADS
+from service.api.request_threads import HEALTH_THREADS, LOOKUP_THREADS, SEARCH_THREADS
 from tests.support.load_run import MB, SlowService, slow_service
 from tests.support.slow_service import QUEUE_COST
 

@@ -61,8 +61,8 @@ class Web:
             await self.client.aclose()
             await self.services.close()
 
-        self._runner.run(end())
-        self._runner.close()
+        with self._runner:  # which is closed whatever that raises
+            self._runner.run(end())
 
 
 class Api(Web):

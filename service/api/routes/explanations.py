@@ -67,7 +67,7 @@ async def explain_image(
         asked = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
     except ValidationError as fault:
         raise invalid_request({**error, "loc": ("query", *error["loc"])} for error in fault.errors()) from fault
-    found = await asyncio.get_running_loop().run_in_executor(services.search_threads, services.search.begin, asked)
+    found = await asyncio.get_running_loop().run_in_executor(services.threads.search, services.search.begin, asked)
     await load_at_first_use(request, services, found)
     content = await cancel_on_disconnect(request, drawn(services, image_id, found))
     return Response(content, media_type="image/png", headers={"Cache-Control": "no-store"})
@@ -75,7 +75,7 @@ async def explain_image(
 
 async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearchRequest]) -> bytes:
     """The picture as a PNG; nothing of it is made on the event loop."""
-    run, asked = partial(asyncio.get_running_loop().run_in_executor, services.search_threads), found.request
+    run, asked = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), found.request
     await run(words_of, found.matcher, asked.subject)
     image = require_picture(await run(find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)

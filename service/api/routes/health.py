@@ -43,7 +43,7 @@ async def ready(services: ServicesDep) -> ReadyAnswer:
     parts: dict[str, Callable[[], str]] = {"model": partial(_model_state, services)}
     parts |= services.checks or _checks_of_directory(services)
     # In threads of their own: neither uploads nor searches, however many, keep an answer waiting.
-    states = (loop.run_in_executor(services.health_threads, state) for state in parts.values())
+    states = (loop.run_in_executor(services.threads.health, state) for state in parts.values())
     checks = dict(zip(parts, await asyncio.gather(*states), strict=True))
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:

@@ -72,7 +72,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
             raise
         return responded(services, found)
     with admission:
-        running = services.first_threads.submit(light_text_answer, services, asked, admission)
+        running = services.threads.first.submit(light_text_answer, services, asked, admission)
         found = await cancel_on_disconnect(request, asyncio.wrap_future(running))
     if isinstance(found, Begun):
         loading = await load_at_first_use(request, services, found.query)
@@ -161,7 +161,7 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
 
 async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
     """The result of a short piece of work, in threads that neither uploads nor scoring hold."""
-    return await asyncio.get_running_loop().run_in_executor(services.lookup_threads, partial(work, *arguments))
+    return await asyncio.get_running_loop().run_in_executor(services.threads.lookup, partial(work, *arguments))
 
 
 async def finished(
@@ -176,7 +176,7 @@ async def finished(
 
     `before` are the milliseconds of stages that came before it.
     """
-    threads = services.light_threads if services.is_light(begun.query, admission.cost) else services.search_threads
+    threads = services.threads.light if services.is_light(begun.query, admission.cost) else services.threads.search
     running = threads.submit(new_answer, services, begun, work, admission, before)
     return await cancel_on_disconnect(request, asyncio.wrap_future(running))
 

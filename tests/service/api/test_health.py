@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from models.single_threads import usual_threads
+from service.api.request_threads import SEARCH_THREADS
 from service.api.routes import health
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
 from service.api.schemas.results import TextAnswer
-from service.api.services import SEARCH_THREADS
 from service.search import model_views, query_notes
 from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeMatcher
@@ -217,11 +217,11 @@ def test_readiness_does_not_wait_for_uploads_or_searches_and_refusals_only_for_l
         loop.set_default_executor(uploads)
         loop.run_in_executor(None, go.wait)
         for _ in range(SEARCH_THREADS):
-            api.services.search_threads.submit(go.wait)
+            api.services.threads.search.submit(go.wait)
         try:
             refused = await client.post("/search/text", json={"query": "red", "model": "x"})
             for _ in range(usual_threads()):
-                api.services.light_threads.submit(go.wait)
+                api.services.threads.light.submit(go.wait)
             return [await client.get("/readyz"), refused]
         finally:
             go.set()

@@ -331,7 +331,7 @@ def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
 
 
 def test_a_caller_who_hangs_up_before_his_turn_is_never_begun(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    accelerator, threads = api.services.accelerator, api.services.light_threads
+    accelerator, threads = api.services.accelerator, api.services.threads.light
     go, begun = threading.Event(), list[object]()
     held = [threads.submit(go.wait) for _ in range(usual_threads())]
     monkeypatch.setattr(api.services.search, "begin", begun.append)
