@@ -10,6 +10,7 @@ import logging
 import resource
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -17,9 +18,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service.settings import Settings
+from service.errors import BadRequest, Overloaded, Problem, SlowRequest
+from service.settings import MAX_HEAD_BYTES, Settings
 
-MAX_HEAD_BYTES = 32 * 1024
 KEEP_ALIVE_S = 15
 SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
 SLOWEST_BODY = 1024  # bytes a second, on average over the time after which a body counts as stalled
@@ -51,7 +52,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self.max_connections:
             log.warning("more than %d connections are open: refused another one", self.max_connections)
-            self._refuse(503, "overloaded", "Too many connections are open; try again shortly.")
+            self._refuse(Overloaded("Too many connections are open; try again shortly.", retry_after=REFUSED_RETRY_S))
             return
         self._await_head()
 
@@ -108,7 +109,7 @@ class LimitedProtocol(H11Protocol):
     def _end_incomplete_head(self) -> None:
         self._head_timer = None
         if not self.transport.is_closing():
-            self._refuse(408, "request-timeout", f"The head of a request must come within {self.header_timeout_s:g} s.")
+            self._refuse(SlowRequest(f"The head of a request must come within {self.header_timeout_s:g} s."))
 
     def _check_body(self) -> None:
         self._body_timer = None
@@ -117,7 +118,7 @@ class LimitedProtocol(H11Protocol):
         received, self._body_bytes = self._body_bytes, 0
         # A body that waits for the server to take it is not the client's fault.
         if received < SLOWEST_BODY * self.stall_timeout_s and not self.flow.read_paused:
-            self._refuse(408, "request-timeout", "The body of the request came too slowly; send it again.")
+            self._refuse(SlowRequest("The body of the request came too slowly; send it again."))
             return
         self._body_timer = self.loop.call_later(self.stall_timeout_s, self._check_body)
 
@@ -128,9 +129,9 @@ class LimitedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP/1.1, and close once the client has had time to read the answer."""
         detail = f"This is no HTTP/1.1 request, or its address and headers take more than {MAX_HEAD_BYTES} bytes."
-        self._refuse(400, "bad-request", detail, LINGER_S)
+        self._refuse(BadRequest(detail), LINGER_S)
 
-    def _refuse(self, status: int, kind: str, detail: str, linger_s: float = 0) -> None:
+    def _refuse(self, problem: Problem, linger_s: float = 0) -> None:
         """Answer, unless an answer has begun, and close: what the application did for this request is cancelled.
 
         A connection that is closed while the client sends is reset, and the answer may be lost with it.
@@ -138,7 +139,7 @@ class LimitedProtocol(H11Protocol):
         self._refused = True
         self._end_head()
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            self.transport.write(refusal(status, kind, detail))
+            self.transport.write(refusal(problem))
         if linger_s and self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
             self.loop.call_later(linger_s, self.transport.close)
@@ -146,16 +147,14 @@ class LimitedProtocol(H11Protocol):
             self.transport.close()
 
 
-def refusal(status: int, kind: str, detail: str) -> bytes:
+def refusal(problem: Problem) -> bytes:
     """A whole answer with a problem document, for where no application is asked."""
-    phrase = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}[status]
-    problem = {"type": f"urn:regard:problem:{kind}", "title": phrase, "status": status, "detail": detail}
-    body = json.dumps(problem | {"instance": "urn:regard:request:unknown"}).encode()
+    body = json.dumps(problem.document("urn:regard:request:unknown")).encode()
     head = [
-        f"HTTP/1.1 {status} {phrase}",
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
         "Content-Type: application/problem+json",
         f"Content-Length: {len(body)}",
-        *([f"Retry-After: {REFUSED_RETRY_S}"] if status == 503 else []),
+        *(f"{name}: {value}" for name, value in problem.headers.items()),
         "Connection: close",
     ]
     return "\r\n".join([*head, "", ""]).encode("ascii") + body

@@ -217,6 +217,22 @@ class ReadOnlyCollection(Conflict):
     title = "This collection can only be read"
 
 
+class SlowRequest(Problem):
+    """The request, or a part of it, came too slowly."""
+
+    status = 408
+    kind = "request-timeout"
+    title = "The request came too slowly"
+
+
+class UnsupportedEncoding(Problem):
+    """The body is compressed, which no request may be."""
+
+    status = 415
+    kind = "unsupported-encoding"
+    title = "The body may not be encoded"
+
+
 class TooLarge(Problem):
     """The body is over its limit; reading stopped there."""
 

@@ -154,9 +154,13 @@ class _WebSide:
         """Answer on a socket until it is told to end; see web_server."""
         from service.connections import web_server  # noqa: PLC0415 - the web server comes with it
 
+        def end() -> None:
+            ends()
+            self.services.stream_slots.close()
+
         pass_over_loaded_objects()
         _exit_if_asked()
-        web_server(self.app, self.settings, listens, ends).run(sockets=[listening])
+        web_server(self.app, self.settings, listens, end).run(sockets=[listening])
 
     def as_first_process(self) -> FirstProcess:
         """The message to the processes that it starts beside itself."""

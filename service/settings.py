@@ -18,6 +18,7 @@ from service.model_names import model_name
 from service.redis_url import check_redis_url
 
 PREFIX = "REGARD_"
+MAX_HEAD_BYTES = 32 * 1024  # of a request's address and headers
 MB = 2**20
 A_YEAR_S = 366 * 86_400.0  # that anything is waited for
 # Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
@@ -149,7 +150,7 @@ class Settings(BaseSettings):
     )
     kernels: bool = Field(
         True,
-        description="Score stored pictures by the built kernels, on a GPU by the Triton kernel; 0 for PyTorch alone.",
+        description="Score stored pictures by the built kernels, on a GPU by the Triton kernel; else by PyTorch alone.",
     )
     gpu_memory: int = Field(
         8192 * MB,

@@ -1,12 +1,13 @@
 """The interface of a reader of sentences: what stands between a matcher and the text that people write."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol, runtime_checkable
 
 from models.batches import Tokens, Words
 
 START, END = "<start>", "<end>"
 NO_WORDS = "an empty caption has no words to match; give at least one"
+UNREADABLE = "?"  # stands for a caption in which a reader finds no word: a view has a row for every caption
 
 
 @runtime_checkable
@@ -35,3 +36,12 @@ class SentenceReader(Protocol):
 
     def corrections(self, sentence: str) -> dict[str, str]:
         """Word of the sentence -> the other word, or mark for unknown words, that it is read as."""
+
+
+def readable(split: Callable[[str], object], caption: str) -> str:
+    """The caption, or UNREADABLE where `split` finds no word in it, as in one of invisible characters."""
+    try:
+        split(caption)
+    except ValueError:
+        return UNREADABLE
+    return caption

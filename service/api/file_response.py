@@ -1,6 +1,7 @@
 """Files as responses, whole or in part."""
 
 import re
+from email.utils import parsedate_to_datetime
 
 from fastapi import Request
 from fastapi.responses import FileResponse
@@ -31,6 +32,17 @@ def check_range(request: Request, size: int) -> None:
     first, last = match.groups()
     if (int(first) if first else size - int(last)) >= size:
         raise RangeNotSatisfiable(size)
+
+
+def is_unchanged(request: Request, changed_at: float) -> bool:
+    """Whether the client's copy is the file as it is, by its If-Modified-Since, which counts without If-None-Match."""
+    given = request.headers.get("if-modified-since")
+    if given is None or "if-none-match" in request.headers:
+        return False
+    try:
+        return int(changed_at) <= parsedate_to_datetime(given).timestamp()
+    except (ValueError, OverflowError):  # no date, which is to be ignored (RFC 9110, 13.1.3)
+        return False
 
 
 def _is_range(text: str) -> bool:

@@ -20,11 +20,16 @@ COME_BACK_MS = 2000
 
 
 class StreamSlots:
-    """A count of open streams, with a bound. Used on the event loop alone."""
+    """A count of open streams, with a bound. Used on the event loop alone, but for `close`."""
 
     def __init__(self, most: int = MAX_STREAMS) -> None:
         self._most = most
         self._open = 0
+        self.closed = False
+
+    def close(self) -> None:
+        """Let every stream end: the service does, and who follows a job comes back to the next one."""
+        self.closed = True
 
     def check(self) -> None:
         """Overloaded where as many are open as may be."""
@@ -62,18 +67,19 @@ class EventStream(StreamingResponse):
 async def job_events(
     first: JobAnswer,
     look: Callable[[], Awaitable[JobAnswer | None]],
+    is_over: Callable[[], bool] = lambda: False,
     longest_s: float = LONGEST_S,
     poll_s: float = EVENT_EVERY_S,
 ) -> AsyncIterator[bytes]:
     """Events `progress` with the job as JSON: the first state, each that differs from the one before, and the last.
 
-    Ends with the state `done`, with the job itself, or when the time is over: the next stream then goes on with the
-    state of that moment.
+    Ends with the state `done`, with the job itself, when the time is over, or once `is_over` says so: the next stream
+    then goes on with the state of that moment.
     """
     yield f"retry: {COME_BACK_MS}\n{_event(first)}".encode()
     told, quiet = first, 0
     for _ in range(math.ceil(longest_s / poll_s)):
-        if told.state == "done":
+        if told.state == "done" or is_over():
             return
         await asyncio.sleep(poll_s)
         now = await look()

@@ -1,11 +1,15 @@
 """The state of ingestion jobs: one is done when its pictures can be found, not when they are stored."""
 
+import threading
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Protocol
 
 from index.catalog import Catalog
 from index.records import JobStatus
 from service.search.model_views import ModelViews
+
+REMEMBERED_JOBS = 1000  # that were told to be done
 
 
 class JobStates(Protocol):
@@ -24,6 +28,8 @@ class JobProgress:
     def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog = catalog
         self._models = models
+        self._done: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
 
     def job(self, job_id: str) -> JobStatus | None:
         """The job; `running` until the default model's view holds its pictures and captions."""
@@ -35,7 +41,19 @@ class JobProgress:
         return [self._as_searchable(job) for job in self._catalog.jobs.latest(limit)]
 
     def _as_searchable(self, job: JobStatus) -> JobStatus:
+        """The job, whose pictures a client may have edited since: a caption given later does not undo what is done."""
+        if job.state != "done":
+            with self._lock:
+                self._done.pop(job.job_id, None)
+            return job
         snapshot = self._models.default.snapshot()
         pictures, captions = snapshot.counts if snapshot else (0, 0)
         is_behind = pictures < job.picture_slots or captions < job.caption_slots
-        return replace(job, state="running") if job.state == "done" and is_behind else job
+        with self._lock:
+            if is_behind and job.job_id not in self._done:
+                return replace(job, state="running")
+            self._done[job.job_id] = None
+            self._done.move_to_end(job.job_id)
+            if len(self._done) > REMEMBERED_JOBS:
+                self._done.popitem(last=False)
+        return job

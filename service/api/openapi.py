@@ -9,7 +9,20 @@ from service.api.problems import PROBLEM_JSON, problem_responses
 from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.resources import ProblemAnswer
 from service.auth.permissions import Permission
-from service.errors import BadRequest, Forbidden, InvalidKey, NotReady, RateLimited, Unauthenticated, UnknownHost
+from service.errors import (
+    BadRequest,
+    CrossSiteRequest,
+    Forbidden,
+    InvalidKey,
+    NotReady,
+    Problem,
+    RateLimited,
+    SlowRequest,
+    TooLarge,
+    Unauthenticated,
+    UnknownHost,
+    UnsupportedEncoding,
+)
 
 BINARY = {"type": "string", "format": "binary"}
 
@@ -20,13 +33,21 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def _image_fields() -> dict[str, Any]:
-    fields: dict[str, Any] = ImageSearchForm.model_json_schema()["properties"]
+    fields = {name: _without_null(field) for name, field in ImageSearchForm.model_json_schema()["properties"].items()}
     description = "The filter of POST /search/text, as JSON text."
     return {
         "image": {**BINARY, "description": "The picture to ask with: JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF or GIF."},
         **fields,
         "filter": {"type": "string", "description": description, "examples": ['{"tags": {"year": {"gte": 2020}}}']},
     }
+
+
+def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field without the null that no form can carry: what was not filled in is left out."""
+    kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return field
+    return {**kinds[0], **{name: value for name, value in field.items() if name not in ("anyOf", "default")}}
 
 
 IMAGE_FORM = _form(_image_fields(), [])
@@ -67,21 +88,31 @@ def add_security(operation: dict[str, Any], needed: Permission | None) -> None:
     operation["security"] = []
     if needed is OPEN:
         return
-    operation["security"] = [{"key": []}, {"session": []}] if needed is Permission.READ else [{"key": []}]
+    by_key: list[dict[str, Any]] = [{"key": []}, {"session": []}] if needed is Permission.READ else [{"key": []}]
+    operation["security"] = [*by_key, {}]  # a service without keys needs none
     operation["description"] += f"\n\nWhere the service has API keys: needs the permission `{needed}`."
-    for status, refusal in problem_responses(Unauthenticated, InvalidKey, Forbidden, RateLimited).items():
-        operation["responses"][str(status)] = refusal
+    add_problems(operation, Unauthenticated, InvalidKey, Forbidden, RateLimited)
+
+
+def add_problems(operation: dict[str, Any], *kinds: type[Problem]) -> None:
+    """Let the operation answer with these problems besides those that it names."""
+    answers = operation["responses"]
+    for status, added in problem_responses(*kinds).items():
+        known = answers.setdefault(str(status), added)
+        if known is not added:
+            said = [*known["description"].split("; "), *added["description"].split("; ")]
+            known["description"] = "; ".join(dict.fromkeys(said))
+            known["content"][PROBLEM_JSON]["examples"] |= added["content"][PROBLEM_JSON]["examples"]
 
 
 def add_refusals(operation: dict[str, Any]) -> None:
     """Say in an operation how requests are refused, and cut answers sent, before or without its route."""
     answers = operation["responses"]
-    anywhere = [UnknownHost] if operation["operationId"] == "alive" or "503" in answers else [UnknownHost, NotReady]
-    for status, refusal in problem_responses(*anywhere).items():
-        answers[str(status)] = refusal
-    if "application/json" in operation.get("requestBody", {}).get("content", {}):
-        for status, refusal in problem_responses(BadRequest).items():
-            answers[str(status)] = refusal
+    add_problems(operation, BadRequest, CrossSiteRequest, SlowRequest, UnknownHost)
+    if operation["operationId"] != "alive" and "503" not in answers:
+        add_problems(operation, NotReady)
+    if "requestBody" in operation:
+        add_problems(operation, TooLarge, UnsupportedEncoding)
     if "416" in answers:
         answers["206"] = {"description": "The part of it that `Range` asks for.", "content": answers["200"]["content"]}
 
@@ -94,6 +125,7 @@ def complete_document(document: dict[str, Any]) -> None:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    document["servers"] = [{"url": "/"}]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             add_security(operation, needed_permission(method.upper(), path))

@@ -6,7 +6,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import problem_response
 from service.api.request_origin import RequestOrigin
-from service.errors import BadRequest, Problem
+from service.errors import BadRequest, Problem, UnsupportedEncoding
+from service.settings import MAX_HEAD_BYTES
 
 ADDRESSES = (b"http://", b"https://")
 
@@ -35,7 +36,7 @@ class RequestGuard:
 
     async def _check_and_pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            refuse_two_lengths(scope)
+            check_head(scope)
             self._origin.check(scope)
         except Problem as problem:
             await problem_response(problem, scope)(scope, receive, send)
@@ -55,9 +56,15 @@ def take_path_of_target(scope: Scope) -> None:
     scope["headers"] = [(b"host", host), *(header for header in scope["headers"] if header[0] != b"host")]
 
 
-def refuse_two_lengths(scope: Scope) -> None:
-    """BadRequest where a request says in two ways where its body ends: a proxy in front may have chosen the other."""
-    names = {name for name, _ in scope["headers"]}
+def check_head(scope: Scope) -> None:
+    """BadRequest where a request says in two ways where its body ends, since a proxy in front may have chosen the other
+    one, or where its head is too long, however it came; UnsupportedEncoding where its body is compressed."""
+    given, names = scope["headers"], {name for name, _ in scope["headers"]}
+    length = len(scope.get("raw_path") or b"") + len(scope["query_string"]) + sum(len(n) + len(v) + 4 for n, v in given)
+    if length > MAX_HEAD_BYTES:
+        raise BadRequest(f"The address and headers of a request may take {MAX_HEAD_BYTES} bytes.")
+    if any(name == b"content-encoding" and value.lower() != b"identity" for name, value in given):
+        raise UnsupportedEncoding("Send the body as it is, without Content-Encoding.")
     if {b"content-length", b"transfer-encoding"} <= names:
         raise BadRequest(
             "The request has both Content-Length and Transfer-Encoding; send one of them.",
@@ -66,13 +73,18 @@ def refuse_two_lengths(scope: Scope) -> None:
 
 
 def without_body(send: Send) -> Send:
-    """`send` for an answer to HEAD: its headers stay, of its body comes the end alone."""
+    """`send` for an answer to HEAD: its headers stay, and of its body the end comes at once.
+
+    A stream of events then hears that its caller has gone, and ends.
+    """
+    ended = False
 
     async def send_head(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            if message.get("more_body"):
-                return
-            message = {"type": "http.response.body", "body": b""}
-        await send(message)
+        nonlocal ended
+        if message["type"] != "http.response.body":
+            await send(message)
+        elif not ended:
+            ended = True
+            await send({"type": "http.response.body", "body": b""})
 
     return send_head

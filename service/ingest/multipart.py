@@ -80,12 +80,11 @@ def _unescape(filename: str) -> str:
 
 def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
     """The file name of a part as it is sent; None where the part is no file."""
-    if b"filename" in options:
-        return options[b"filename"].decode("utf-8", "replace")
     # What stands in quotes is no parameter, whatever it looks like.
     match = EXTENDED_NAME.search(QUOTED.sub(b'""', disposition))
     if match is None:
-        return None
+        return options[b"filename"].decode("utf-8", "replace") if b"filename" in options else None
+    # Of a name in both forms the one that can hold all characters counts (RFC 6266, 4.3).
     charset = "latin-1" if match[1].lower() == b"iso-8859-1" else "utf-8"
     return urllib.parse.unquote_to_bytes(match[2]).decode(charset, "replace")
 

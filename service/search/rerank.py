@@ -11,6 +11,7 @@ from index.view import Snapshot
 from models.batches import Words, tiles
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.matcher import Matcher
+from models.text.reader import readable
 from service.search.device_memory import split_once
 from service.search.explain import explain_pair
 from service.search.results import PairExplanation
@@ -129,7 +130,8 @@ def explain_captions(
         for part, texts in read_captions(matcher, snapshot, rows, size):
             batch = matcher.explain(images, texts)
             for q, caption in enumerate(captions[part]):
-                explanations.append(explain_pair(batch, q, 0, matcher.words(caption.text), picture))
+                words = matcher.words(readable(matcher.words, caption.text))
+                explanations.append(explain_pair(batch, q, 0, words, picture))
         return explanations
 
     return split_once(explained, CHUNK)

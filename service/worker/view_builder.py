@@ -17,10 +17,10 @@ from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
+from models.text.reader import readable
 
 ROWS_AT_ONCE = 128
 PICTURES_TOGETHER = 8  # encoded together
-UNREADABLE = "?"  # stands for a caption in which a model finds no word: a view has a row for every slot
 
 log = logging.getLogger(__name__)
 
@@ -118,17 +118,7 @@ class ViewBuilder:
         self._writer.add_captions(slots.start, records, _finite(embeddings))
 
     def _encoded(self, sentences: Sequence[str]) -> tuple[Words, Tensor]:
-        try:
-            return self._matcher.encode_words(sentences)
-        except ValueError:
-            return self._matcher.encode_words([self._readable(sentence) for sentence in sentences])
-
-    def _readable(self, sentence: str) -> str:
-        try:
-            self._matcher.tokenize([sentence])
-        except ValueError:
-            return UNREADABLE
-        return sentence
+        return self._matcher.encode_words([readable(self._matcher.words, sentence) for sentence in sentences])
 
     @property
     def num_images(self) -> int:

@@ -132,12 +132,13 @@ class Stack:
     def wait_ready(self) -> None:
         """Until /readyz says so."""
         try:
-            until(lambda: self._answers("/readyz"), "/readyz never said 200")
+            until(lambda: self.answers("/readyz"), "/readyz never said 200")
         except AssertionError as error:
             error.add_note(self.client.get("/readyz").text)
             raise
 
-    def _answers(self, path: str) -> bool:
+    def answers(self, path: str) -> bool:
+        """Whether a GET of the path is answered 200; AssertionError where a process has ended."""
         for role, process in self._processes.items():
             assert process.poll() is None, f"{role} ended with {process.returncode}"
         with contextlib.suppress(httpx.TransportError):

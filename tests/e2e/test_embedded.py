@@ -70,6 +70,19 @@ def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: s
         until(lambda: not any(map(is_running, started)), "something kept running")
 
 
+def test_who_follows_a_job_does_not_keep_a_service_from_ending(tmp_path: Path) -> None:
+    with Stack(tmp_path) as stack:
+        stack.start("api")  # without a worker the job waits
+        until(lambda: stack.running("api") and stack.answers("/images"), "the api never answered")
+        receipt = stack.ingest(painted(1))
+        with stack.client.stream("GET", f"{receipt['status_url']}/events") as events:
+            lines = events.iter_lines()
+            assert next(lines).startswith("retry:")
+            stack.stop("api")
+            assert "event: progress" in list(lines)  # to the end, which was not cut off
+        assert "Traceback" not in stack.said("api")
+
+
 def test_make_run_accounts_for_every_file_of_a_folder_and_serves_it(tmp_path: Path) -> None:
     folder = tmp_path / "my photos, 50% of 'em"
     mixed = write_mixed_folder(folder, least_count() + 1, [write_painted(tmp_path)])

@@ -67,7 +67,7 @@ ROOMS: dict[str, set[str]] = {
     "service.settings": {"errors", "model_names", "redis_url"},
     "service.model_loading": {"errors", "model_names", "settings", "storage"},
     "service.redis_url": set(),
-    "service.connections": {"settings"},
+    "service.connections": {"errors", "settings"},
     "service.media": {"errors", "settings"},
     "service.storage": {"dates", "errors", "media"},
     "service.search": {"dates", "errors", "storage"},

@@ -14,6 +14,7 @@ import pytest
 
 from service import connections
 from service.connections import connection_limit, web_server
+from service.errors import Overloaded
 from service.serve import listening_socket
 from service.settings import Settings
 from tests.support.processes import wait_until
@@ -222,7 +223,7 @@ def test_few_file_handles_mean_few_connections(
 
 
 def test_a_refusal_is_one_whole_answer() -> None:
-    head, _, body = connections.refusal(503, "overloaded", "Too many.").partition(b"\r\n\r\n")
+    head, _, body = connections.refusal(Overloaded("Too many.", retry_after=2)).partition(b"\r\n\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
     assert b"Connection: close" in head
 

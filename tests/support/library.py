@@ -12,6 +12,7 @@ from index.catalog import Catalog
 from index.records import DetectedPicture, NewPicture, TagValue
 from index.view import ViewWriter
 from models.matching.lazy_matcher import LazyMatcher
+from models.text.reader import readable
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
@@ -141,7 +142,7 @@ class Library:
             self.writer.add_images(slot, arrays, embeddings.numpy())
         for slot in range(self.writer.counts().captions, self.catalog.num_caption_slots()):
             (caption,) = self.catalog.captions_at([slot])
-            words, embeddings = self.matcher.encode_sentences([caption.text])
+            words, embeddings = self.matcher.encode_sentences([readable(self.matcher.words, caption.text)])
             self.writer.add_captions(slot, [words.vectors[0].numpy()], embeddings.numpy())
 
     def text(self, query: str, **fields: Any) -> TextSearchResult:

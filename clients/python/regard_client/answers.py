@@ -34,7 +34,7 @@ class ExplanationAnswer(TypedDict):
     contributions: list[float] | None
     regions: list[Box]
     attention: list[list[float]] | None
-    shares: NotRequired[list[list[float]] | None]
+    shares: list[list[float]] | None
     word_weights: list[float] | None
     region_weights: list[float] | None
 
@@ -80,7 +80,7 @@ class CaptionsAnswer(TypedDict):
     index_version: str
     cached: bool
     left_out: int
-    matched: NotRequired[bool | None]
+    matched: bool | None
     shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["captions"]
     note: NotRequired[str | None]
@@ -235,7 +235,7 @@ class ModelsAnswer(TypedDict):
     """The models of this server."""
 
     models: list[ModelListed]
-    migration: NotRequired[MigrationAnswer | None]
+    migration: MigrationAnswer | None
 
 
 class NearDuplicateAnswer(TypedDict):
@@ -343,7 +343,7 @@ class SimilarAnswer(TypedDict):
     index_version: str
     cached: bool
     left_out: int
-    matched: NotRequired[bool | None]
+    matched: bool | None
     shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["images"]
     note: NotRequired[str | None]
@@ -395,12 +395,12 @@ class TextAnswer(TypedDict):
     index_version: str
     cached: bool
     left_out: int
-    matched: NotRequired[bool | None]
+    matched: bool | None
     shards: NotRequired[ShardCountsAnswer | None]
     query: str
     match: Literal["pictures", "text", "both"]
     unknown_words: list[str]
-    read_as: NotRequired[dict[str, str]]
+    read_as: dict[str, str]
     note: NotRequired[str | None]
     results: list[PictureHit]
     timings_ms: TextTimings

@@ -28,7 +28,7 @@ from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.panels import draw_explanation
 from service.search.engine import Query as EngineQuery
 from service.search.one_pair import ExplainedPair, explain_one
-from service.search.requests import TextSearchRequest
+from service.search.requests import LONGEST_QUERY, TextSearchRequest
 from service.search.sentences import words_of
 
 router = APIRouter(tags=["search"])
@@ -58,7 +58,7 @@ async def explain_image(
     image_id: str,
     request: Request,
     services: ServicesDep,
-    query: Annotated[str, Query(description="What the picture might show.")],
+    query: Annotated[str, Query(description="What the picture might show.", min_length=1, max_length=LONGEST_QUERY)],
     model: Annotated[str | None, Query(description="A model of GET /models; the default if left out.")] = None,
 ) -> Response:
     """One panel a word: regions are as bright as they answered it, the strongest is outlined, its part of the score

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from index.records import Image
 from service.api.dependencies import ServicesDep
-from service.api.file_response import PartialFileResponse, check_range
+from service.api.file_response import PartialFileResponse, check_range, is_unchanged
 from service.api.picture_files import missing_original
 from service.api.problems import problem_responses
 from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
@@ -153,11 +153,13 @@ def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
 def send_file(
     request: Request, path: Path, media_type: str, headers: Mapping[str, str], download: str | None = None
 ) -> Response:
-    """The file, or the part of it that the request asks for. RangeNotSatisfiable, FileNotFoundError.
+    """The file, the part of it that the request asks for, or 304. RangeNotSatisfiable, FileNotFoundError.
 
     Browsers save it by the name `download` where one is given, and show it otherwise.
     """
     status = path.stat()
+    if is_unchanged(request, status.st_mtime):
+        return Response(status_code=304, headers=headers)
     check_range(request, status.st_size)
     return PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
 

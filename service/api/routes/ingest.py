@@ -115,12 +115,13 @@ async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
     async def look() -> JobAnswer | None:
         return await asyncio.to_thread(current, services, job_id)
 
-    services.stream_slots.check()
+    slots = services.stream_slots
+    slots.check()
     first = await look()
     if first is None:
         raise NotFound(f"There is no job {job_id}.")
 
-    return EventStream(job_events(first, look), services.stream_slots)
+    return EventStream(job_events(first, look, is_over=lambda: slots.closed), slots)
 
 
 @router.get(

@@ -19,6 +19,7 @@ router = APIRouter(tags=["pictures"])
 
 MAX_VALUES = 100  # listed of each tag
 MAX_TEXT = 512
+LONGEST_FILTER = 2**15  # an address with a longer one is too long a head
 
 
 @router.get(
@@ -33,7 +34,7 @@ def list_images(
         Query(description="`latest`: what came last first; `date`: the newest photograph first, undated ones last."),
     ] = "arrival",
     filter: Annotated[
-        str | None, Query(description="The filter of POST /search/text, as JSON text.", max_length=2**16)
+        str | None, Query(description="The filter of POST /search/text, as JSON text.", max_length=LONGEST_FILTER)
     ] = None,
     deleted: Annotated[
         bool, Query(description="Those that were deleted and can still be brought back, in the place of the others.")

@@ -23,7 +23,12 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_from_unix)]
 class Answer(BaseModel):
     """A JSON object of an answer, made from keywords or from the attributes of another object."""
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=(), from_attributes=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        protected_namespaces=(),
+        from_attributes=True,
+        json_schema_serialization_defaults_required=True,  # each answer has all of its fields
+    )
 
 
 class Box(Answer):

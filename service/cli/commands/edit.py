@@ -63,7 +63,7 @@ def edit(
 
 
 def changed_line(image: "ImageListed") -> str:
-    """What is known of a picture now."""
+    """One line of all that is known of a picture now: captions, tags and date."""
     captions, tags = "; ".join(image["captions"]) or "no captions", tags_cell(image["tags"]) or "no tags"
     taken_at = date_cell(image["taken_at"]) or "no date"
     return f"{image['image_id']} {image['filename']}: {captions}; {tags}; {taken_at}"

@@ -29,7 +29,7 @@ export type ExplanationAnswer = {
   contributions: Array<number> | null;
   regions: Array<Box>;
   attention: Array<Array<number>> | null;
-  shares?: Array<Array<number>> | null;
+  shares: Array<Array<number>> | null;
   word_weights: Array<number> | null;
   region_weights: Array<number> | null;
 };
@@ -59,7 +59,7 @@ export type ImageAnswer = {
   index_version: string;
   cached: boolean;
   left_out: number;
-  matched?: boolean | null;
+  matched: boolean | null;
   shards?: ShardCountsAnswer | null;
   target: "captions" | "images";
   note?: string | null;
@@ -171,7 +171,7 @@ export type ModelListed = {
 
 export type ModelsAnswer = {
   models: Array<ModelListed>;
-  migration?: MigrationAnswer | null;
+  migration: MigrationAnswer | null;
 };
 
 export type NearDuplicateAnswer = {
@@ -297,12 +297,12 @@ export type TextAnswer = {
   index_version: string;
   cached: boolean;
   left_out: number;
-  matched?: boolean | null;
+  matched: boolean | null;
   shards?: ShardCountsAnswer | null;
   query: string;
   match: "pictures" | "text" | "both";
   unknown_words: Array<string>;
-  read_as?: Record<string, string>;
+  read_as: Record<string, string>;
   note?: string | null;
   results: Array<PictureHit>;
   timings_ms: TextTimings;

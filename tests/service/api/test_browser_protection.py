@@ -109,6 +109,19 @@ def test_no_text_of_a_document_becomes_markup() -> None:
     assert "<script" not in docs_page(document)
 
 
+def test_a_head_that_is_too_long_is_refused_however_it_comes(api: Api) -> None:
+    assert api.get("/images", filter=" " * 20_000 + "{}").status_code == 200
+    problem(api.request("GET", "/livez", headers={"x-long": "x" * 33_000}), 400, "bad-request")
+    problem(api.request("GET", "/livez?" + "x" * 33_000), 400, "bad-request")
+
+
+def test_a_compressed_body_is_refused(api: Api) -> None:
+    for encoding, status in (("gzip", 415), ("Identity", 200)):
+        headers = {"content-encoding": encoding, "content-type": "application/json"}
+        answer = api.request("POST", "/search/text", content=b'{"query": "red"}', headers=headers)
+        assert answer.status_code == status
+
+
 def test_head_is_get_without_the_body(api: Api, image_id: str) -> None:
     for path in ("/livez", "/models", f"/images/{image_id}", f"/images/{image_id}/thumbnail", "/docs", "/openapi.json"):
         whole, head = api.get(path), api.request("HEAD", path)
@@ -167,6 +180,20 @@ def test_a_copy_is_recognised_in_every_form(api: Api, image_id: str, given: str)
         assert (answer.status_code, answer.content) == (304, b"")
     missing = api.request("GET", f"/images/{'0' * 32}", headers={"if-none-match": "*"})
     assert missing.status_code == 404
+
+
+def test_a_copy_is_recognised_by_the_date_of_its_file(api: Api, image_id: str) -> None:
+    path = f"/images/{image_id}"
+    whole = api.get(path)
+    for since, status in (
+        (whole.headers["last-modified"], 304),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 304),
+        ("Mon, 01 Jan 1990 00:00:00 GMT", 200),
+        ("yesterday", 200),
+    ):
+        assert api.request("GET", path, headers={"if-modified-since": since}).status_code == status
+    both = {"if-modified-since": whole.headers["last-modified"], "if-none-match": '"other"'}
+    assert api.request("GET", path, headers=both).status_code == 200
 
 
 def test_a_tag_inside_another_is_not_recognised(api: Api, image_id: str) -> None:

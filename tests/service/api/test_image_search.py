@@ -128,6 +128,20 @@ def test_without_any_caption_the_answer_says_so(tmp_path: Path) -> None:
         library.close()
 
 
+def test_a_caption_of_no_readable_word_is_explained_as_it_is_scored(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    api = Api(library)
+    try:
+        for caption in ("green", "\u200b"):
+            library.add(caption, two_coloured("green", "green"), captions=[caption])
+        answer = checked(ask_with(api, png(two_coloured("green", "magenta")), explain="true"), 200, ImageAnswer)
+        words = {hit["text"]: [word["text"] for word in hit["explanation"]["words"]] for hit in answer["results"]}
+        assert words == {"green": ["<start>", "green", "<end>"], "\u200b": ["<start>", "?", "<end>"]}
+    finally:
+        api.close()
+        library.close()
+
+
 def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path)
     files = [encoded(noise(seed), "PNG") for seed in range(4)]

@@ -207,6 +207,16 @@ def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
     assert len(checked(api.text("red", k=100), 200, TextAnswer)["results"]) == len(NAMES)
 
 
+def test_a_job_that_is_done_stays_so_when_its_pictures_are_edited(api: Api) -> None:
+    receipt = checked(send(api, [("red.png", RED)]), 202, IngestAnswer)
+    api.library.work(api.services.originals, api.services.pool)
+    assert checked(api.get(receipt["status_url"]), 200, JobAnswer)["state"] == "done"
+    path = f"/images/{receipt['accepted'][0]['image_id']}"
+    assert api.request("PATCH", path, json={"captions": ["a wall"]}).status_code == 200
+    assert checked(api.get(receipt["status_url"]), 200, JobAnswer)["state"] == "done"
+    assert api.get("/jobs").json()["jobs"][0]["state"] == "done"
+
+
 def test_nothing_is_taken_in_while_no_decoder_can_be_started(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/false")

@@ -54,8 +54,24 @@ def test_a_job_that_is_done_is_told_at_once() -> None:
     assert progress_of(followed(job(3, "done"), job(3, "done"))) == [3]
 
 
+def test_a_stream_ends_with_the_service() -> None:
+    assert progress_of(followed(job(0), job(1), is_over=lambda: True)) == [0]
+
+
 def test_a_stream_ends_with_its_time() -> None:
     assert progress_of(followed(job(0), job(0), longest_s=0.005, poll_s=0.001)) == [0]
+
+
+def test_the_head_of_a_stream_does_not_wait_for_its_end(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    api = Api(library)
+    upload = api.request("POST", "/ingest", files={"images": ("red.png", png(two_coloured("red", "red")))})
+    head = api.request("HEAD", f"/jobs/{upload.json()['job_id']}/events")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"].startswith("text/event-stream")
+    api.services.stream_slots.check()
+    api.close()
+    library.close()
 
 
 def test_more_streams_than_there_may_be_are_refused() -> None:

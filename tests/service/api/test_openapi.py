@@ -116,6 +116,25 @@ def test_an_answer_has_an_example_that_is_one(name: str, operation: dict[str, An
         assert name
 
 
+def test_every_operation_says_how_any_request_may_be_refused() -> None:
+    for name, operation in OPERATIONS:
+        assert {"400", "403", "408", "421"} <= operation["responses"].keys(), name
+        assert "cross-site-request" in operation["responses"]["403"]["content"]["application/problem+json"]["examples"]
+        assert ({"413", "415"} <= operation["responses"].keys()) == ("requestBody" in operation), name
+
+
+def test_a_form_has_no_field_that_is_null() -> None:
+    forms = [
+        operation["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+        for _, operation in OPERATIONS
+        if "multipart/form-data" in operation.get("requestBody", {}).get("content", {})
+    ]
+    assert len(forms) == 2
+    assert "null" not in json.dumps(forms)
+    (search,) = [form for form in forms if "min_probability" in form]
+    assert search["min_probability"]["maximum"] == 1
+
+
 def defaults(node: Any) -> Iterator[dict[str, Any]]:
     """Every schema below a node that has a default."""
     if isinstance(node, dict):

@@ -211,7 +211,7 @@ def extended(name: bytes, content: bytes = b"x") -> bytes:
         (b"filename*=iso-8859-1''na%EFve.jpg", "naïve.jpg"),
         (b"filename*=''plain.jpg", "plain.jpg"),
         (b"filename*=UTF-8''%ff%fe.jpg", "\N{REPLACEMENT CHARACTER}" * 2 + ".jpg"),
-        (b"filename=\"plain.jpg\"; filename*=UTF-8''other.jpg", "plain.jpg"),
+        (b"filename=\"plain.jpg\"; filename*=UTF-8''other.jpg", "other.jpg"),
         (b"filename*=UTF-8''..%2F..%2Fup.jpg", "../../up.jpg"),
     ],
 )
