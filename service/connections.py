@@ -10,6 +10,7 @@ import logging
 import resource
 import socket
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service.errors import BadRequest, Overloaded, Problem, SlowRequest
 from service.settings import MAX_HEAD_BYTES, Settings
+from service.shared_port import SharedPort
 
 KEEP_ALIVE_S = 15
 SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
@@ -47,9 +49,14 @@ class LimitedProtocol(H11Protocol):
         self._body_bytes = 0
         self._refused = False
 
+    @staticmethod
+    def tell_open(count: int) -> None:
+        """Tell whom it concerns how many connections are open, whenever that changes."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, or answer 503 at once where too many connections are open."""
         super().connection_made(transport)
+        self.tell_open(len(self.connections))
         if len(self.connections) > self.max_connections:
             log.warning("more than %d connections are open: refused another one", self.max_connections)
             self._refuse(Overloaded("Too many connections are open; try again shortly.", retry_after=REFUSED_RETRY_S))
@@ -62,6 +69,7 @@ class LimitedProtocol(H11Protocol):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+        self.tell_open(len(self.connections))
 
     def data_received(self, data: bytes) -> None:
         """Read on; a deadline begins with the first bytes of a head, and is not moved by the next ones."""
@@ -163,14 +171,34 @@ def refusal(problem: Problem) -> bytes:
 class ToldServer(uvicorn.Server):
     """A server that tells when it listens, and when a signal has asked it to end."""
 
-    def __init__(self, config: uvicorn.Config, listens: Callable[[], None], ends: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listens: Callable[[], None], ends: Callable[[], None], shared: SharedPort | None
+    ) -> None:
+        """Where other processes listen on the same socket, its connections come from `shared`."""
         super().__init__(config)
-        self._listens, self._ends = listens, ends
+        self._listens, self._ends, self._shared = listens, ends, shared
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
-        await super().startup(sockets)
+        await super().startup(sockets if self._shared is None else [])
+        if self._shared is not None:
+            self._shared.start(self._serve_connection)
         self._listens()
+
+    async def _serve_connection(self, connection: socket.socket) -> None:
+        """Serve a connection as those that uvicorn accepts itself."""
+        state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        protocol: Callable[[], asyncio.Protocol] = partial(self.config.http_protocol_class, **state)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
+        except OSError:  # it is gone already
+            connection.close()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and end when those that are open are answered."""
+        if self._shared is not None:
+            self._shared.stop()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end: requests in progress are still answered."""
@@ -179,17 +207,27 @@ class ToldServer(uvicorn.Server):
 
 
 def web_server(
-    app: Any, settings: Settings, listens: Callable[[], None] = lambda: None, ends: Callable[[], None] = lambda: None
+    app: Any,
+    settings: Settings,
+    listens: Callable[[], None] = lambda: None,
+    ends: Callable[[], None] = lambda: None,
+    shared: SharedPort | None = None,
 ) -> uvicorn.Server:
     """A server of the application within the limits that settings name; it runs on a socket that is bound already.
 
-    `listens` is called once it takes connections, `ends` when a signal asks it to end.
+    `listens` is called once it takes connections, `ends` when a signal asks it to end. With `shared` the socket is
+    another process's too.
     """
 
     class Protocol(LimitedProtocol):
         max_connections = connection_limit(settings.max_connections)
         header_timeout_s = settings.header_timeout_s
         stall_timeout_s = settings.stall_timeout_s
+
+        @staticmethod
+        def tell_open(count: int) -> None:
+            if shared is not None:
+                shared.tell_open(count)
 
     config = uvicorn.Config(
         app,
@@ -204,7 +242,7 @@ def web_server(
         server_header=False,
         proxy_headers=False,
     )
-    return ToldServer(config, listens, ends)
+    return ToldServer(config, listens, ends, shared)
 
 
 def connection_limit(wanted: int) -> int:

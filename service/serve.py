@@ -37,7 +37,7 @@ from service.web_processes import (
     BESIDE,
     FirstProcess,
     begin_beside,
-    joined_socket,
+    inherited_port,
     processes_beside,
     shared_metrics,
 )
@@ -45,6 +45,7 @@ from service.web_processes import (
 if TYPE_CHECKING:
     from service.api.services import Services
     from service.model_loading import LoadedModels
+    from service.shared_port import SharedPort
 
 RESTART_S = 5.0
 
@@ -77,8 +78,9 @@ def run_web_process(settings: Settings) -> None:
         if side.identity != first.identity:
             raise Misconfigured("models, detector or program were changed since this service began: start it again")
         side.services.keys.accept_own(first.own_keys, first.keys_required)
-        listening = stack.enter_context(joined_socket(settings.host, settings.port))
-        side.answer(listening, listens=lambda: log.info("%s %s", BESIDE, base_url(listening)))
+        assert first.port is not None
+        listening, shared = stack.enter_context(inherited_port(first.port))
+        side.answer(listening, listens=lambda: log.info("%s %s", BESIDE, base_url(listening)), shared=shared)
 
 
 def run_api(
@@ -113,10 +115,10 @@ def run_api(
         if once_listening is not None:
             key = side.services.keys.create_own("serve --photos", Permission.WRITE)
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
-        stop_others = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
+        others = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
         tell_of_queued(catalog, "the worker goes on with them")
         try:
-            side.answer(listening, ends=stop_others)
+            side.answer(listening, ends=others.stop, shared=others.shared)
         finally:  # the server raises the signal that ended it again
             tell_of_queued(catalog, "they are stored, and the next start goes on with them")
 
@@ -150,6 +152,7 @@ class _WebSide:
         listening: socket.socket,
         listens: Callable[[], None] = lambda: None,
         ends: Callable[[], None] = lambda: None,
+        shared: "SharedPort | None" = None,
     ) -> None:
         """Answer on a socket until it is told to end; see web_server."""
         from service.connections import web_server  # noqa: PLC0415 - the web server comes with it
@@ -160,7 +163,7 @@ class _WebSide:
 
         pass_over_loaded_objects()
         _exit_if_asked()
-        web_server(self.app, self.settings, listens, end).run(sockets=[listening])
+        web_server(self.app, self.settings, listens, end, shared).run(sockets=[listening])
 
     def as_first_process(self) -> FirstProcess:
         """The message to the processes that it starts beside itself."""

@@ -33,10 +33,12 @@ class Supervised:
         environment: Mapping[str, str],
         first_delay_s: float = FIRST_DELAY_S,
         told: Callable[[], bytes] = bytes,
+        inherited: Sequence[int] = (),
     ) -> None:
-        """`name` is for the log; `told` gives what a process finds on its stdin at its start, and is short."""
+        """`name` is for the log; `told` gives what a process finds on its stdin at its start, and is short; `inherited`
+        are file descriptors that it has open as well."""
         self._name, self._command, self._environment = name, list(command), dict(environment)
-        self._first_delay_s, self._told = first_delay_s, told
+        self._first_delay_s, self._told, self._inherited = first_delay_s, told, tuple(inherited)
         self._stop = threading.Event()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,7 +81,9 @@ class Supervised:
                 return None
             told = self._told()
             # It reads this end of the pipe: when this process dies, even by SIGKILL, the pipe ends and so does it.
-            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, env=self._environment, pass_fds=self._inherited
+            )
             assert self._process.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # it has ended already
                 self._process.stdin.write(told)

@@ -1,9 +1,9 @@
-"""Several web processes on one port, among which the system spreads connections.
+"""Several web processes on one port, who share its connections evenly.
 
 Python computes in one thread of a process at a time, so that one process answers little more where there are more
-processors. The first process holds the port, and starts the others beside itself once it answers: they bind the same
-port, which it opens to processes of its own user for that, and listen once they have loaded. What clients see is the
-same wherever they arrive, since everything stored lies in the data directory; counters are added up in a folder.
+processors. The first process binds the port, and starts the others beside itself once it answers: they inherit its
+socket, and take connections once they have loaded (shared_port.py). What clients see is the same wherever they arrive,
+since everything stored lies in the data directory; counters are added up in a folder.
 """
 
 import contextlib
@@ -12,12 +12,14 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from pydantic import TypeAdapter
 
 from service.auth.api_keys import ApiKey
 from service.settings import Settings
+from service.shared_port import TAKES_NONE, ConnectionCounts, SharedPort
 from service.storage.temporary_folders import temporary_folder
 from service.supervisor import REGARD, Supervised, end_with_stdin, process_environment
 
@@ -26,6 +28,16 @@ METRICS_PREFIX = "regard-metrics-"
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the name that Prometheus' client reads when it is imported
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PortShare:
+    """A process's part of the connections of a port: the descriptors that it inherits, and its place."""
+
+    listening: int
+    counts: int
+    place: int
+    processes: int
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,17 @@ class FirstProcess:
     """The id of the collection that it answers from."""
     own_keys: list[ApiKey]
     keys_required: bool
+    port: PortShare | None = None
+    """None in what is told by the process itself, before the place of another one is known."""
+
+
+@dataclass(frozen=True)
+class ProcessesBeside:
+    """The other web processes of the first one, and its own part of the connections: all, where that is None."""
+
+    stop: Callable[[], None]
+    """Asks all of them to end, and does not wait."""
+    shared: SharedPort | None
 
 
 TOLD = TypeAdapter(FirstProcess)
@@ -54,11 +77,8 @@ def shared_metrics() -> Iterator[None]:
 @contextlib.contextmanager
 def processes_beside(
     settings: Settings, listening: socket.socket, first: Callable[[], FirstProcess]
-) -> Iterator[Callable[[], None]]:
-    """The other web processes of a service, on the port of the first one's socket, until the block ends.
-
-    Gives a function that asks all of them to end, and does not wait.
-    """
+) -> Iterator[ProcessesBeside]:
+    """The other web processes of a service, on the first one's socket, until the block ends."""
     beside: list[Supervised] = []
 
     def stop() -> None:
@@ -66,18 +86,27 @@ def processes_beside(
             one.stop()
 
     if settings.web_processes == 1:
-        yield stop
+        yield ProcessesBeside(stop, None)
         return
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     host, port = listening.getsockname()[:2]
     environment = process_environment(settings.model_copy(update={"host": host, "port": port}))
     command = [*REGARD, "serve", "--role", "api", "--beside"]
     with contextlib.ExitStack() as stack:
-        for _ in range(settings.web_processes - 1):
-            one = Supervised("web process", command, environment, told=lambda: TOLD.dump_json(first()) + b"\n")
+        file = ConnectionCounts.new_file(settings.web_processes)
+        stack.callback(os.close, file)
+        counts = stack.enter_context(contextlib.closing(ConnectionCounts(file, settings.web_processes)))
+
+        def told(place: int) -> bytes:
+            counts.put(place, TAKES_NONE, 0)  # it may be the successor of one that was killed
+            share = PortShare(listening.fileno(), file, place, settings.web_processes)
+            return TOLD.dump_json(replace(first(), port=share)) + b"\n"
+
+        for place in range(1, settings.web_processes):
+            inherited = listening.fileno(), file
+            one = Supervised("web process", command, environment, told=partial(told, place), inherited=inherited)
             beside.append(stack.enter_context(one))
         try:
-            yield stop
+            yield ProcessesBeside(stop, SharedPort(listening, counts, 0))
         finally:
             stop()
 
@@ -90,12 +119,11 @@ def begin_beside() -> FirstProcess:
 
 
 @contextlib.contextmanager
-def joined_socket(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket on a port that another process of this user listens on, and opened for it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as joined:
-        # Connections that came before the port was opened allow SO_REUSEADDR alone.
-        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-            joined.setsockopt(socket.SOL_SOCKET, option, 1)
-        joined.bind((host, port))
-        yield joined
+def inherited_port(share: PortShare) -> Iterator[tuple[socket.socket, SharedPort]]:
+    """The socket of the process that started this one, and this one's part of its connections."""
+    with (
+        socket.socket(fileno=share.listening) as listening,
+        contextlib.closing(ConnectionCounts(share.counts, share.processes)) as counts,
+    ):
+        os.close(share.counts)  # the memory stays
+        yield listening, SharedPort(listening, counts, share.place)
