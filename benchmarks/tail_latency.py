@@ -190,10 +190,3 @@ def queue_waits(gaps_ms: Floats, works_ms: Floats) -> Floats:
     walk = np.cumsum(steps)
     waits: Floats = walk - np.minimum.accumulate(walk)
     return waits
-
-
-def utilisation(times: ServiceTimes, cluster: Cluster) -> float:
-    """The share of its time that a replica works; from 1 on no rate of answers is reached."""
-    share = float(times.rerank_share(local_candidates(cluster.candidates, cluster.shards)))
-    work = float(np.mean(times.shortlist)) + share * float(np.mean(times.rerank))
-    return cluster.rate / cluster.replicas * work / 1000

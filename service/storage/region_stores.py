@@ -26,7 +26,7 @@ from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtracto
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import holds_features_alone, stored_extractor
 from service.storage.migration_progress import MigrationProgress, migration_progress
-from service.storage.region_records import PictureFeatures, PictureRegions, RecordLayout, RegionStore
+from service.storage.region_records import PictureRegions, RecordLayout, RegionStore
 from service.storage.region_store_entries import ANSWERING, FIRST_FOLDER, region_store_entries
 
 # Labels of the detector that release 0.1 shipped, which did not write them down beside its records.
@@ -214,12 +214,6 @@ class RegionStores:
             if digest is not None and store is not None and self.has_record(digest, image.slot):
                 return digest, store.regions(image.slot)
         return None
-
-    def features(self, slot: int) -> PictureFeatures:
-        """Everything that the extractor in service found in the picture at `slot`."""
-        store = self.of(self.extractor)
-        assert store is not None  # opened for as long as this is
-        return store.features(slot)
 
     def close(self) -> None:
         """Close the files."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from benchmarks.tail_latency import Cluster, ServiceTimes, hedged, queue_waits, simulate, utilisation
+from benchmarks.tail_latency import Cluster, ServiceTimes, hedged, queue_waits, simulate
 from service.cluster.one_round_trip import local_candidates
 
 MEAN = 5.0
@@ -112,7 +112,6 @@ def test_a_queue_of_exponential_times_waits_as_long_as_it_must() -> None:
 def test_a_busier_cluster_answers_later() -> None:
     cluster = replace(PLAIN, shards=3, replicas=2)
     busy = replace(cluster, rate=0.8 * 2 * 1000 / MEAN)
-    assert utilisation(TIMES, busy) == pytest.approx(0.8, rel=0.01)
     idle_p95, busy_p95 = (simulate(TIMES, one, 4000, seed=6).percentiles()["p95"] for one in (cluster, busy))
     assert busy_p95 > 2 * idle_p95
 

@@ -8,7 +8,7 @@ from ray.exceptions import GetTimeoutError, RayActorError
 
 from service.cluster.bring_up import check_served_there
 from service.cluster.demo.local_nodes import NODES, RayCluster
-from service.cluster.ray_nodes import LABEL, RayNodes
+from service.cluster.ray_nodes import LABEL, RayNodes, living_nodes
 from service.cluster.remote import DIRECTOR, NAMESPACE, replica_name
 from service.errors import UserError
 from service.settings import Settings
@@ -57,7 +57,7 @@ def test_an_actor_ends_with_its_node_and_comes_back_with_it(ray_cluster: RayClus
     ray_cluster.kill("node-2")
     assert not is_running(before["node-2"] or 0)
     assert process_of("node-2") is None
-    wait_until(lambda: ray_cluster.known_nodes() == {"node-0", "node-1"})
+    wait_until(lambda: {node["Labels"][LABEL] for node in living_nodes()} == {"node-0", "node-1"})
     assert [process_of(name) for name in ("node-0", "node-1")] == [before["node-0"], before["node-1"]]
 
     ray_cluster.start("node-2")

@@ -204,6 +204,20 @@ def test_inverted_lists_that_hold_nothing_allowed_do_not_end_the_search(monkeypa
     np.testing.assert_array_equal(found[0], np.flatnonzero(far)[np.argsort(-rows[far, 0])[:10]])
 
 
+def test_queries_asked_together_are_answered_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two finds too few rows in the lists that are looked through first, the other enough."""
+    monkeypatch.setattr(shortlists, "PROBED_LISTS", 2)
+    rows = np.random.default_rng(6).normal(size=(2_000, DIM)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    far = rows[:, 0] < 0
+    shortlist, query = Shortlist(DIM, [inverted_part(rows)]), np.eye(1, DIM, dtype=np.float32)
+    both = np.concatenate([query, -query])
+    for one, scores, found in zip(both, *shortlist.search(both, 10, far), strict=True):
+        alone_scores, alone = shortlist.search(one[None], 10, far)
+        np.testing.assert_array_equal(found, alone[0])
+        np.testing.assert_array_equal(scores, alone_scores[0])
+
+
 def test_an_index_is_due_when_an_eighth_of_the_rows_lies_outside() -> None:
     rows = whole_numbers(800, seed=1)
     shortlist = Shortlist(DIM, ivf_from=400).extended(rows[:399])

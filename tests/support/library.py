@@ -136,8 +136,10 @@ class Library:
 
     def extend_view(self) -> None:
         """Bring the view to what is committed."""
+        regions = self.regions.of(self.extractor.digest)
+        assert regions is not None
         for slot in range(self.writer.counts().images, self.catalog.num_slots()):
-            images, embeddings = self.matcher.encode_regions(self.regions.features(slot).as_batch())
+            images, embeddings = self.matcher.encode_regions(regions.features(slot).as_batch())
             arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
             self.writer.add_images(slot, arrays, embeddings.numpy())
         for slot in range(self.writer.counts().captions, self.catalog.num_caption_slots()):

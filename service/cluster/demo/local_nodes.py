@@ -15,7 +15,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from service import PACKAGES_FOLDER
-from service.cluster.ray_nodes import LABEL, living_nodes
+from service.cluster.ray_nodes import LABEL
 from service.cluster.remote import NAMESPACE
 from service.this_machine import is_running, processes_under
 
@@ -109,10 +109,6 @@ class RayCluster:
         for name in NODES:
             if name not in self._nodes:
                 self.start(name)
-
-    def known_nodes(self) -> set[str]:
-        """The names of the nodes that the head believes to run."""
-        return {node["Labels"][LABEL] for node in living_nodes()}
 
     def close(self) -> None:
         """End every node, and wait for every process."""

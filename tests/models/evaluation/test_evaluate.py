@@ -71,6 +71,20 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     assert found["text_to_image"] == Recalls.of(np.array(positions)).as_dict()
 
 
+def test_what_a_shortlist_keeps_for_a_picture_goes_by_the_scores_for_pictures() -> None:
+    scores, for_pictures, stage_one = torch.randn(3, 40, 20, generator=torch.Generator().manual_seed(0))
+    image_of = torch.arange(20).repeat_interleave(2)
+    both = ScoredPairs(scores, image_of, for_pictures)
+    by_stage_one = ScoredPairs(stage_one, image_of)
+    kept = shortlist_recalls(both, by_stage_one, [8])["top10_kept"]["8"]
+    of_text, of_images = (
+        shortlist_recalls(ScoredPairs(one, image_of), by_stage_one, [8])["top10_kept"]["8"]
+        for one in (scores, for_pictures)
+    )
+    assert of_text["image_to_text"] != of_images["image_to_text"]
+    assert kept == {"text_to_image": of_text["text_to_image"], "image_to_text": of_images["image_to_text"]}
+
+
 def test_a_shortlist_of_everything_changes_nothing() -> None:
     report = evaluate(small_matcher(), pictures(12), shortlists=(5, 12, 50))
     assert list(report["two_stage"]) == ["5", "12"]

@@ -30,7 +30,7 @@ from models.evaluation.scored_pairs import (
 )
 from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_uncalibrated, save_calibration, save_matcher
-from models.matching.log_odds import LogOddsModel
+from models.matching.log_odds import LogOddsModel, prior_log_odds
 from models.matching.matcher import SingleMatcher
 from tests.support.cli_runner import Regard
 from tests.support.fakes import COLOURS
@@ -65,6 +65,13 @@ def test_answers_are_the_best_of_each_question_in_a_gallery() -> None:
     of_pictures = best_answers(pairs, "image")
     assert sorted(of_pictures.scores) == pytest.approx(sorted(score for score, _ in expected))
     assert of_pictures.correct.sum() == 5
+
+
+def test_a_picture_with_five_captions_has_five_right_answers_beforehand() -> None:
+    image_of = torch.arange(4).repeat_interleave(5)
+    pairs = ScoredPairs(torch.randn(20, 4, generator=torch.Generator().manual_seed(3)), image_of)
+    assert set(best_answers(pairs, "image").prior_log_odds) == {prior_log_odds(20, 5.0)}
+    assert set(best_answers(pairs, "text").prior_log_odds) == {prior_log_odds(4, 1.0)}
 
 
 @pytest.mark.parametrize("direction", ["text", "image"])

@@ -129,9 +129,10 @@ def assert_same(left: Detections, right: Detections) -> None:
     torch.testing.assert_close(left.features, right.features, rtol=1e-3, atol=1e-3)
 
 
-def test_where_fewer_regions_exist_the_rest_is_masked_zeros() -> None:
-    few = DetectorConfig(labels=LABELS, side=192.0, neck_width=16, head_width=16, num_regions=12, num_proposals=5)
-    regions = detections_of(FasterRcnn(few).eval(), noise(100, 100), noise(100, 100, 1))
+@pytest.mark.parametrize("config", [SMALL, WITH_NETWORK], ids=["plain", "sentence map"])
+def test_where_fewer_regions_exist_the_rest_is_masked_zeros(config: DetectorConfig) -> None:
+    few = replace(config, num_proposals=5, one_stage_score=1.0)
+    regions = detections_of(random_detector(few), noise(100, 100), noise(100, 100, 1))
     for one in range(2):
         real = int(regions.mask[one].sum())
         assert 1 < real <= 6

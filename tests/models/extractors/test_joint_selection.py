@@ -82,3 +82,14 @@ def test_no_two_regions_but_the_picture_are_one_place(num: int, num_proposals: i
     assert (kept[:, 2:] > kept[:, :2]).all()
     if len(kept) > 2:
         assert box_iou(kept[1:], kept[1:]).fill_diagonal_(0).max() <= config.any_overlap + 1e-6
+
+
+def test_the_smallest_side_is_a_share_of_a_square_as_large_as_the_picture() -> None:
+    config = Selection(num_regions=3, min_side=1 / 20)  # of 200 pixels
+    just_over, just_under = [0.0, 0, 10.5, 50], [100.0, 0, 150, 9.5]
+    none = torch.zeros(0, 4), torch.zeros(0, 2)
+    for size in ((100, 400), (400, 100)):
+        found = select_joint_regions(
+            none, (torch.tensor([just_over, just_under]), torch.tensor([0.1, 0.9])), size, config
+        )
+        assert found.boxes[0][found.mask[0]].tolist() == [[0, 0, size[1], size[0]], just_over]

@@ -86,3 +86,16 @@ def test_means_by_a_matrix_product_are_those_of_roi_align(backbone: Backbone) ->
     for wide in (None, known):
         fast = region_features(backbone, "map-mean", 4, scales, BOXES, MASK, 2.5, wide)
         torch.testing.assert_close(fast, plain, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["map", "map-mean", "region"])
+@torch.no_grad()
+def test_a_box_of_the_whole_picture_is_taken_from_the_smaller_scale(backbone: Backbone, kind: FeatureKind) -> None:
+    """The map that a box is not taken from is zeros."""
+    large, small = two_scales(backbone)
+    whole, one = torch.tensor([[[0.0, 0, 448, 448]]]).expand(2, 1, 4), torch.ones(2, 1, dtype=torch.bool)
+    from_both = region_features(backbone, kind, 4, (large, small), whole, one)
+    without_large = region_features(backbone, kind, 4, (Maps(*map(torch.zeros_like, large)), small), whole, one)
+    without_small = region_features(backbone, kind, 4, (large, Maps(*map(torch.zeros_like, small))), whole, one)
+    assert torch.equal(without_large, from_both)
+    assert not torch.equal(without_small, from_both)

@@ -91,6 +91,16 @@ def test_the_numbers_that_answers_were_drawn_with_are_fitted(drawn: LogOddsModel
     assert expected_calibration_error(found.probability(scores, above, priors), correct) < 0.01
 
 
+def test_answers_more_often_right_in_large_galleries_are_fitted_by_scores_alone() -> None:
+    random = np.random.default_rng(3)
+    priors = random.choice([prior_log_odds(50, 1.0), prior_log_odds(1000, 1.0)], 20_000)
+    scores, above = random.normal(size=(2, 20_000))
+    correct = random.random(20_000) < logistic(2 * scores + above - 0.5 * priors - 3)
+    found = fit_log_odds(ScoredAnswers(scores, above, priors, correct))
+    assert found.slope > 0
+    assert (found.margin_weight, found.gallery_weight) == (0, 1)
+
+
 @given(seed=st.integers(0, 1000), size=st.integers(4, 60))
 def test_no_other_model_fits_the_answers_better(seed: int, size: int) -> None:
     random = np.random.default_rng(seed)

@@ -233,6 +233,13 @@ def test_a_picture_without_regions_has_no_offset_in_stage_one() -> None:
     assert matcher.encode_regions(empty)[1].isfinite().all()
 
 
+def test_a_picture_without_regions_has_no_offset_where_its_scores_are_infinite() -> None:
+    empty = Regions(torch.zeros(1, 4, 16), torch.zeros(1, 4, dtype=torch.bool))
+    images, _ = corrected_matcher("summax-t2i", replace(CONFIG, similarity="scores")).encode_regions(empty)
+    assert images.offset is not None
+    assert images.offset.tolist() == [0]
+
+
 def test_a_record_gains_one_number_a_picture() -> None:
     before = small_matcher("scan-t2i-avg").image_layout(4, 16)
     matcher = corrected_matcher("scan-t2i-avg")

@@ -29,6 +29,22 @@ def test_a_tenth_at_most_is_told_wrongly_where_it_was_fitted(apart: float) -> No
     assert (None in verdicts) is (apart < 3)  # what is far apart is always told
 
 
+def test_thresholds_that_cross_meet_in_the_middle() -> None:
+    answers = first_answers(6.0)
+    test = fit_match_test(answers)
+    probability = test.probability(answers.scores, answers.margins, answers.prior_log_odds)
+    holding, lacking = np.quantile(probability[answers.correct], 0.1), np.quantile(probability[~answers.correct], 0.9)
+    assert lacking < holding
+    assert test.absent_below == test.present_from == pytest.approx((holding + lacking) / 2)
+
+
+def test_a_probability_at_a_threshold_is_not_below_it() -> None:
+    line = LogOddsModel(2.0, -1.0, 0.5)
+    probability = float(line.probability(0.7, 0.1, -0.3))
+    assert MatchTest(line, probability, probability).verdict(0.7, 0.1, -0.3) is True
+    assert MatchTest(line, probability, 1.0).verdict(0.7, 0.1, -0.3) is None
+
+
 def test_other_questions_are_judged_as_well() -> None:
     test, others = fit_match_test(first_answers(1.5)), first_answers(1.5, seed=1)
     probability = test.probability(others.scores, others.margins, others.prior_log_odds)

@@ -22,6 +22,7 @@ from models.training.feature_noise import FeatureNoise
 from models.training.grounding_loss import ATTENTION, SHARPNESS, grounding_loss
 from models.training.recipes import RECIPES, Recipe, aligned_recipe
 from models.training.short_questions import (
+    POSSIBLE,
     ShortQuestions,
     caption_words,
     frequent_words,
@@ -96,6 +97,15 @@ def test_noise_has_the_covariance_of_the_vectors(reader: PretrainedReader) -> No
     torch.testing.assert_close(torch.cov(drawn.T), expected, atol=0.05 * float(expected.max()), rtol=0)
 
 
+def test_padded_regions_have_no_part_in_the_size_of_the_noise(reader: PretrainedReader) -> None:
+    data = pictures(reader.encoder)
+    mask = np.ones((NUM, REGIONS), bool)
+    mask[:, REGIONS // 2 :] = False
+    padded = CaptionedFeatures.from_arrays(data.features, mask, data.captions, "synthetic")
+    alone = FeatureNoise(padded.first_regions(REGIONS // 2), WIDTH, picture=0.0, region=0.5)
+    assert torch.equal(FeatureNoise(padded, WIDTH, picture=0.0, region=0.5).region, alone.region)
+
+
 def test_what_stands_out_is_a_difference_of_cosines(reader: PretrainedReader) -> None:
     data = pictures(reader.encoder)
     words = ConceptWords(reader.encoder, data, [*THINGS, "a"])
@@ -135,6 +145,18 @@ def test_questions_are_about_what_pictures_show(reader: PretrainedReader) -> Non
             assert not (said and drawn.wrong[row, column])
 
 
+def test_a_word_in_one_caption_of_five_makes_a_picture_neither_right_nor_wrong() -> None:
+    data = pictures(HashedSentences())
+    concepts = ConceptWords(HashedSentences(), data, THINGS)
+    said, unsaid = (concepts.highest[concepts.rows["dog"]] < POSSIBLE).nonzero()[:2, 0].tolist()  # shown by neither
+    words: list[list[set[str]]] = [[set() for _ in range(5)] for _ in range(NUM)]
+    words[said][2] = {"dog"}
+    drawn = ShortQuestions(data, words, concepts).draw(np.arange(NUM), np.random.default_rng(0))
+    (row,) = (number for number, sentence in enumerate(drawn.sentences) if "dog" in sentence)
+    assert (bool(drawn.right[row, said]), bool(drawn.wrong[row, said])) == (False, False)
+    assert (bool(drawn.right[row, unsaid]), bool(drawn.wrong[row, unsaid])) == (False, True)
+
+
 def test_question_loss_by_hand() -> None:
     scores = torch.tensor([[0.5, 0.3, 0.9, 0.1]])
     right, wrong = torch.tensor([[True, True, False, False]]), torch.tensor([[False, False, False, True]])
@@ -172,6 +194,22 @@ def test_grounding_loss_in_loops(reader: PretrainedReader) -> None:
     found = grounding_loss(concepts, raw, projected, words, tokens)
     assert found.item() == pytest.approx(np.mean(losses), rel=1e-4)
     assert grounding_loss(concepts, raw, projected, words, [["zebra"] * len(tokens[0])] * 2).item() == 0
+
+
+def test_words_do_not_look_at_padded_regions(reader: PretrainedReader) -> None:
+    data = pictures(HashedSentences())
+    concepts = ConceptWords(HashedSentences(), data, THINGS)
+    raw, tokens = data.regions([5]), [reader.tokens(data.captions[5][0])]
+    torch.manual_seed(0)
+    projected = Regions(torch.randn(1, REGIONS, 7), raw.mask)
+    words = Words(torch.randn(1, len(tokens[0]), 7), torch.ones(1, len(tokens[0]), dtype=torch.bool))
+    mask = torch.cat([raw.mask, torch.zeros(1, len(tokens[0]), dtype=torch.bool)], 1)
+    # Each padded region would be what a word looks at first.
+    padded = Regions(torch.cat([projected.vectors, words.vectors], 1), mask)
+    padded_raw = Regions(torch.cat([raw.vectors, torch.ones(1, len(tokens[0]), 2 * WIDTH)], 1), mask)
+    alone = grounding_loss(concepts, raw, projected, words, tokens)
+    assert alone > 0
+    torch.testing.assert_close(grounding_loss(concepts, padded_raw, padded, words, tokens), alone)
 
 
 def test_words_learn_to_look(reader: PretrainedReader) -> None:

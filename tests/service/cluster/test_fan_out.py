@@ -1,9 +1,13 @@
-"""When a second request is due: not before most calls have ended, and by what calls took of late."""
+"""Who is asked, and when a second request is due: not before most calls have ended, and by what calls took of late."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, CallTimes
+from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, REST_S, CallTimes, FanOut
 
 SECONDS = st.floats(0, 100)
 
@@ -25,3 +29,53 @@ def test_few_calls_say_nothing(seconds: list[float]) -> None:
         times.add("shortlist", one)
     times.add("text_matches", 1.0)  # of another kind
     assert times.hedge_after("shortlist") == FIRST_HEDGE_S
+
+
+class Clock:
+    """A clock that goes on by a thousandth of a second with every look at it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+class Called:
+    """A replica whose calls end, or do not, as `answer` says."""
+
+    def __init__(self, name: str, answer: "Callable[[Future[Any]], None]") -> None:
+        self.name, self.calls, self._answer = name, 0, answer
+
+    def call(self, method: str, *arguments: Any) -> "Future[Any]":
+        self.calls += 1
+        future: Future[Any] = Future()
+        self._answer(future)
+        return future
+
+
+def test_a_replica_that_failed_is_asked_last_for_a_while() -> None:
+    clock = Clock()
+    failing = Called("failing", lambda future: future.set_exception(ConnectionError("gone")))
+    sound = Called("sound", lambda future: future.set_result("found"))
+    fan_out = FanOut([[failing, sound]], 30.0, clock)
+    for _ in range(4):
+        assert fan_out.ask("shortlist", {0: ()}) == {0: "found"}
+    assert (failing.calls, sound.calls) == (1, 4)
+    clock.now += REST_S
+    for _ in range(2):
+        assert fan_out.ask("shortlist", {0: ()}) == {0: "found"}
+    assert (failing.calls, sound.calls) == (2, 6)
+
+
+def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:
+    clock = Clock()
+
+    def take_long(future: "Future[Any]") -> None:
+        clock.now += FIRST_HEDGE_S
+
+    slow, sibling = Called("slow", take_long), Called("sibling", lambda future: future.set_result("found"))
+    chosen: dict[int, str] = {}
+    assert FanOut([[slow, sibling]], 1.8 * FIRST_HEDGE_S, clock).ask("shortlist", {0: ()}, chosen) == {0: "found"}
+    assert (slow.calls, sibling.calls, chosen) == (1, 1, {0: "sibling"})

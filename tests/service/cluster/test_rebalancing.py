@@ -12,6 +12,7 @@ from index.filters import EVERY
 from index.records import PictureChange
 from service.cluster import rebalancing
 from service.cluster.messages import ShardLost
+from service.cluster.operations import Delete
 from service.cluster.placement import Placement, shard_of
 from service.cluster.rebalancing import Rebalancing
 from service.errors import NotReady
@@ -182,3 +183,30 @@ def test_a_move_ends_once_the_stuck_pictures_are_sent_again_or_deleted(
     assert move.run(400)
     assert held(growing, 1) == set(moving) - {lost[0]}
     assert held(growing, 0) & set(moving) == set()
+
+
+def test_a_picture_stays_for_a_while_after_its_copy_is_found(growing: Shards) -> None:
+    now = 10.0
+    rebalancing = Rebalancing(MovingShards(growing), 1, linger_s=5.0, clock=lambda: now)
+    copied = set(moving_ids(growing)[:2])
+    rebalancing.advance()
+    growing.detect()
+    for seconds, stay in ((0.0, copied), (4.999, copied), (5.0, set[str]())):
+        now = 10.0 + seconds
+        rebalancing.advance()
+        assert held(growing, 0) & copied == stay
+        assert copied <= held(growing, 1)
+
+
+def test_a_picture_that_is_deleted_where_it_was_is_deleted_where_it_goes(growing: Shards) -> None:
+    now = 0.0
+    rebalancing = Rebalancing(MovingShards(growing), 1, linger_s=1.0, clock=lambda: now)
+    gone, kept = moving_ids(growing)[:2]
+    rebalancing.advance()
+    growing.detect()
+    assert growing.write(0, Delete(image_id=gone, now=NOW))
+    rebalancing.advance()
+    now = 1.0
+    rebalancing.advance()
+    states = [growing.directories[1].catalog.image(one).state for one in (gone, kept)]  # type: ignore[union-attr]
+    assert states == ["deleted", "ready"]

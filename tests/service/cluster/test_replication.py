@@ -255,6 +255,18 @@ def test_a_replica_that_missed_an_acknowledged_change_never_leads(pair: list[Dir
     assert store.members == {0, 1}
 
 
+def test_a_replica_that_is_away_and_missed_nothing_may_lead(pair: list[Directory]) -> None:
+    store = RememberedMembers()
+    ShardWriter(0, pair, 1, 30.0, members=store).write(*take_in("red"))
+    pair[1].down = True
+    second = ShardWriter(0, pair, 1, 30.0, members=store)
+    second.tend()
+    assert second.membership().members == {0}
+    assert store.members == {0, 1}
+    pair[1].down, pair[0].down = False, True
+    assert ShardWriter(0, pair, 1, 30.0, members=store).write(*take_in("blue"))[0] == 2
+
+
 def test_what_was_changed_since_is_not_let_go_by_any_replica(pair: list[Directory]) -> None:
     writer = writer_of(pair)
     operation, files = take_in("red", "blue")

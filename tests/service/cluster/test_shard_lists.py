@@ -48,3 +48,19 @@ def test_a_job_is_found_when_every_view_holds_its_pictures(tmp_path: Path, is_se
         assert not lists.job_is_found("another")
         earlier = ShardLists(library.catalog, Originals(tmp_path), pictures, OneJob(library, 1))
         assert earlier.job_is_found("job")
+
+
+class DoneJob(OneJob):
+    """The progress of a job that counts as done, whatever the view holds by now."""
+
+    def job(self, job_id: str) -> JobStatus | None:
+        return self._job
+
+
+def test_a_view_that_lacks_the_last_picture_of_a_job_finds_no_whole_job(tmp_path: Path) -> None:
+    with closing(Library(tmp_path)) as library:
+        for colour in ("red", "blue"):
+            library.add(colour, PIL.Image.new("RGB", (8, 8), colour))
+        pictures = LocalPictures(library.catalog, library.models)
+        lists = [ShardLists(library.catalog, Originals(tmp_path), pictures, DoneJob(library, n)) for n in (2, 3)]
+        assert [one.job_is_found("job") for one in lists] == [True, False]

@@ -25,7 +25,7 @@ from service.search.results import ShardCounts
 from tests.support.fakes import COLOURS
 from tests.support.library import Library, image_id_of
 from tests.support.shards import LocalReplica, engine_over, replica_of
-from tests.support.split_collection import ASKED_TWICE, FILTERS, NUM, RED, answer, fill, same
+from tests.support.split_collection import ASKED_TWICE, FILTERS, NUM, RED, answer, drawn, fill, same
 
 
 def split_engine(folder: Path, whole: Library, split: list[int], num_shards: int, stack: ExitStack) -> SearchEngine:
@@ -152,6 +152,16 @@ def test_a_picture_that_is_being_moved_counts_once_and_where_it_stays(whole: Lib
         expected = answer(whole.search, request)
         assert [hit.image_id for hit in found.results] == [hit.image_id for hit in expected.results]
         assert [hit.score for hit in found.results] == pytest.approx([hit.score for hit in expected.results], abs=1e-6)
+
+
+def test_a_picture_that_is_being_moved_is_described_as_where_it_stays(whole: Library, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        libraries = [stack.enter_context(closing(Library(tmp_path / str(shard)))) for shard in range(2)]
+        for library, caption in zip(libraries, ("before", "after"), strict=True):
+            library.add("moved", drawn(0), captions=[caption])
+        replicas = [stack.enter_context(closing(replica_of(f"{n}", one))) for n, one in enumerate(libraries)]
+        found = answer(engine_over([[replica] for replica in replicas], whole), RED)
+        assert [getattr(hit, "captions", None) for hit in found.results] == [("after",)]
 
 
 @pytest.mark.parametrize("explain", [False, True])

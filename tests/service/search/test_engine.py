@@ -16,7 +16,7 @@ from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
 from service.errors import InvalidRequest, NotFound, UnknownModel, ViewNotBuilt
-from service.search.requests import PictureFilter, TextSearchRequest
+from service.search.requests import ImageSearchRequest, PictureFilter, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture, SearchResult
 from service.storage.data_dir import DataDir
 from tests.support.fakes import COLOURS, FakeMatcher
@@ -324,6 +324,28 @@ def test_what_was_shown_before_a_change_is_shown_as_it_is_now(library: Library) 
         assert first().filename == "new.png"
     finally:
         elsewhere.close()
+
+
+def test_a_picture_whose_regions_could_not_be_read_passes_no_filter(library: Library) -> None:
+    ids = [library.add(name, two_coloured("red", name), tags={"place": "Rome"}) for name in ("red", "blue")]
+    chosen = PictureFilter(tags={"place": "Rome"})
+    assert found_ids(library.text("red", filter=chosen)) == ids
+    blank = library.catalog.image(ids[0])
+    assert blank is not None
+    assert blank.slot is not None
+    unreadable = {blank.slot: "it cannot be read"}
+    library.catalog.region_stores.note_records(library.extractor.digest, [blank.slot], unreadable, NOW)
+    assert found_ids(library.text("red", filter=chosen)) == ids[1:]
+
+
+def test_a_caption_whose_picture_is_deleted_during_a_query_is_not_shown(library: Library) -> None:
+    gone = library.add("gone", two_coloured("red", "red"), ["red"])
+    kept = library.add("kept", two_coloured("red", "blue"), ["red and blue"])
+    asked = library.search.stored(kept)
+    assert found_ids(library.image(asked)) == [kept, gone]
+    begun = library.search.begin(ImageSearchRequest())
+    library.catalog.delete(gone, NOW)
+    assert found_ids(library.search.image(begun, asked, None)) == [kept]
 
 
 def test_a_view_that_lags_answers_with_what_it_has(library: Library) -> None:
