@@ -94,13 +94,14 @@ def test_the_same_picture_sent_after_its_erasure_is_a_new_one(catalog: Catalog) 
     assert catalog.visible().tolist() == [False, True] * 3
 
 
-def test_a_deleted_picture_sent_again_in_time_comes_back_as_it_was(catalog: Catalog) -> None:
+@pytest.mark.parametrize("kept_since", [1.5, 2.0])
+def test_a_deleted_picture_sent_again_in_time_comes_back_as_it_was(catalog: Catalog, kept_since: float) -> None:
     catalog.accept([picture("a", captions=["old"], tags={"year": 2024}, taken_at=5.0)], now=1.0)
     make_ready(catalog, "a")
     catalog.change("a", PictureChange(filename="a name of my own.jpg"))
     before = image_of(catalog, "a")
     catalog.delete("a", now=2.0)
-    catalog.accept([picture("a", captions=["new"], filename="another.jpg")], now=3.0, kept_since=1.5)
+    catalog.accept([picture("a", captions=["new"], filename="another.jpg")], now=3.0, kept_since=kept_since)
     assert image_of(catalog, "a") == replace(before, captions=("old", "new"))
 
 

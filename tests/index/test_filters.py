@@ -1,6 +1,8 @@
 """Filters against plain comparisons, and what they refuse."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,6 +99,26 @@ def test_a_filter_passes_what_plain_comparisons_pass(
 def test_no_condition_passes_what_is_visible(catalog: Catalog) -> None:
     np.testing.assert_array_equal(catalog.matching(Filter()), catalog.visible())
     np.testing.assert_array_equal(catalog.matching_captions(Filter()), catalog.visible_captions())
+
+
+@pytest.mark.parametrize(
+    ("value", "condition", "passing"),
+    [
+        (3000, {"gte": "2020", "lte": "4000"}, True),
+        (3000, {"gte": "2020", "lte": "abc"}, False),
+        ("3000", {"gte": "2020", "lte": "abc"}, True),
+        ("1e+20", 1e20, True),
+        (1e20, 1e20, True),
+        ("100000000000000000000", 1e20, False),
+    ],
+)
+def test_a_number_and_a_text_meet_where_they_are_written_alike(
+    tmp_path: Path, value: Any, condition: Any, passing: bool
+) -> None:
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+        catalog.accept([picture("a", tags={"t": value})], now=0.0)
+        make_ready(catalog, "a")
+        assert catalog.matching(Filter(tags={"t": condition})).tolist() == [passing]
 
 
 @pytest.mark.parametrize("digits", [19, 20, 308, 309, 400, 4300, 4301])

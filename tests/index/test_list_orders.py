@@ -48,6 +48,7 @@ def sorted_by_hand(images: list[Image], order: ImageOrder) -> list[str]:
 def test_pages_are_the_sorted_list_in_pieces(catalog: Catalog, order: ImageOrder, size: int) -> None:
     found: list[str] = []
     while page := catalog.list_images(ListPlace(found[-1]) if found else None, size, order=order):
+        assert len(page) <= size
         found += [image.image_id for image in page]
     assert found == sorted_by_hand(catalog.list_images(None, 100), order)
     assert len(found) == len(ADDED)
@@ -57,6 +58,7 @@ def test_pages_are_the_sorted_list_in_pieces(catalog: Catalog, order: ImageOrder
 def test_pages_of_several_catalogs_are_sorted_by_their_keys(catalog: Catalog, order: ImageOrder, size: int) -> None:
     found: list[Image] = []
     while page := catalog.identities.page(page_key(found[-1], order) if found else None, size, EVERY, order):
+        assert len(page) <= size
         found += page
     assert len(found) == len(ADDED)
     assert found == sorted(found, key=lambda image: page_key(image, order))

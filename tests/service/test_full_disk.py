@@ -15,6 +15,7 @@ from index.arrivals import Arrival
 from index.catalog import Catalog
 from index.schema import Database
 from index.slab import Slab
+from service.errors import DiskFull
 from service.storage import free_space
 from service.storage.free_space import FreeSpace, is_disk_full
 from service.worker import orphans
@@ -212,6 +213,13 @@ def test_the_worker_begins_nothing_on_a_disk_that_is_nearly_full(store: Store, d
 
         assert work_until_done(store, worker, make_room).waits == 3
     assert store.catalog.counts()["ready"] == 1
+
+
+def test_what_was_accepted_goes_on_where_no_more_is_accepted(disk: Disk, tmp_path: Path) -> None:
+    space, disk.free = FreeSpace(tmp_path, RESERVE), RESERVE // 2
+    with pytest.raises(DiskFull):
+        space.require(0)
+    assert space.enough_to_work()
 
 
 def test_only_a_full_disk_is_taken_for_one(store: Store) -> None:

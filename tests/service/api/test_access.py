@@ -170,10 +170,11 @@ def test_a_key_in_the_url_opens_nothing(api: Api, keys: Keys, method: str, path:
         problem(ask(api, method, path + query, {}), 401, "no-key")
 
 
-@pytest.mark.parametrize(("method", "path"), [route for route in ROUTES if NEEDED[route] is not OPEN])
-def test_head_is_no_way_around(api: Api, keys: Keys, method: str, path: str) -> None:
-    if method == "GET":
-        assert ask(api, "HEAD", path, {}).status_code in {401, 405}
+@pytest.mark.parametrize(
+    "path", [path for method, path in ROUTES if method == "GET" and NEEDED[method, path] is not OPEN]
+)
+def test_head_is_no_way_around(api: Api, keys: Keys, path: str) -> None:
+    assert ask(api, "HEAD", path, {}).status_code == 401
 
 
 @pytest.mark.parametrize(

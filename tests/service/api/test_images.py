@@ -52,9 +52,12 @@ def test_a_picture_is_shown_without_what_it_tells_about_its_maker(api: Api) -> N
 
 def test_a_copy_that_is_still_right_is_not_sent_again(api: Api) -> None:
     (image_id,) = ingest(api, ("a.png", png(two_coloured("red", "blue"))))
-    for path in (f"/images/{image_id}", f"/images/{image_id}/thumbnail"):
+    for path in (f"/images/{image_id}", f"/images/{image_id}/original", f"/images/{image_id}/thumbnail"):
         first = api.get(path)
-        assert "max-age" in first.headers["cache-control"]
+        kept = first.headers["cache-control"].split(", ")
+        assert "private" in kept  # what only some may see is kept by no proxy
+        assert "public" not in kept
+        assert "max-age=3600" in kept
         again = api.request("GET", path, headers={"if-none-match": first.headers["etag"]})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
         assert api.request("GET", path, headers={"if-none-match": '"other"'}).status_code == 200

@@ -1,7 +1,10 @@
 """Answers that were kept are given again only where they are answers, and to this very question."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +18,7 @@ from service.api.cache import LocalCache
 from service.api.schemas.results import ImageAnswer, TextAnswer, answer_format
 from service.search.requests import TextSearchRequest
 from tests.support.library import Library, two_coloured
+from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer
 from tests.support.web_app import Api, checked
 
@@ -91,8 +95,17 @@ def test_an_answer_given_again_is_the_answer(api: Api) -> None:
     assert "explanation" not in again["results"][0]
 
 
-def test_the_form_of_an_answer_has_a_name() -> None:
-    assert answer_format() == answer_format()
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_form_of_an_answer_has_the_same_name_in_every_process(seed: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "from service.api.schemas.results import answer_format; print(answer_format())"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == answer_format()
     assert answer_format().isalnum()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +102,31 @@ def test_a_bucket_fills_again_by_the_clock_of_redis(redis_server: RedisServer) -
 
 
 @pytest.mark.redis
+def test_redis_forgets_a_bucket_once_it_would_be_full(redis_server: RedisServer) -> None:
+    limiter = RedisRateLimiter.connect(redis_server.url, 2.0, 10, timeout=5.0)
+
+    async def ask() -> None:
+        assert await limiter.take("a") == 0
+
+    run(limiter, ask)
+    with redis.Redis(port=redis_server.port) as client:
+        assert 0 < client.pttl("regard:rate:a") <= 6000
+
+
+@pytest.mark.redis
+def test_a_clock_of_redis_that_is_set_back_empties_no_bucket(redis_server: RedisServer) -> None:
+    limiter = RedisRateLimiter.connect(redis_server.url, 1.0, 1, timeout=5.0)
+    with redis.Redis(port=redis_server.port) as client:
+        seconds, _ = client.time()
+        client.hset("regard:rate:a", mapping={"tokens": 1, "at": seconds + 3600})
+
+    async def ask() -> None:
+        assert await limiter.take("a") == 0
+
+    run(limiter, ask)
+
+
+@pytest.mark.redis
 def test_without_redis_each_process_counts_and_later_redis_again(redis_server: RedisServer) -> None:
     clock = Clock()
     limiter = RedisRateLimiter.connect(redis_server.url, 0.001, 2, timeout=5.0)
@@ -140,6 +166,24 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> 
         assert api.request("GET", "/tags", headers=second).status_code == 200
         for _ in range(10):  # what needs no key is not counted
             assert api.request("GET", "/livez", headers=first).status_code == 200
+    finally:
+        api.close()
+        library.close()
+
+
+def test_whoever_has_to_wait_for_a_moment_is_never_told_to_come_back_at_once(tmp_path: Path) -> None:
+    key, stored = create_key("one", Permission.READ, NOW)
+    change_keys(tmp_path / "keys.json", lambda keys: [stored])
+    library = Library(tmp_path)
+    api = Api(library, rate_limit=3.0, rate_burst=1)
+    limiter = api.services.rate_limiter
+    assert isinstance(limiter, LocalRateLimiter)
+    limiter._clock = Clock()
+    try:
+        first, second = (api.request("GET", "/tags", headers={"Authorization": f"Bearer {key}"}) for _ in range(2))
+        assert first.status_code == 200
+        assert "try again in 1 s" in problem(second, 429, "rate-limited")["detail"]
+        assert second.headers["retry-after"] == "1"
     finally:
         api.close()
         library.close()

@@ -103,6 +103,23 @@ def test_a_lost_or_damaged_file_lets_nobody_in(path: Path, caplog: pytest.LogCap
     keys.close()
 
 
+def test_a_damaged_file_that_turns_up_later_does_not_leave_the_service_open(path: Path) -> None:
+    keys = ring(path)
+    assert not keys.required
+    path.write_bytes(b"nonsense")
+    assert keys.required
+    keys.close()
+
+
+def test_a_file_from_which_all_keys_were_taken_opens_nothing(path: Path) -> None:
+    created(path)
+    keys = ring(path)
+    assert keys.required
+    change_keys(path, lambda _: [])
+    assert keys.required
+    keys.close()
+
+
 def test_a_damaged_file_is_told_at_the_start(path: Path) -> None:
     path.write_bytes(b"nonsense")
     with pytest.raises(BadKeyFile):

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+import typer
 
 from index.catalog import Catalog
 from index.filters import Filter
 from service.cli.commands.edit import read_tag
-from service.cli.picture_filter import tag_conditions
+from service.cli.picture_filter import picture_filter, tag_conditions
 from tests.support.catalogs import make_ready, picture
 
 VALUES = ["5", "5.0", "2.50", "19.90", "1e3", "-0", "12345678901234567890", " 5", "+5", "007", "NaN", "1_000", "0x10"]
@@ -35,3 +36,10 @@ def test_a_tag_is_found_as_it_was_set(catalog: Catalog, number: int) -> None:
 def test_what_is_written_as_a_number_lies_in_a_range(catalog: Catalog) -> None:
     found = catalog.matching(Filter(tags=tag_conditions(["version>=2.5", "version<=19.9"])))
     assert [VALUES[place] for place in found.nonzero()[0]] == ["5", "5.0", "2.50", "19.90"]
+
+
+def test_a_time_reaches_to_the_end_of_the_period_that_is_named_last() -> None:
+    wanted = {"taken_at": {"gte": "2024-06", "lte": "2024"}}
+    assert picture_filter(None, None, since="2024-06", until="2024") == wanted
+    with pytest.raises(typer.BadParameter, match="no time is from 2025-01 on"):
+        picture_filter(None, None, since="2025-01", until="2024")

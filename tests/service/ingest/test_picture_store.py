@@ -94,6 +94,19 @@ def test_what_a_failed_upload_stored_is_announced_and_removed(
     assert catalog.arrivals.open() == []
 
 
+def test_no_file_may_be_removed_before_the_catalog_knows_its_picture(catalog: WatchedCatalog, tmp_path: Path) -> None:
+    originals, removable = Originals(tmp_path / "data"), list[bool]()
+
+    def look() -> None:
+        with originals.removing() as free:
+            removable.append(free)
+
+    catalog.look = look
+    LocalPictureStore(catalog, originals).take_in(received(originals), NOW, 0.0)
+    look()
+    assert removable == [False, True]
+
+
 def test_of_requests_that_send_one_picture_at_once_one_is_the_first(tmp_path: Path) -> None:
     originals, starts = Originals(tmp_path), threading.Barrier(8)
     with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog, ThreadPoolExecutor(8) as threads:

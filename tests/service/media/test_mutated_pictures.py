@@ -37,6 +37,7 @@ def test_what_mutations_start_from_is_taken_in(tmp_path: Path, kind: str) -> Non
     with DecodePool.from_settings(Settings(decode_workers=1), readable=[tmp_path]) as pool:
         for content in sound_files()[kind]:
             assert run.send(pool, MutatedFile(kind, (), content)) == "shown"
+        assert most_memory_of_children() > 0
 
 
 def test_a_seed_gives_the_same_files_again_and_another_seed_others() -> None:
@@ -82,7 +83,6 @@ def test_harm_is_counted_and_its_file_kept(tmp_path: Path, thumbnail: bool) -> N
     assert outcome not in WELL
     assert run.harm == run.report()["harm"] == 1
     assert [path.read_bytes() for path in run.harmful.iterdir()] == [b"harmful"]
-    assert most_memory_of_children() >= 0
 
 
 def test_failures_are_told_apart() -> None:

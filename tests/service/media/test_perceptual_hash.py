@@ -75,6 +75,13 @@ def test_the_hash_is_that_of_the_definition_in_plain_loops() -> None:
     assert perceptual_hash(picture) == np.packbits(expected).tobytes()
 
 
+def test_a_hash_is_what_it_was_when_it_was_stored() -> None:
+    y, x = np.mgrid[:96, :128]
+    patches = ((x // 8 * 9 + y // 8 * 7) ** 2 * 7 % 256).astype(np.uint8)
+    picture = PIL.Image.fromarray(np.stack([patches, patches, 255 - patches], axis=-1))
+    assert perceptual_hash(picture).hex() == "a41144e600c48010"
+
+
 @given(width=st.integers(1, 40), height=st.integers(1, 40))
 def test_any_size_has_a_hash_or_none(width: int, height: int) -> None:
     assert len(perceptual_hash(scenery(1, width, height))) in (0, 8)

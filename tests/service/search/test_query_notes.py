@@ -73,6 +73,11 @@ def test_what_is_left_of_words_that_only_ask_is_said() -> None:
     assert note.startswith("Searched for “a kitchen without people”. “without” is hardly understood")
 
 
+def test_pictures_that_cannot_be_found_yet_are_told_where_they_are_more_than_come_in_at_a_time() -> None:
+    assert note_on("pizza", 100) is None
+    assert note_on("pizza", 101) == "101 pictures that are stored cannot be found yet."
+
+
 @pytest.mark.realdata
 def test_no_caption_of_a_photograph_is_taken_for_another_language() -> None:
     lines = (Path(os.environ["REGARD_TEST_DATA"]) / "flickr8k" / "captions.jsonl").read_text(encoding="utf-8")

@@ -137,6 +137,26 @@ def test_a_snapshot_taken_while_pictures_come_go_and_change_holds_one_moment(sto
         copy.catalog.close()
 
 
+@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+def test_records_that_the_catalog_does_not_count_yet_are_left_out(store: Store, tmp_path: Path, name: str) -> None:
+    records = Path("regions") / "records.bin"
+    counted = (store.folder / records).read_bytes()
+    with (store.folder / records).open("ab") as file:
+        file.write(counted[: len(counted) // 2])
+    with closing(store.slab()) as slab:
+        assert len(counted) == (NUM - 1) * slab.dtype.itemsize
+    take_snapshot(store.folder, tmp_path / name)
+    if name == "copy":
+        copied = (tmp_path / name / records).read_bytes()
+    else:
+        with tarfile.open(tmp_path / name) as archive:
+            (member,) = [one for one in archive if one.name == records.as_posix()]
+            file = archive.extractfile(member)
+            assert file is not None
+            copied = file.read()
+    assert copied == counted
+
+
 def test_nothing_is_erased_under_a_snapshot(store: Store, tmp_path: Path) -> None:
     young = store.accept(encoded(noise(50), "PNG"))
     store.catalog.delete(young, NOW - 100)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from index import files, schema
+from index.filters import Filter
 from index.lock import Locked
 from index.ragged import RaggedSlab
 from index.records import PictureChange
@@ -107,6 +108,30 @@ def test_no_text_of_what_was_erased_is_left_in_the_catalogs_files(store: Store) 
     compact(store)
     for path in store.folder.glob("catalog.sqlite*"):
         assert b"very private" not in path.read_bytes()
+
+
+def test_no_index_keeps_the_code_of_an_erased_picture(store: Store) -> None:
+    folder = store.folder / "views" / "fake-matcher"
+    with closing(View(folder, ivf_from=1)) as view:
+        assert view.build_index()
+    assert list(folder.rglob("*.faiss"))
+    assert compact(store) == (2, 2 + 6)
+    assert list(folder.rglob("*.faiss")) == []
+
+
+def test_an_index_of_words_that_is_damaged_is_made_anew(store: Store) -> None:
+    def found() -> list[str]:
+        return [match.image.image_id for match in store.catalog.texts.matches("white", 9, Filter())]
+
+    before = found()
+    with closing(sqlite3.connect(store.folder / "catalog.sqlite")) as database, database:
+        for number, block in database.execute("SELECT id, block FROM texts_data").fetchall():
+            changed = block.replace(b"white", b"whine")
+            database.execute("UPDATE texts_data SET block = ? WHERE id = ?", [changed, number])
+    assert "the index of words is damaged" in next(find_damage(store.folder))
+    compact(store)
+    assert list(find_damage(store.folder)) == []
+    assert found() == before != []
 
 
 def test_it_says_so_where_a_view_cannot_be_read_and_goes_on_with_the_others(store: Store) -> None:

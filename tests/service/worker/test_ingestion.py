@@ -10,6 +10,7 @@ import PIL.Image
 import pytest
 
 from index.catalog import Catalog
+from index.detection_starts import DetectionStarts
 from index.filters import Filter
 from index.slab import DamagedRow, Slab
 from models.extractors.base import Detections
@@ -179,6 +180,25 @@ def test_a_picture_that_is_suspected_is_with_the_detector_alone(store: Store) ->
     suspects = sorted(ids[:2])
     assert slots(store, ids) == [3, 4, 0, 1, 2]
     assert together[2:] == [suspects, ids[1:2]]  # after new ones, and the first is committed before the second begins
+
+
+def test_no_other_picture_begins_before_a_suspected_one_is_committed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspects = accepted(store, 2)
+    store.catalog.starts.begin(suspects)  # by a worker that was killed
+    begin, begun = DetectionStarts.begin, list[tuple[Sequence[str], list[int | None]]]()
+
+    def noted(starts: DetectionStarts, image_ids: Sequence[str]) -> None:
+        begun.append((image_ids, slots(store, suspects)))
+        begin(starts, image_ids)
+
+    with store.worker() as (worker, _):
+        monkeypatch.setattr(DetectionStarts, "begin", noted)
+        worker.run_once()
+        fresh = store.accept(encoded(noise(10), "PNG"))
+        worker.run_once()
+    assert begun == [(suspects[:1], [None, None]), ([fresh], [0, None])]
 
 
 class Noting(FakeExtractor):

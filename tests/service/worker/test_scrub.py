@@ -51,10 +51,10 @@ def seen(folder: Path) -> dict[str, npt.NDArray[Any]]:
         return {name: np.array(array) for name, array in (found | embeddings).items()}
 
 
-def scrub(worker: Worker, seconds: float) -> None:
-    """Let so much time go by for the scrub alone, at a rate of 1 byte a second."""
+def scrub(worker: Worker, seconds: float, rate: float = 1.0) -> None:
+    """Let so much time go by for the scrub alone, at a rate in bytes a second."""
     passed = worker._scrub._counted_at + seconds
-    worker._scrub._rate, worker._scrub._timer = 1.0, lambda: passed
+    worker._scrub._rate, worker._scrub._timer = rate, lambda: passed
     worker._scrub.advance()
 
 
@@ -175,6 +175,16 @@ def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: d
         worker._scrub._rate = 0.0
         worker._scrub.advance()
         assert len(read) <= 2
+
+
+def test_after_an_hour_in_which_it_read_nothing_it_does_not_catch_up(
+    store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store.worker() as (worker, _):
+        check, read = worker._slab.check, list[int]()
+        monkeypatch.setattr(worker._slab, "check", lambda row: (read.append(row), check(row)))
+        scrub(worker, 3600.0, rate=worker._slab.dtype.itemsize * 0.3)
+    assert read == [0, 1]  # what five seconds allow, up to the end of a record
 
 
 @pytest.mark.parametrize("harm", ["changed", "gone"])

@@ -26,6 +26,7 @@ from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")
 STREAM = stream_name(OURS)
+MOST_WAITS = 20  # each ends after about a second, or with a wake-up
 
 
 @pytest.fixture
@@ -91,6 +92,15 @@ def delivered(server: RedisServer) -> int | None:
         return int(group["entries-read"] or 0)
 
 
+def wait_for_delivery(server: RedisServer, wakeups: RedisWakeups) -> None:
+    """Wait until the one entry of the stream is delivered, for so many waits at most."""
+    for _ in range(MOST_WAITS):
+        if delivered(server) == 1:
+            return
+        wakeups.wait(threading.Event())
+    raise AssertionError(f"the wake-up was not delivered in {MOST_WAITS} waits")
+
+
 @pytest.mark.redis
 def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: RedisServer) -> None:
     notifier, wakeups, stop = (
@@ -100,8 +110,7 @@ def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: Re
     )
     wakeups.wait(stop)  # makes the group
     notifier.wake("one")
-    while delivered(redis_server) != 1:
-        wakeups.wait(stop)
+    wait_for_delivery(redis_server, wakeups)
     assert pending(redis_server) == 1
     wakeups.acknowledge()
     assert pending(redis_server) == 0
@@ -114,8 +123,7 @@ def test_a_wake_up_that_could_not_be_acknowledged_is_delivered_again(
     wakeups, stop = RedisWakeups(redis_server.url, OURS), threading.Event()
     wakeups.wait(stop)  # makes the group
     RedisNotifier(redis_server.url, OURS).wake("one")
-    while delivered(redis_server) != 1:
-        wakeups.wait(stop)
+    wait_for_delivery(redis_server, wakeups)
 
     def fail(*_: object) -> None:
         raise redis.ConnectionError("gone for a moment")
@@ -132,9 +140,7 @@ def test_a_wake_up_that_could_not_be_acknowledged_is_delivered_again(
 @pytest.mark.redis
 def test_a_wake_up_from_before_the_worker_is_not_lost(redis_server: RedisServer) -> None:
     RedisNotifier(redis_server.url, OURS).wake("early")
-    wakeups, stop = RedisWakeups(redis_server.url, OURS), threading.Event()
-    while delivered(redis_server) != 1:
-        wakeups.wait(stop)
+    wait_for_delivery(redis_server, RedisWakeups(redis_server.url, OURS))
 
 
 @pytest.mark.redis
@@ -143,8 +149,7 @@ def test_what_a_dead_worker_had_in_hand_is_acknowledged_by_the_next(redis_server
     dead = RedisWakeups(redis_server.url, OURS)
     dead.wait(stop)
     notifier.wake("one")
-    while delivered(redis_server) != 1:
-        dead.wait(stop)
+    wait_for_delivery(redis_server, dead)
     following = RedisWakeups(redis_server.url, OURS)
     following.wait(stop)
     following.acknowledge()
@@ -169,8 +174,7 @@ def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServe
     wakeups.wait(stop)
     redis_server.start()
     notifier.wake("after")
-    while delivered(redis_server) != 1:
-        wakeups.wait(stop)
+    wait_for_delivery(redis_server, wakeups)
     wakeups.acknowledge()
     assert pending(redis_server) == 0
 

@@ -1,0 +1,38 @@
+"""While regions are found anew, a picture that cannot be decoded for the moment is tried again."""
+
+from pathlib import Path
+
+import pytest
+
+from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.worker import process
+from tests.support.fakes import WideExtractor, WideMatcher
+from tests.support.kill_points import DecodeHere
+from tests.support.pictures import encoded
+from tests.support.worker_store import Store, noise
+
+
+def test_a_picture_that_fails_twice_for_the_moment_has_its_regions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, attempts = Store(tmp_path), list[str]()
+
+    class Unsteady(DecodeHere):
+        """Its process dies at the first two attempts."""
+
+        def decode(
+            self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        ) -> DecodedPicture:
+            attempts.append(path.stem)
+            if len(attempts) < 3:
+                raise DecodeFailed("Decoding the picture failed: its process ended with signal 9.", final=False)
+            return super().decode(path, thumbnail, stripped, with_position)
+
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    monkeypatch.setattr(process, "DecodePool", Unsteady)
+    store.drain(WideExtractor(), [WideMatcher()])
+    assert attempts == [image_id] * 3
+    assert store.catalog.region_stores.blank_slots("wide-extractor") == []
+    assert store.catalog.failures.page() == []
+    store.catalog.close()
