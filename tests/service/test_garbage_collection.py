@@ -16,6 +16,8 @@ from tests.support.fakes import FakeMatcher
 ANSWERING = """
 import gc, os, signal, socket, sys
 from pathlib import Path
+from types import SimpleNamespace
+from service.api.job_events import StreamSlots
 from service.serve import _WebSide, exit_on_signals
 from service.settings import Settings
 
@@ -31,7 +33,8 @@ def listens():
 
 exit_on_signals()
 with socket.create_server(("127.0.0.1", 0)) as listening:
-    _WebSide(nothing, None, Settings(data_dir=Path(sys.argv[1])), "").answer(listening, listens)
+    services = SimpleNamespace(stream_slots=StreamSlots())
+    _WebSide(nothing, services, Settings(data_dir=Path(sys.argv[1])), "").answer(listening, listens)
 """
 
 
