@@ -31,7 +31,7 @@ def shared_counts(processes: int) -> Iterator[list[ConnectionCounts]]:
 
 
 class Process:
-    """What a process does with the port: it keeps the connections that it gets open."""
+    """A process at a port, which keeps the connections that it gets open."""
 
     def __init__(self, listening: socket.socket, counts: ConnectionCounts, place: int) -> None:
         # Epoll knows a descriptor of each, as in processes that inherit it.
