@@ -4,6 +4,7 @@ from typing import Any
 
 from service.api.credentials import SESSION_COOKIE
 from service.api.openapi_examples import EXAMPLES
+from service.api.openapi_headers import HEADERS, add_headers
 from service.api.permissions import OPEN, needed_permission
 from service.api.problems import PROBLEM_JSON, problem_responses
 from service.api.schemas.requests import ImageSearchForm
@@ -125,6 +126,7 @@ def complete_document(document: dict[str, Any]) -> None:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    document["components"]["headers"] = HEADERS
     document["servers"] = [{"url": "/"}]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -132,6 +134,7 @@ def complete_document(document: dict[str, Any]) -> None:
     for operation in (one for methods in document["paths"].values() for one in methods.values()):
         answers = operation["responses"]
         add_refusals(operation)
+        add_headers(operation)
         # FastAPI adds a 422 wherever a route takes a parameter; ours are declared where they can happen.
         if PROBLEM_JSON not in answers.get("422", {}).get("content", {}):
             answers.pop("422", None)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
+from service.api.openapi_headers import HEADERS
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
@@ -141,6 +142,9 @@ class CaseRun:
             return f"{status} is no problem document but {kind}"
         if status in DELIBERATE and case.path != "/readyz" and "retry-after" not in answer.headers:
             return f"{status} without Retry-After"
+        declared = {name.lower() for name in told.get(str(status), {}).get("headers", {})} - {"retry-after"}
+        if (sent := {name.lower() for name in HEADERS} & answer.headers.keys()) != declared:
+            return f"{status} with the headers {sorted(sent)}, and not {sorted(declared)}"
         return None
 
     def report(self) -> dict[str, Any]:

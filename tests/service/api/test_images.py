@@ -6,6 +6,7 @@ import io
 import PIL.Image
 import pytest
 
+from service.api.openapi_headers import HEADERS
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
 from service.media.decode_pool import DecodePool
@@ -61,6 +62,19 @@ def test_a_copy_that_is_still_right_is_not_sent_again(api: Api) -> None:
         again = api.request("GET", path, headers={"if-none-match": first.headers["etag"]})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
         assert api.request("GET", path, headers={"if-none-match": '"other"'}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["", "/original", "/thumbnail"])
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [(200, {}), (206, {"range": "bytes=0-9"}), (304, {"if-none-match": "*"}), (416, {"range": "bytes=9999999-"})],
+)
+def test_a_file_comes_with_the_headers_that_are_told(api: Api, kind: str, status: int, sent: dict[str, str]) -> None:
+    (image_id,) = ingest(api, ("a.png", png(two_coloured("red", "blue"))))
+    answer = api.request("GET", f"/images/{image_id}{kind}", headers=sent)
+    assert answer.status_code == status
+    told = api.get("/openapi.json").json()["paths"][f"/images/{{image_id}}{kind}"]["get"]["responses"][str(status)]
+    assert set(told["headers"]) == {name for name in HEADERS if name in answer.headers}
 
 
 def test_regions_are_listed_with_their_words(api: Api) -> None:
