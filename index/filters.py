@@ -82,7 +82,8 @@ def as_number(text: str) -> int | float | None:
             number = kind(text)
         except ValueError:
             continue
-        if -(2**63) <= number < 2**63 and written_number(number) == text:
+        is_storable = math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**63
+        if is_storable and written_number(number) == text:
             return number
     return None
 

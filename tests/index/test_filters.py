@@ -109,6 +109,8 @@ def test_no_condition_passes_what_is_visible(catalog: Catalog) -> None:
         ("3000", {"gte": "2020", "lte": "abc"}, True),
         ("1e+20", 1e20, True),
         (1e20, 1e20, True),
+        (1e20, "1e+20", True),
+        ("inf", 1e308, False),
         ("100000000000000000000", 1e20, False),
     ],
 )
