@@ -47,13 +47,18 @@ log = logging.getLogger(__name__)
 class DirectorActor:
     """The actor around a Director."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings
+    def __init__(self, settings: dict[str, Any], address: tuple[str, int]) -> None:
+        """`settings` of the replicas; `address` is the host and port that the collection is served at."""
+        self._settings, self._address = settings, address
         self._director = Director(Path(settings["data_dir"]), RayNodes(settings))
 
     def settings(self) -> dict[str, Any]:
         """The settings that replicas run with."""
         return self._settings
+
+    def address(self) -> tuple[str, int]:
+        """The host and port that the collection is served at."""
+        return self._address
 
     def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> Outcome:
         """Plan and start a cluster, unless it is."""
@@ -155,13 +160,14 @@ def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[.
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
-    """Start what does not run; the plan. UserError where there is no Ray, too few nodes, or it is served elsewhere."""
+    """Start what does not run; the plan. UserError where there is no Ray, too few nodes, or it runs otherwise."""
     check_host(settings.host)
     connect_to_ray(cluster)
-    check_served_there(settings)
+    plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
+    address = settings.host, settings.port
+    check_running(plain, address)
     # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
     serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
-    plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
     director: Any = (
         ray.remote(DirectorActor)
         .options(
@@ -174,7 +180,7 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
             num_cpus=0,
             **pinned(node_name(own_node())),
         )
-        .remote(plain)
+        .remote(plain, address)
     )
     begun = director.begin.remote(cluster.shards, cluster.replicas, cluster.write_quorum)
     plan: ClusterPlan = value_of(answer_of(begun))
@@ -182,19 +188,22 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
     return plan
 
 
-def check_served_there(settings: Settings) -> None:
-    """UserError where the collection is served on another address already, which Ray Serve would keep."""
+def check_running(plain: Mapping[str, Any], address: tuple[str, int]) -> None:
+    """UserError where the collection runs with other settings, or at another address: both stay as they were begun."""
     try:
         director = ray.get_actor(DIRECTOR, NAMESPACE)
     except ValueError:
         return
-    running: dict[str, Any] = answer_of(director.settings.remote())
-    served = running["host"], running["port"]
-    if served != (settings.host, settings.port):
+    (host, port), (wanted_host, wanted_port) = answer_of(director.address.remote()), address
+    if (host, port) != address:
         raise UserError(
-            f"the collection is served at http://{served[0]}:{served[1]}: `regard cluster down` first, to serve it at"
-            f" http://{settings.host}:{settings.port}"
+            f"the collection is served at http://{host}:{port}: `regard cluster down` first, to serve it at"
+            f" http://{wanted_host}:{wanted_port}"
         )
+    running: dict[str, Any] = answer_of(director.settings.remote())
+    if others := sorted(name for name in running.keys() | plain.keys() if running.get(name) != plain.get(name)):
+        said = ", ".join(f"{name} = {running.get(name)}" for name in others)
+        raise UserError(f"the collection runs with {said}: `regard cluster down` first, to change that")
 
 
 def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str, Any]) -> None:

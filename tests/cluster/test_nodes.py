@@ -1,15 +1,16 @@
 """What Regard relies on Ray for: actors stay where they are put, end with their node and come back with it."""
 
 import os
+from pathlib import Path
 
 import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
-from service.cluster.bring_up import check_served_there
+from service.cluster.bring_up import DirectorActor, check_running
 from service.cluster.demo.local_nodes import NODES, RayCluster
 from service.cluster.ray_nodes import LABEL, RayNodes, living_nodes
-from service.cluster.remote import DIRECTOR, NAMESPACE, replica_name
+from service.cluster.remote import DIRECTOR, NAMESPACE, dumped_settings, replica_name
 from service.errors import UserError
 from service.settings import Settings
 from service.this_machine import is_running
@@ -85,21 +86,15 @@ def test_all_replicas_are_ended_also_those_that_no_plan_names(ray_cluster: RayCl
     ray.kill(ray.get_actor(names[2], NAMESPACE))
 
 
-class Served:
-    """Stands for a director whose collection is served on a port."""
-
-    @ray.method
-    def settings(self) -> dict[str, object]:
-        """The settings that it was started with."""
-        return {"host": "127.0.0.1", "port": 8642}
-
-
-def test_a_running_collection_is_served_where_it_is(ray_cluster: RayCluster) -> None:
-    here = Settings(host="127.0.0.1", port=8642)
-    check_served_there(here)  # nothing runs
-    director = ray.remote(Served).options(name=DIRECTOR, namespace=NAMESPACE, lifetime="detached", num_cpus=0).remote()
-    ray.get(director.settings.remote())
-    check_served_there(here)
+def test_a_running_collection_stays_where_and_as_it_is(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    plain, address = dumped_settings(Settings(data_dir=tmp_path, models=("caan",))), ("127.0.0.1", 8642)
+    check_running(plain, address)  # nothing runs
+    options = {"name": DIRECTOR, "namespace": NAMESPACE, "lifetime": "detached", "num_cpus": 0}
+    director = ray.remote(DirectorActor).options(**options).remote(plain, address)
+    assert ray.get(director.plan.remote()) is None
+    check_running(plain, address)
     with pytest.raises(UserError, match=r"is served at http://127\.0\.0\.1:8642: `regard cluster down` first"):
-        check_served_there(Settings(host="127.0.0.1", port=8645))
+        check_running(plain, ("127.0.0.1", 8645))
+    with pytest.raises(UserError, match=r"runs with models = \['caan'\]: `regard cluster down` first"):
+        check_running(dumped_settings(Settings(data_dir=tmp_path, models=("sman",))), address)
     ray.kill(director)

@@ -57,8 +57,12 @@ def up(
 
     check_exposure(settings)
     plan = bring_up(settings, chosen)
-    if any(given not in (None, kept) for given, kept in ((shards, len(plan.shards)), (replicas, len(plan.shards[0])))):
-        print_note("The collection keeps its shards and replicas as it was begun: `regard cluster add-shard` adds one.")
+    begun = (shards, len(plan.shards)), (replicas, len(plan.shards[0])), (write_quorum, plan.write_quorum)
+    if any(given not in (None, kept) for given, kept in begun):
+        print_note(
+            f"The collection keeps its shards, its replicas and its write quorum of {plan.write_quorum} as it was"
+            " begun: `regard cluster add-shard` adds a shard."
+        )
     print_note(f"{len(plan.shards)} shards with {len(plan.shards[0])} replicas each: `regard cluster status`")
     print(f"search at http://{settings.host}:{settings.port}", flush=True)
 
