@@ -16,7 +16,7 @@ from index.fault_points import FaultPoint, reach
 from index.files import temporary_path
 from models.pictures import LONGEST_SIDE
 from service.errors import UnreadablePicture
-from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, ProcessLost
+from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, NoDecoder, ProcessLost
 from service.media.descriptions import LONGEST_CAPTION, LONGEST_KEYWORDS, shown
 from service.media.file_type import EXTENSIONS
 from service.settings import Settings
@@ -66,6 +66,7 @@ class DecodePool:
         for _ in range(workers):
             self._idle.put(None)
         self._workers = workers
+        self._closed = False
 
     @classmethod
     def from_settings(
@@ -134,7 +135,7 @@ class DecodePool:
 
     def protection(self) -> dict[str, str]:
         """Each protection of the decoding processes with "on", or why it is missing. NoDecoder where none starts."""
-        process = self._idle.get()
+        process = self._take()
         try:
             process = process or DecodeProcess(self._limits, self._readable)
             return process.protection
@@ -152,7 +153,7 @@ class DecodePool:
         return message, parts
 
     def _send(self, request: dict[str, Any], seconds: float, is_valid: Any) -> tuple[dict[str, Any], bytearray]:
-        process = self._idle.get()
+        process = self._take()
         try:
             if process is not None and process.ended:  # killed while it was idle, which is no picture's fault
                 process.end()
@@ -174,12 +175,22 @@ class DecodePool:
             raise DecodeFailed(message["reason"], message["final"])
         return message, body
 
+    def _take(self) -> DecodeProcess | None:
+        """A process that nobody uses, or None for one that is still to be started. NoDecoder once the pool is closed."""
+        process = self._idle.get()
+        if self._closed:
+            self._idle.put(process)
+            raise NoDecoder("the decoding processes have ended, since the service ends")
+        return process
+
     def close(self) -> None:
-        """End the processes, after the pictures in hand."""
+        """End the processes, after the pictures in hand; whoever comes later gets NoDecoder, and does not wait."""
         self._threads.shutdown(cancel_futures=True)
-        for _ in range(self._workers):
-            if (process := self._idle.get()) is not None:
+        self._closed = True
+        for process in [self._idle.get() for _ in range(self._workers)]:
+            if process is not None:
                 process.end(patience_s=0)
+            self._idle.put(None)
 
     def __enter__(self) -> Self:
         return self

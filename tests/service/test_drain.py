@@ -7,13 +7,17 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pytest
 from torch import Tensor
 
 from models.matching.encoded import EncodedImages, EncodedTexts
+from service import connections
+from service.media.decode_pool import DecodePool
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.processes import wait_until
 from tests.support.running_server import running_server
+from tests.support.web_app import png
 
 TIMEOUT_S = 120.0
 
@@ -73,3 +77,31 @@ def test_what_was_begun_is_answered_before_it_ends(tmp_path: Path) -> None:
         answer = begun.result(TIMEOUT_S)
     assert answer.status_code == 200, answer.text
     assert [hit["filename"] for hit in answer.json()["results"]] == ["red.png"]
+
+
+def test_an_upload_that_takes_too_long_to_look_at_is_told_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Library(tmp_path).close()
+    looks = DecodePool.inspect
+    begun, over = threading.Event(), threading.Event()
+
+    def look_slowly(pool: DecodePool, path: Path) -> str:
+        begun.set()
+        over.wait(0.05)
+        return looks(pool, path)
+
+    monkeypatch.setattr(DecodePool, "inspect", look_slowly)
+    monkeypatch.setattr(connections, "SHUTDOWN_TIMEOUT_S", 1)
+    content = png(two_coloured("red", "blue"))
+    files = [("images", (f"{number}.png", content, "image/png")) for number in range(1000)]
+    with ThreadPoolExecutor(1) as others:
+        with running_server(tmp_path) as url:
+            sent = others.submit(httpx.post, f"{url}/ingest", files=files, timeout=TIMEOUT_S)
+            assert begun.wait(TIMEOUT_S)
+        over.set()
+        answer = sent.result(TIMEOUT_S)
+    assert (answer.status_code, answer.json()["detail"]) == (503, "The service ends; send the request again.")
+    assert answer.headers["retry-after"]
+    with closing(Library(tmp_path)) as library:
+        assert library.catalog.counts()["queued"] == 0

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from service.media import decode_pool
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
+from service.media.decode_process import NoDecoder
 from service.this_machine import children_of
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 from tests.support.processes import wait_until
@@ -196,3 +197,29 @@ def test_a_disk_that_takes_no_thumbnail_is_not_the_pictures_fault(pool: DecodePo
     file.write_bytes(encoded(corners(), "PNG"))
     with pytest.raises(OSError, match="thumbnail"):
         pool.decode(file, file / "below-a-file.jpg")
+
+
+def test_who_comes_to_a_closed_pool_is_told_and_does_not_wait(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(encoded(corners(), "PNG"))
+    pool = DecodePool(1, LIMITS)
+    refused: list[NoDecoder] = []
+
+    def look_on() -> None:
+        try:
+            while pool.inspect(path):
+                looked.set()
+        except NoDecoder as fault:
+            refused.append(fault)
+
+    looked, threads = threading.Event(), [threading.Thread(target=look_on, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert looked.wait(60)
+    pool.close()
+    for thread in threads:
+        thread.join(60)
+    assert len(refused) == 3
+    with pytest.raises(NoDecoder, match="have ended"):
+        pool.protection()
+    pool.close()
