@@ -176,7 +176,7 @@ class DecodePool:
         return message, body
 
     def _take(self) -> DecodeProcess | None:
-        """A process that nobody uses, or None for one that is still to be started. NoDecoder once the pool is closed."""
+        """A process that nobody uses, or None for one still to be started. NoDecoder once the pool is closed."""
         process = self._idle.get()
         if self._closed:
             self._idle.put(process)
