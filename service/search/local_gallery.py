@@ -13,7 +13,7 @@ from index.text_search import TextMatch
 from index.view import CAPTIONS, Counts, Snapshot
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
-from service.errors import FeaturesOnly, NotFound
+from service.errors import FeaturesOnly, NotFound, NotReady
 from service.search.candidates import NO_SCORES, Candidates
 from service.search.gallery import OpenGallery
 from service.search.joint_scoring import StoredPairs, scoring_of
@@ -122,8 +122,15 @@ class LocalGallery:
     def explanation_of(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`."""
-        assert self._regions is not None
+        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`.
+
+        NotReady where the regions cannot be read.
+        """
+        if self._regions is None:
+            raise NotReady(
+                "The regions that this model's view was made of cannot be read, which the log of the service explains:"
+                " ask without `explain`."
+            )
         pictures = [self._regions.regions(slot) for slot in rows]
         return partial(explain_pictures, self._model.matcher, self._state, rows, texts, tokens, pictures)
 

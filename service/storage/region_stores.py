@@ -17,7 +17,7 @@ from index.catalog import Catalog
 from index.files import make_folder, remove_strays, sync_folder
 from index.files import replace as replace_file
 from index.records import Image, RegionStoreEntry
-from index.slab import HEADER, RECORDS, LayoutMismatch, Slab, stored_layout
+from index.slab import HEADER, RECORDS, Corrupt, LayoutMismatch, Slab, stored_layout
 from index.view_manifest import NAME as VIEW_MANIFEST
 from models.extractors.base import PICTURE, Extractor
 from models.extractors.coco_classes import COCO_CLASSES
@@ -157,6 +157,7 @@ class RegionStores:
         self._data, self._catalog, self._extractor = data, catalog, extractor
         self._entries = {entry.extractor: entry for entry in region_store_entries(catalog, extractor.digest)}
         self._stores: dict[str, RegionStore] = {}
+        self._faults: dict[str, str] = {}  # digest -> why its store was not opened when that was tried last
         self._lock = threading.Lock()
         self.refresh()
 
@@ -177,6 +178,7 @@ class RegionStores:
                     self._open(entry)
 
     def _open(self, entry: RegionStoreEntry) -> None:
+        """Open a store, unless it cannot be read: what else there is goes on answering."""
         folder = self._data.root / entry.folder
         if entry.extractor == self.extractor:
             self._stores[entry.extractor] = RegionStore(folder, self._extractor)
@@ -185,8 +187,11 @@ class RegionStores:
             store = RegionStore(folder, described_extractor(folder, entry.extractor))
             store.open()  # now: its files may be removed while a search still reads them
             self._stores[entry.extractor] = store
-        except FileNotFoundError:  # being removed just now
-            log.info("the regions of the extractor %s are gone", entry.extractor)
+            self._faults.pop(entry.extractor, None)
+        except (Corrupt, ValueError, LookupError, OSError) as fault:  # a missing one may be being removed just now
+            if self._faults.get(entry.extractor) != str(fault):  # once, not ten times a second
+                log.warning("the regions of the extractor %s cannot be read: %s", entry.extractor, fault)
+            self._faults[entry.extractor] = str(fault)
 
     def state(self, digest: str) -> str | None:
         """The state of an extractor's store, see RegionStoreState; None where it has none."""
@@ -194,7 +199,7 @@ class RegionStores:
         return None if entry is None else entry.state
 
     def of(self, digest: str) -> RegionStore | None:
-        """The store of the extractor with this digest; None where there is none (any more)."""
+        """The store of the extractor with this digest; None where there is none (any more), or it cannot be read."""
         return self._stores.get(digest)
 
     def has_record(self, digest: str, slot: int) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from index.slab import HEADER
 from service.api.schemas.resources import ModelsAnswer, ReadyAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.errors import Misconfigured
@@ -154,6 +155,30 @@ def test_the_former_model_answers_until_all_is_switched_at_once(both: Web, worke
     assert after["results"][0]["explanation"]["regions"][1]["label"] == "west"
     assert problem(both.text("red", model="former"), 404, "unknown-model")["known"] == ["wide"]
     assert [model["name"] for model in checked(both.get("/models"), 200, ModelsAnswer)["models"]] == ["wide"]
+
+
+@pytest.mark.parametrize("content", [b"{broken", None])
+def test_damaged_regions_of_the_former_detector_cost_its_explanations_alone(
+    worker: Worker, store: Store, caplog: pytest.LogCaptureFixture, content: bytes | None
+) -> None:
+    work(worker, store)
+    header = store.folder / "regions" / HEADER
+    if content is None:
+        header.unlink()
+    else:
+        header.write_bytes(content)
+    web = served(store, WideMatcher(), FakeMatcher("former"))
+    try:
+        found = [
+            len(checked(web.text("red green", model=name), 200, TextAnswer)["results"]) for name in ("former", "wide")
+        ]
+        assert found == [5, 2]
+        told = problem(web.text("red green", model="former", explain=True), 503, "not-ready")
+        assert "ask without `explain`" in told["detail"]
+        assert checked(web.text("red green", model="wide", explain=True), 200, TextAnswer)["results"]
+    finally:
+        web.close()
+    assert caplog.text.count("the regions of the extractor fake-extractor cannot be read") == 1
 
 
 def test_each_model_searches_the_regions_of_its_own_detector(both: Web, worker: Worker, store: Store) -> None:
