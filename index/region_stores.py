@@ -60,13 +60,17 @@ class RegionStoreTable:
         with self._database.changing() as db:
             _note_records(db, extractor, slots, blanks, now)
 
-    def blank_slots(self, extractor: str, only_unreadable: bool = False) -> list[int]:
-        """Slots whose record of the extractor is blank: searches must not score them.
+    def blank_slots(self, extractor: str) -> list[int]:
+        """Slots whose record of the extractor is blank: searches must not score them."""
+        sql = "SELECT slot FROM blank_regions WHERE extractor = ? ORDER BY slot"
+        with self._database.reading() as db:
+            return [row["slot"] for row in db.execute(sql, [extractor])]
 
-        With `only_unreadable` those of pictures that could not be read, not those that came as features alone.
-        """
-        condition = "reason IS NOT NULL" if only_unreadable else "TRUE"
-        sql = f"SELECT slot FROM blank_regions WHERE extractor = ? AND {condition} ORDER BY slot"
+    def unreadable_slots(self, extractor: str, only_sent_again: bool = False) -> list[int]:
+        """Slots of pictures that could not be read for the extractor; with `only_sent_again` of those alone whose files
+        were sent once more since."""
+        sent = "at = 0" if only_sent_again else "TRUE"
+        sql = f"SELECT slot FROM blank_regions WHERE extractor = ? AND reason IS NOT NULL AND {sent} ORDER BY slot"
         with self._database.reading() as db:
             return [row["slot"] for row in db.execute(sql, [extractor])]
 
@@ -102,6 +106,6 @@ def _note_records(
     db.execute(f"DELETE FROM blank_regions WHERE extractor = ? AND slot {AMONG}", [extractor, found])
     db.executemany(
         "INSERT INTO blank_regions (extractor, slot, reason, at) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (extractor, slot) DO UPDATE SET reason = excluded.reason",
+        " ON CONFLICT (extractor, slot) DO UPDATE SET reason = excluded.reason, at = excluded.at",
         [(extractor, slot, reason, now) for slot, reason in blanks.items()],
     )

@@ -42,6 +42,7 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
             db.execute(sql, [picture.filename, added_at, number])
         elif found["slot"] is not None:  # where its regions could not be found, they are looked for once more
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
+            db.execute("UPDATE blank_regions SET at = 0 WHERE slot = ?", [found["slot"]])
     add_description(db, number, picture)
     index_text(db, number)
     if found is not None and found["slot"] is not None:

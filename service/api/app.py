@@ -241,8 +241,8 @@ class RequestMiddleware:
             await self._app(scope, limit_body(scope, receive), send_with_id)
         except asyncio.CancelledError:  # the service ends, and this request has had the time that it leaves to any
             if status == 0:
-                problem = NotReady("The service ends; send the request again.", retry_after=AWAY_RETRY_S)
-                await problem_response(problem, scope)(scope, receive, send_with_id)
+                ending = NotReady("The service ends; send the request again.", retry_after=AWAY_RETRY_S)
+                await problem_response(ending, scope)(scope, receive, send_with_id)
         except Exception as fault:  # the outermost place; the client gets the name of the fault in the log
             log_failure(log, fault, request_id, scope["method"], getattr(scope.get("route"), "path", "none"))
             if status == 0:

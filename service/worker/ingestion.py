@@ -69,6 +69,7 @@ class Ingestion:
         """
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
         self._extractor, self._pool, self._batch = store.extractor, store.pool, batch
+        self._heartbeat = store.heartbeat
         self._found, self._places = found, places
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._in_hand: BatchInHand | None = None
@@ -145,6 +146,7 @@ class Ingestion:
         """The pictures that could be decoded and are not set aside."""
         decoded: list[Decoded] = []
         for picture in batch:
+            self._heartbeat.beat()  # each may take the whole time that decoding may take
             try:
                 found = self._ahead.pop(picture.image_id).result()
             except DecodeFailed as failed:

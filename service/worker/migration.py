@@ -67,11 +67,12 @@ class Migration:
         """The store's slab is the one that `put_in_service` named; `end_detection` is that of SlotRecords."""
         self._records = SlotRecords(store, end_detection)
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
-        self._extractor, self._pool = store.extractor, store.pool
+        self._extractor, self._pool, self._heartbeat = store.extractor, store.pool, store.heartbeat
         self._data, self._views, self._batch = data, views, batch
         self._ahead: dict[int, Future[DecodedPicture]] = {}
         self._logged = time.monotonic()
-        self._unread: list[int] | None = None  # slots to try again, once in the life of a worker
+        self._unread: list[int] = []  # slots to try again
+        self._unread_of: int | None = None  # the catalog's version that they were looked up in; None before the first
         current, *self._others = region_store_entries(store.catalog, store.extractor.digest)
         remove_given_up(data, self._others)  # what a kill left of them
         self._needed = store.catalog.num_slots()  # pictures that every view holds before the former stores are given up
@@ -129,29 +130,29 @@ class Migration:
         assert image.slot is not None
         reason = ""
         for attempt in range(DECODE_ATTEMPTS):
+            self._heartbeat.beat()
             try:
                 if attempt == 0:
                     return self._ahead.pop(image.slot).result()
                 return self._pool.decode(*self._files(image))
             except DecodeFailed as failed:
                 reason = failed.reason
-                if failed.final:
+                if (
+                    failed.final or failed.timed_out
+                ):  # which took its time; it is tried again at the worker's next start
                     break
         return reason
 
     def _read_again(self) -> bool:
-        """Try once more what could not be read, which may have been restored since; views take it in at once."""
+        """Try once more what could not be read: all of it when the worker starts, since it may have been restored, and
+        later what is sent again. Views take it in at once."""
         digest = self._extractor.digest
-        if self._unread is None:
-            self._unread = self._unreadable()
+        if not self._unread and self._unread_of != self._catalog.version():
+            self._unread = self._unreadable(only_sent_again=self._unread_of is not None)
         if not self._unread:
             return False
         slots, self._unread = self._unread[: self._batch], self._unread[self._batch :]
-        there = [
-            image
-            for image in self._catalog.pictures_at(slots)
-            if self._originals.path(image.image_id, image.extension).exists()
-        ]
+        there = self._catalog.pictures_at(slots)
         blanks: dict[int, str | None] = {}
         for image in there:
             assert image.slot is not None
@@ -162,13 +163,17 @@ class Migration:
         self._catalog.region_stores.note_records(digest, made, blanks, time.time())
         return True
 
-    def _unreadable(self) -> list[int]:
-        """Slots to read again: not those of pictures that end the worker, until their files are sent again."""
-        blank = self._catalog.region_stores.blank_slots(self._extractor.digest, only_unreadable=True)
-        images = self._catalog.pictures_at(blank)
+    def _unreadable(self, only_sent_again: bool) -> list[int]:
+        """Slots to read again, whose originals are there: not those of pictures that end the worker, until their files
+        are sent again."""
+        self._unread_of = self._catalog.version()
+        images = self._catalog.pictures_at(
+            self._catalog.region_stores.unreadable_slots(self._extractor.digest, only_sent_again)
+        )
         starts = self._catalog.starts.of(_ids(images))
         kept = [image for image in images if starts.get(image.image_id, 0) < MOST_STARTS]
-        return [image.slot for image in kept if image.slot is not None]
+        there = [image for image in kept if self._originals.path(image.image_id, image.extension).exists()]
+        return [image.slot for image in there if image.slot is not None]
 
     def _finish(self) -> bool:
         """Give up the former stores once nothing depends on them."""

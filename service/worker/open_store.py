@@ -7,6 +7,7 @@ from index.slab import Slab
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodePool
 from service.storage.originals import Originals
+from service.worker.heartbeat import Heartbeat
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,4 @@ class OpenStore:
     """Region records of `extractor`."""
     extractor: Extractor
     pool: DecodePool
+    heartbeat: Heartbeat

@@ -2,11 +2,10 @@
 
 import logging
 
-from index.catalog import Catalog
 from index.records import QueuedPicture
-from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.decode_pool import DecodeFailed
 from service.media.perceptual_hash import NO_HASH, perceptual_hash
-from service.storage.originals import Originals
+from service.worker.open_store import OpenStore
 
 HASHED_AT_ONCE = 16
 
@@ -16,8 +15,9 @@ log = logging.getLogger(__name__)
 class MissingHashes:
     """Makes the hashes that are missing, once in the life of a worker: new pictures come with theirs."""
 
-    def __init__(self, catalog: Catalog, originals: Originals, pool: DecodePool) -> None:
-        self._hashes, self._originals, self._pool = catalog.hashes, originals, pool
+    def __init__(self, store: OpenStore) -> None:
+        self._hashes, self._originals, self._pool = store.catalog.hashes, store.originals, store.pool
+        self._heartbeat = store.heartbeat
         self._complete = False
         self._left = set[str]()  # pictures that this worker tries no more
 
@@ -35,6 +35,7 @@ class MissingHashes:
 
     def _hash(self, picture: QueuedPicture) -> bytes | None:
         """NO_HASH of a picture that cannot be decoded; None where it may be at the worker's next start."""
+        self._heartbeat.beat()
         try:
             path = self._originals.path(picture.image_id, picture.extension)
             return perceptual_hash(self._pool.decode(path).picture)

@@ -23,6 +23,7 @@ from service.storage.originals import Originals
 from service.storage.region_stores import describe_store, open_slab
 from service.supervisor import end_with_stdin
 from service.worker.erasure import Erasure
+from service.worker.heartbeat import Heartbeat
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration, put_in_service
 from service.worker.open_store import OpenStore
@@ -31,7 +32,7 @@ from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups, open_wakeups
-from service.worker.worker import ROLE, Worker
+from service.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +63,12 @@ def open_worker(
             if may_remove:
                 found.remove_stale(lambda one: (image := catalog.image(one)) is not None and image.state == "queued")
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
-        store = OpenStore(catalog, originals, slab, extractor, pool)
+        store = OpenStore(catalog, originals, slab, extractor, pool, Heartbeat(catalog))
         batch, places = settings.detect_batch, Places.installed() if settings.with_places else None
         ingestion = Ingestion(store, batch=batch, found=found, places=places)
         stack.callback(ingestion.close)
         repair = RecordRepair(store, ingestion.end_batch)
-        repair.mend_tail(batch, beat=lambda: catalog.heartbeat(ROLE, time.time()))
+        repair.mend_tail(batch)
         worker = Worker(
             store,
             ingestion=ingestion,

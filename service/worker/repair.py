@@ -24,23 +24,19 @@ class RecordRepair:
         """`end_detection` is that of SlotRecords."""
         self._records = SlotRecords(store, end_detection)
         self._slab, self._catalog, self._originals = store.slab, store.catalog, store.originals
-        self._pool, self._extractor = store.pool, store.extractor
+        self._pool, self._extractor, self._heartbeat = store.pool, store.extractor, store.heartbeat
 
     def num_records(self) -> int:
         """Leading slots that have a record."""
         return self._catalog.region_stores.num_records(self._extractor.digest)
 
-    def mend_tail(self, batch: int, beat: Callable[[], None] = lambda: None) -> int:
+    def mend_tail(self, batch: int) -> int:
         """Make those committed records of a damaged tail again that do not match their checksums, `batch` at a time;
-        the number of these records.
-
-        `beat`, called before each batch, tells others that the worker lives.
-        """
+        the number of these records."""
         committed = self.num_records()
         damaged = damaged_rows(self._slab.check, self._slab.valid_prefix(committed), committed)
         made = 0
         while made < len(damaged):
-            beat()
             images = self._catalog.pictures_at(_leading_run(damaged[made : made + batch]))
             ids = [image.image_id for image in images]
             length = batch_length(ids, self._catalog.starts.of(ids), batch)
@@ -69,6 +65,7 @@ class RecordRepair:
         """The picture, or why it cannot be had; None where there never was one."""
         if image.is_erased:
             return None
+        self._heartbeat.beat()
         if not image.pictured:
             if image.extractor == self._extractor.digest:  # else its features are in the store of another extractor
                 log.error(

@@ -7,7 +7,6 @@ them when their turn comes.
 import logging
 import sqlite3
 import threading
-import time
 from contextlib import suppress
 
 from index.slab import DamagedRow
@@ -26,9 +25,7 @@ from service.worker.stripped_files import StrippedFiles
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
-BEAT_S = 5.0
 PAUSE_S = 5.0  # between two looks at a full disk
-ROLE = "worker"
 
 log = logging.getLogger(__name__)
 
@@ -52,12 +49,11 @@ class Worker:
         self._views, self._migration, self._erasure = views, migration, erasure
         self._space, self._paused = space, False
         self._repair, self._scrub = repair, scrub
-        self._clock, self._timer = time.time, time.monotonic  # the time of day, which may be set; how much has passed
+        self._heartbeat = store.heartbeat
         self._stripping = StrippedFiles(store.catalog, store.originals, store.pool)
-        self._missing_hashes = MissingHashes(store.catalog, store.originals, store.pool)
+        self._missing_hashes = MissingHashes(store)
         self._orphans = Orphans(store.catalog, store.originals)
         self._finished_jobs = FinishedJobs(store.catalog)
-        self._beaten = float("-inf")
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         """Work until `stop` is set and the batch in hand is done. A worker at rest keeps no freed memory."""
@@ -111,7 +107,7 @@ class Worker:
     def _make_room(self) -> None:
         """Erase what is due, which takes little room and gives more back, and tell that the worker lives."""
         try:
-            self._beat()
+            self._heartbeat.beat()
             while self._erasure.advance(self._ingestion.end_batch):
                 pass
         except (OSError, sqlite3.OperationalError) as fault:
@@ -123,7 +119,7 @@ class Worker:
 
         The detector begins no batch of new pictures once `stop` is set.
         """
-        self._beat()
+        self._heartbeat.beat()
         ingested = self._ingestion.advance(without_regions=self._migration.filling, stop=stop)
         migrated = self._migration.advance()
         advanced = self._extend_views()
@@ -143,9 +139,3 @@ class Worker:
             log.error("%s", fault)
             self._repair.make_again(fault.row)
             return True
-
-    def _beat(self) -> None:
-        now = self._timer()
-        if now - self._beaten >= BEAT_S:
-            self._catalog.heartbeat(ROLE, self._clock())
-            self._beaten = now

@@ -26,7 +26,7 @@ class JumpingClock:
 def same_clock_everywhere(service: WholeService, clock: JumpingClock) -> None:
     """One machine has one clock: web side and worker read this one."""
     service.web.services.intake._clock = clock
-    service.worker._clock = clock
+    service.worker._heartbeat._clock = clock
     service.worker._erasure._clock = clock
 
 
@@ -86,7 +86,7 @@ def test_readiness_follows_a_clock_that_was_set(tmp_path: Path) -> None:
     with whole_service(tmp_path, clock) as service:
         same_clock_everywhere(service, clock)
         beats = [0.0]
-        service.worker._timer = lambda: beats[0]
+        service.worker._heartbeat._timer = lambda: beats[0]
         for jump in (0.0, YEAR, -YEAR):
             clock.now = NOW + jump
             beats[0] += 3600.0

@@ -158,7 +158,10 @@ def retry_failure(image_id: str, response: Response, services: ServicesDep) -> R
     job_id = services.pictures.retry(image_id, services.clock())
     if job_id is None:
         if services.pictures.failure(image_id) is not None:
-            raise Conflict(f"The original of picture {image_id} cannot be read any more: upload the same file again.")
+            raise Conflict(
+                f"The original of picture {image_id} could not be read by the detector that came last: send the same"
+                " file again, and it is read once more."
+            )
         raise NotFound(f"No picture {image_id} was set aside.")
     services.wake(job_id)
     response.headers["Location"] = status_url = f"/jobs/{job_id}"

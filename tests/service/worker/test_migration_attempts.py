@@ -7,7 +7,7 @@ import pytest
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
 from tests.support.fakes import WideExtractor, WideMatcher
-from tests.support.kill_points import DecodeHere
+from tests.support.kill_points import DecodeHere, decode_here
 from tests.support.pictures import encoded
 from tests.support.worker_store import Store, noise
 
@@ -35,4 +35,26 @@ def test_a_picture_that_fails_twice_for_the_moment_has_its_regions(
     assert attempts == [image_id] * 3
     assert store.catalog.region_stores.blank_slots("wide-extractor") == []
     assert store.catalog.failures.page() == []
+    store.catalog.close()
+
+
+def test_a_picture_that_is_sent_again_is_read_again_by_the_worker_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode_here(monkeypatch)
+    store = Store(tmp_path)
+    content = encoded(noise(1), "PNG")
+    lost, _ = store.accept(content), store.accept(encoded(noise(2), "PNG"))
+    store.drain()
+    path = store.originals.path(lost, "png")
+    path.unlink()
+    with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
+        while worker.run_once():
+            pass
+        assert [one.image_id for one in store.catalog.failures.page()] == [lost]
+        store.accept(content)
+        while worker.run_once():
+            pass
+    assert store.catalog.failures.page() == []
+    assert store.catalog.region_stores.blank_slots("wide-extractor") == []
     store.catalog.close()

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import PIL.Image
 
-from index.catalog import Catalog
 from index.records import QueuedPicture
-from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.decode_pool import DecodeFailed
 from service.media.perceptual_hash import NO_HASH, perceptual_hash
 from service.storage.originals import Originals
+from service.worker.open_store import OpenStore
 from service.worker.picture_hashes import HASHED_AT_ONCE, MissingHashes
 from tests.support.pictures import corners
 
@@ -46,8 +46,13 @@ class FailingPool:
 
 def make_all(kept: KeptHashes, pool: FailingPool, tmp_path: Path) -> int:
     """The turns of one worker until nothing is left to it."""
-    catalog = cast(Catalog, SimpleNamespace(hashes=kept))
-    hashes, turns = MissingHashes(catalog, Originals(tmp_path), cast(DecodePool, pool)), 0
+    store = SimpleNamespace(
+        catalog=SimpleNamespace(hashes=kept),
+        originals=Originals(tmp_path),
+        pool=pool,
+        heartbeat=SimpleNamespace(beat=lambda: None),
+    )
+    hashes, turns = MissingHashes(cast(OpenStore, store)), 0
     while hashes.advance():
         turns += 1
         assert turns < 10
