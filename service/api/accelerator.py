@@ -134,6 +134,12 @@ class AcceleratorQueue:
             self._admitted.add(admission)
             return admission
 
+    def check(self, cost: int) -> None:
+        """Raise Overloaded where `admit` would: for callers with work of another kind to do before."""
+        with self._changed:
+            self._require_open()
+            self._require_room(cost, sum(admission.cost for admission in self._admitted))
+
     def reassess(self, admission: Admission, cost: int) -> None:
         """Change what an admission costs. Overloaded, and no change, when too much else is admitted."""
         with self._changed:

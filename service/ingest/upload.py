@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
 from service.errors import TooLarge
@@ -24,19 +24,31 @@ async def receive_form(
     """The form of a request; its files lie below `incoming` until the block ends. TooLarge, InvalidRequest."""
     if content_length is not None and content_length > limits.max_body_bytes:
         raise _too_large(limits)
-    with upload_folder(incoming) as folder, MultipartReader(parse_boundary(content_type), folder, limits) as reader:
-        waiting, waiting_bytes, total = [], 0, 0
-        async for chunk in body:
-            total += len(chunk)
-            if total > limits.max_body_bytes:
-                raise _too_large(limits)
-            waiting.append(chunk)
-            waiting_bytes += len(chunk)
-            if waiting_bytes >= CHUNK_BYTES:
-                await asyncio.to_thread(reader.feed, b"".join(waiting))
-                waiting, waiting_bytes = [], 0
-        await asyncio.to_thread(reader.feed, b"".join(waiting))
-        yield reader.result()
+    boundary = parse_boundary(content_type)
+    async with in_threads(upload_folder(incoming)) as folder:
+        with MultipartReader(boundary, folder, limits) as reader:
+            waiting, waiting_bytes, total = [], 0, 0
+            async for chunk in body:
+                total += len(chunk)
+                if total > limits.max_body_bytes:
+                    raise _too_large(limits)
+                waiting.append(chunk)
+                waiting_bytes += len(chunk)
+                if waiting_bytes >= CHUNK_BYTES:
+                    await asyncio.to_thread(reader.feed, b"".join(waiting))
+                    waiting, waiting_bytes = [], 0
+            await asyncio.to_thread(reader.feed, b"".join(waiting))
+            yield reader.result()
+
+
+@asynccontextmanager
+async def in_threads(folder: AbstractContextManager[Path]) -> AsyncIterator[Path]:
+    """The folder, which is made and removed in threads: thousands of files take a while to remove."""
+    path = await asyncio.to_thread(folder.__enter__)
+    try:
+        yield path
+    finally:  # also where the request is cut off meanwhile
+        await asyncio.shield(asyncio.to_thread(folder.__exit__, None, None, None))
 
 
 def _too_large(limits: FormLimits) -> TooLarge:

@@ -36,6 +36,7 @@ class Scrub:
         self._rate, self._timer = rate, timer
         self._allowed, self._counted_at = 0.0, timer()
         self._round = self._read_all()
+        self._told: dict[str, str] = {}  # picture -> what is wrong with its original, which was logged
 
     def advance(self) -> None:
         """Read as much as the rate allows by now."""
@@ -71,6 +72,9 @@ class Scrub:
     def _read_originals(self) -> Iterator[int]:
         for image in kept_images(self._catalog):
             fault = original_fault(self._originals, image)
-            if fault is not None and self._catalog.image(image.image_id) is not None:  # not erased meanwhile
-                log.error("%s", fault)
+            if fault is None:
+                self._told.pop(image.image_id, None)
+            elif fault != self._told.get(image.image_id) and self._catalog.image(image.image_id) is not None:
+                log.error("%s", fault)  # once, not each round; and not of one that was erased meanwhile
+                self._told[image.image_id] = fault
             yield image.num_bytes

@@ -119,9 +119,10 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
         found = await look_up(services, kept_or_begun, services, asked)
         if isinstance(found, Begun):
-            work = await cancel_on_disconnect(request, image_work(services, found.query, picture))
             loading = await load_at_first_use(request, services, found.query)
             cost = await look_up(services, services.search.cost, found.query, picture is not None)
+            services.accelerator.check(cost)  # before a decoder is kept busy for what is refused then
+            work = await cancel_on_disconnect(request, image_work(services, found.query, picture))
             with services.accelerator.admit(cost) as admission:
                 found = await finished(services, request, found, admission, work, loading)
         return responded(services, found)
@@ -148,12 +149,16 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
 
 
 async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
-    """The search to run: for a stored picture, or for an upload, which is decoded here. UnreadablePicture."""
+    """The search to run: for a stored picture, or for an upload, which is decoded here.
+
+    UnreadablePicture, Overloaded.
+    """
     if picture is None:
         assert query.request.image_id is not None
         return partial(services.search.like_stored, query, query.request.image_id)
     try:
-        decoded = await asyncio.wrap_future(services.pool.submit(picture.path))
+        with services.upload_slots.taken():  # so many wait for a decoder, and no more
+            decoded = await asyncio.wrap_future(services.pool.submit(picture.path))
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
     return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))

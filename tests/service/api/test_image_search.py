@@ -1,19 +1,24 @@
 """Asking with a picture over HTTP: captions for it, pictures like it, and whatever is no picture."""
 
+import contextlib
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from service.api import dependencies
 from service.api.routes.search import FORM_BYTES
 from service.api.schemas.results import ImageAnswer
+from service.ingest.upload import receive_form
+from service.ingest.upload_slots import UploadSlots
 from service.model_loading import LoadedModels
 from service.settings import MB, Settings
+from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
 from tests.support.pictures import encoded
@@ -161,3 +166,31 @@ def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_
         asked = checked(web.request("POST", "/search/image", files=form | {"image_id": (None, own)}), 200, ImageAnswer)
         assert {hit["image_id"] for hit in asked["results"]} == set(ids) - {own}
     web.close()
+
+
+@pytest.mark.parametrize("full", ["queue", "decoders"])
+def test_a_picture_that_is_refused_keeps_no_decoder_busy(api: Api, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    monkeypatch.setattr(api.services.pool, "submit", lambda *_: pytest.fail("it was decoded"))
+    content = png(two_coloured("cyan", "red", 300, 220))
+    with contextlib.ExitStack() as stack:
+        if full == "queue":
+            stack.enter_context(busy(api.services.accelerator))
+            api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
+        else:
+            monkeypatch.setattr(api.services.upload_slots, "_most", 1)
+            monkeypatch.setattr(dependencies, "receive_form", taking_the_last_slot(api.services.upload_slots, stack))
+        told = problem(ask_with(api, content), 503, "overloaded")
+    assert told["retry_after"] >= 1
+
+
+def taking_the_last_slot(slots: UploadSlots, stack: contextlib.ExitStack) -> Any:
+    """`receive_form` whose slot somebody else takes once the form is received."""
+
+    @contextlib.asynccontextmanager
+    async def receive(*given: Any) -> AsyncIterator[Any]:
+        async with receive_form(*given) as form:
+            slots.num_open += 1
+            stack.callback(setattr, slots, "num_open", 0)
+            yield form
+
+    return receive

@@ -3,8 +3,11 @@
 import asyncio
 import hashlib
 import random
+import shutil
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -185,6 +188,21 @@ def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path)
 
     # Once before the only piece is read, and many times while a thread hashes and writes its 16 MB.
     assert asyncio.run(run()) > 10
+
+
+def test_its_files_are_removed_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed_in: list[str] = []
+    real = shutil.rmtree
+
+    def remove(*given: Any, **named: Any) -> None:
+        removed_in.append(threading.current_thread().name)
+        real(*given, **named)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    read(tmp_path, multipart_body(part("images", b"x", "one")))
+    assert len(removed_in) == 1
+    assert threading.main_thread().name not in removed_in
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_request_is_safe_from_a_worker_that_cleans_up(tmp_path: Path) -> None:

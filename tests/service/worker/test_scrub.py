@@ -188,7 +188,7 @@ def test_after_an_hour_in_which_it_read_nothing_it_does_not_catch_up(
 
 
 @pytest.mark.parametrize("harm", ["changed", "gone"])
-def test_a_damaged_original_is_told_once_a_round(
+def test_a_damaged_original_is_told_once_until_it_is_sound_again(
     store: Store,
     pictures: dict[str, PIL.Image.Image],
     harm: str,
@@ -197,19 +197,28 @@ def test_a_damaged_original_is_told_once_a_round(
 ) -> None:
     monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
     path = store.originals.path(list(pictures)[3], "png")
-    if harm == "gone":
-        path.unlink()
-    else:
-        content = bytearray(path.read_bytes())
-        content[20] ^= 1
-        path.write_bytes(content)
+    whole = path.read_bytes()
+
+    def do_harm() -> None:
+        if harm == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+
+    do_harm()
     words = "No such file" if harm == "gone" else "not the bytes that were taken in"
     (damage,) = find_damage(store.folder)
     assert words in damage
     assert str(path) in damage
     with store.worker() as (worker, _):
         scrub(worker, 1e8)
+        scrub(worker, 1e8)
         assert caplog.text.count(words) == 1
+        path.write_bytes(whole)
+        scrub(worker, 1e8)
+        do_harm()
+        scrub(worker, 1e8)
+        assert caplog.text.count(words) == 2
 
 
 def test_damage_of_a_view_is_found(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
