@@ -102,7 +102,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "job_id": JOB,
         "status_url": f"/jobs/{JOB}",
         "accepted": [{"image_id": IMAGE, "filename": "dog.jpg", "duplicate": False}],
-        "rejected": [{"filename": "notes.jpg", "problem": "This is text, not a picture, whatever its name says."}],
+        "rejected": [
+            {
+                "filename": "notes.jpg",
+                "problem": "This is text, not a picture, whatever its name says.",
+                "retryable": False,
+            }
+        ],
     },
     "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
     "list_jobs": {

@@ -104,7 +104,7 @@ def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Re
             if refused.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
             if len(batch) == 1:
-                rejected: Rejected = {"filename": batch[0].name, "problem": refused.reason}
+                rejected: Rejected = {"filename": batch[0].name, "problem": refused.reason, "retryable": False}
                 yield Receipt(job_id=None, accepted=[], rejected=[rejected])
             else:
                 for one in batch:

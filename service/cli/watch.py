@@ -4,8 +4,9 @@ import hashlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from service.cli.descriptions import Descriptions
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import print_note, visible
 from service.cli.picture_files import FoundFiles, find_files
+from service.cli.postponed_files import PostponedFiles
 from service.cli.sending import described, receipts_of
 from service.cli.still_files import FileState, SentFiles, StillFiles
 from service.errors import UserError
@@ -53,6 +55,7 @@ class FolderWatch:
         self._albums = albums
         self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the pictures that were not there before
         self._unreadable: dict[Path, FileState] = {}
+        self._postponed = PostponedFiles(clock)
         self._trouble = ""
 
     def look(self) -> None:
@@ -91,16 +94,22 @@ class FolderWatch:
     def _send(self, found: FoundFiles) -> None:
         self.summary.skipped = dict(found.skipped)
         names = {path: name for name, path in reversed(found.pictures)}
-        ready = {path: state for path, state in self._still.look(names).items() if self._is_readable(path, state)}
+        still = {path: state for path, state in self._still.look(names).items() if not self._postponed.waits(path)}
+        ready = {path: state for path, state in still.items() if self._is_readable(path, state)}
         albums = found.albums if self._albums else {}
         pictures = described([(names[path], path) for path in ready], self._said, albums)
         for batch in upload_batches(pictures):
             receipts = list(receipts_of(self._client, batch))  # several, where the service takes less in one request
-            for path in (one.content for one in batch):
+            again = {one["filename"] for receipt in receipts for one in receipt.rejected if one.get("retryable")}
+            later = set[str]()
+            for path, name in ((one.content, one.name) for one in batch):
                 assert isinstance(path, Path)
-                self._sent.add(path, ready[path])
+                if name in again and self._postponed.postpone(path):
+                    later.add(name)
+                else:
+                    self._sent.add(path, ready[path])
             for receipt in receipts:
-                self._tell_of_receipt(receipt)
+                self._tell_of_receipt(receipt, later)
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
         """Whether the file can be opened. One that cannot is told of, and tried again when it has changed."""
@@ -114,7 +123,11 @@ class FolderWatch:
             return False
         return True
 
-    def _tell_of_receipt(self, receipt: Receipt) -> None:
+    def _tell_of_receipt(self, receipt: Receipt, later: Container[str]) -> None:
+        """Count and tell what became of the files of a request; those that are sent again `later` count then."""
+        if waiting := [one["filename"] for one in receipt.rejected if one["filename"] in later]:
+            print_note(f"not looked at in time, and sent again later: {named(waiting)}")
+        receipt = replace(receipt, rejected=[one for one in receipt.rejected if one["filename"] not in later])
         self.summary.count_receipt(receipt)
         for one in receipt.rejected:
             print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")

@@ -43,10 +43,14 @@ class AcceptedFile:
 
 @dataclass(frozen=True)
 class RejectedFile:
-    """A rejected file; `problem` says why, and what to do about it."""
+    """A rejected file; `problem` says why, and what to do about it.
+
+    `retryable` when the service had no time for it, so that the same file may be accepted when it is sent again.
+    """
 
     filename: str
     problem: str
+    retryable: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,19 +161,22 @@ class Intake:
         rejected: list[RejectedFile] = []
         failed_looks = 0
         for file in files:
+            name = display_name(file.filename)
+            if failed_looks == MAX_FAILED_LOOKS:
+                problem = (
+                    f"The file was not looked at, since {failed_looks} other files of this request could not be read in"
+                    " time: send it again without them."
+                )
+                rejected.append(RejectedFile(name, problem, retryable=True))
+                continue
             try:
-                if failed_looks == MAX_FAILED_LOOKS:
-                    raise UnreadablePicture(
-                        f"The file was not looked at, since {failed_looks} other files of this request could not be"
-                        " read in time: send it again without them."
-                    )
                 pictures.append(self._check(file))
-            except UnreadablePicture as problem:
-                rejected.append(RejectedFile(display_name(file.filename), problem.detail))
+            except UnreadablePicture as unreadable:
+                rejected.append(RejectedFile(name, unreadable.detail))
             except DecodeFailed as failed:
                 failed_looks += 1
                 advice = "Save the picture anew with another program, or send it again."
-                rejected.append(RejectedFile(display_name(file.filename), f"{failed.reason} {advice}"))
+                rejected.append(RejectedFile(name, f"{failed.reason} {advice}", retryable=not failed.final))
         pictures, too_much_said = self._within_bounds(pictures, manifest)
         rejected += too_much_said
         if not pictures:

@@ -18,13 +18,17 @@ from tests.e2e.browser import Visit, send
 
 pytestmark = pytest.mark.browser
 
-# Drops folders, each with one picture of the same name, as a browser hands them over.
+# Drops folders, each with one picture of the same name, as a browser hands them over; where there is none, the file cannot
+# be read.
 DROP_FOLDERS = """
 ([name, folders]) => {
   const entry = (folder, text) => {
-    const file = new File([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))], name, { type: "image/png" });
-    const inside = [[{ isFile: true, fullPath: `/${folder}/${name}`, file: (take) => take(file) }], []];
-    return { isFile: false, createReader: () => ({ readEntries: (take) => take(inside.shift()) }) };
+    const content = Uint8Array.from(atob(text ?? ""), (one) => one.charCodeAt(0));
+    const whole = new File([content], name, { type: "image/png" });
+    const file = (take, fail) => text ? take(whole) : fail(new DOMException());
+    const inside = [[{ isFile: true, fullPath: `/${folder}/${name}`, file }], []];
+    const createReader = () => ({ readEntries: (take) => take(inside.shift()) });
+    return { isFile: false, fullPath: `/${folder}`, createReader };
   };
   const items = folders.map(([folder, text]) => ({ webkitGetAsEntry: () => entry(folder, text) }));
   const drop = new Event("drop", { bubbles: true, cancelable: true });
@@ -106,6 +110,18 @@ def test_folders_with_equal_names_are_all_taken_in(visit: Visit) -> None:
     for one in images:
         if one["filename"] == "1.png":
             httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+
+
+def test_what_cannot_be_read_of_a_drop_is_told_and_costs_nothing_else(visit: Visit) -> None:
+    folders = [["Trip5", None], ["Trip6", base64_png("green", "cyan")]]
+    visit.page.evaluate(DROP_FOLDERS, ["4.png", folders])
+    panel = visit.page.locator("#add")
+    expect(panel.get_by_role("status")).to_have_text("Done: 1 of 2 can be found, 1 left out.")
+    expect(panel.locator("ul.reasons")).to_contain_text("Trip5/4.png cannot be read")
+    images = httpx.get(f"{visit.address}/images").json()["images"]
+    (stored,) = [one for one in images if one["filename"] == "4.png"]
+    assert stored["tags"]["album"] == "Trip6"
+    httpx.delete(f"{visit.address}/images/{stored['image_id']}").raise_for_status()
 
 
 def test_a_service_that_restarts_is_waited_for(visit: Visit) -> None:

@@ -160,6 +160,7 @@ class Rejected(TypedDict):
 
     filename: str
     problem: str
+    retryable: bool
 
 
 class IngestAnswer(TypedDict):

@@ -76,7 +76,8 @@ def nothing_accepted(batch: Sequence[Picture], refused: RequestRefused) -> Recei
     """The receipt of a batch whose files were all rejected, or whose one file is too large; where it was refused
     otherwise, that error is raised."""
     if refused.status == TOO_LARGE and len(batch) == 1:
-        return Receipt(job_id=None, accepted=[], rejected=[{"filename": batch[0].name, "problem": refused.reason}])
+        too_large: Rejected = {"filename": batch[0].name, "problem": refused.reason, "retryable": False}
+        return Receipt(job_id=None, accepted=[], rejected=[too_large])
     if refused.kind != "nothing-accepted":
         raise refused
     return Receipt(job_id=None, accepted=[], rejected=refused.document.get("rejected", []))

@@ -65,7 +65,7 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
         accepted=[
             Accepted(image_id=one.image_id, filename=one.filename, duplicate=one.duplicate) for one in receipt.accepted
         ],
-        rejected=[Rejected(filename=one.filename, problem=one.problem) for one in receipt.rejected],
+        rejected=[Rejected.model_validate(one, from_attributes=True) for one in receipt.rejected],
     )
 
 

@@ -54,6 +54,7 @@ class Rejected(Answer):
 
     filename: str
     problem: str
+    retryable: bool = Field(description="The service had no time for it: the same file may be accepted later.")
 
 
 class IngestAnswer(Answer):

@@ -41,10 +41,11 @@ export class Adding {
     this.panel.querySelector("input")?.focus();
   }
 
-  take = async (files: Found[]): Promise<void> => {
+  /** Sends the files. What could not be read of a folder is named by its paths, and told as left out. */
+  take = async (files: Found[], unread: string[] = []): Promise<void> => {
     this.panel.hidden = false;
     this.panel.scrollIntoView({ block: "nearest" });
-    if (files.length) await this.begin((upload) => upload.add(files));
+    if (files.length || unread.length) await this.begin((upload) => upload.add(files, unread));
   };
 
   /** Begins some work. What comes while other work is under way joins it, so that one report is of both. */

@@ -4,7 +4,8 @@ import type { Found } from "./uploads";
 
 export interface Takers {
   search(file: File): void;
-  add(files: Found[]): void;
+  /** `unread` are the paths of what was dropped with them and cannot be read. */
+  add(files: Found[], unread: string[]): void;
   mayAdd(): boolean;
   /** Hears that something comes, before it is taken: what lies over the page is put away. */
   begin(): void;
@@ -28,8 +29,8 @@ export function onDrop(takers: Takers): void {
     takers.begin();
     if (isCovered()) return;
     const isAsked = (event.target as HTMLElement).dataset.drop === "search" || !takers.mayAdd();
-    void dropped(event.dataTransfer).then((files) => {
-      if (!isAsked) takers.add(files);
+    void dropped(event.dataTransfer).then(({ files, unread }) => {
+      if (!isAsked) takers.add(files, unread);
       else if (files[0]) takers.search(files[0].file);
     });
   });
@@ -53,24 +54,37 @@ function isText(event: ClipboardEvent): boolean {
   return isField && !!event.clipboardData?.getData("text/plain");
 }
 
-async function dropped(transfer: DataTransfer): Promise<Found[]> {
-  // Entries are gone once the event is over, so they are taken before anything is waited for.
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
-  if (!entries.length) return [...transfer.files].map((file) => ({ file, path: file.name }));
-  return (await Promise.all(entries.map(filesOf))).flat();
+interface Dropped {
+  files: Found[];
+  unread: string[];
 }
 
-async function filesOf(entry: FileSystemEntry): Promise<Found[]> {
-  if (entry.isFile) {
-    const file = await new Promise<File>((take, fail) => (entry as FileSystemFileEntry).file(take, fail));
-    return [{ file, path: entry.fullPath.slice(1) }];
-  }
-  const reader = (entry as FileSystemDirectoryEntry).createReader();
-  const files: Found[] = [];
-  for (;;) {
-    // A reader gives a hundred entries at a time, and none at the end.
-    const part = await new Promise<FileSystemEntry[]>((take, fail) => reader.readEntries(take, fail));
-    if (!part.length) return files;
-    for (const one of part) files.push(...(await filesOf(one)));
+async function dropped(transfer: DataTransfer): Promise<Dropped> {
+  // Entries are gone once the event is over, so they are taken before anything is waited for.
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
+  if (!entries.length) return { files: [...transfer.files].map((file) => ({ file, path: file.name })), unread: [] };
+  const found: Dropped = { files: [], unread: [] };
+  for (const entry of entries) await collect(entry, found);
+  return found;
+}
+
+/** Adds the files of an entry; what cannot be read, as a folder of another user, costs the others nothing. */
+async function collect(entry: FileSystemEntry, found: Dropped): Promise<void> {
+  const path = entry.fullPath.slice(1);
+  try {
+    if (entry.isFile) {
+      const file = await new Promise<File>((take, fail) => (entry as FileSystemFileEntry).file(take, fail));
+      found.files.push({ file, path });
+      return;
+    }
+    const reader = (entry as FileSystemDirectoryEntry).createReader();
+    for (;;) {
+      // A reader gives a hundred entries at a time, and none at the end.
+      const part = await new Promise<FileSystemEntry[]>((take, fail) => reader.readEntries(take, fail));
+      if (!part.length) return;
+      for (const one of part) await collect(one, found);
+    }
+  } catch {
+    found.unread.push(path);
   }
 }

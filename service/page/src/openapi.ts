@@ -249,6 +249,7 @@ export type RegionsAnswer = {
 export type Rejected = {
   filename: string;
   problem: string;
+  retryable: boolean;
 };
 
 export type RetryAnswer = {

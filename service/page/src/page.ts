@@ -297,7 +297,7 @@ function start(): void {
   });
   onDrop({
     search: (file) => void searchFile(file),
-    add: (files) => void adding.take(files),
+    add: (files, unread) => void adding.take(files, unread),
     mayAdd: mayChange,
     begin: () => detail.close(),
   });

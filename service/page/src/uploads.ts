@@ -1,6 +1,6 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
 import { ask, isPassing, Refusal } from "./api";
-import type { IngestAnswer, JobAnswer, RetryAnswer } from "./openapi";
+import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
@@ -55,9 +55,10 @@ export class Upload {
     return this.unsent > 0;
   }
 
-  /** Sends the files and follows them until all can be found. */
-  async add(files: Found[]): Promise<void> {
-    this.progress.total += files.length;
+  /** Sends the files and follows them until all can be found. `unread` are left out. */
+  async add(files: Found[], unread: string[]): Promise<void> {
+    this.progress.total += files.length + unread.length;
+    this.leaveOut(unread.map((filename) => ({ filename, problem: "cannot be read" })));
     const pictures = files.filter((one) => this.isPicture(one));
     this.unsent += pictures.length;
     this.changed();
@@ -88,7 +89,7 @@ export class Upload {
     this.progress.faults.push(messageOf(fault));
   }
 
-  private leaveOut(outcomes: IngestAnswer["rejected"]): void {
+  private leaveOut(outcomes: Pick<Rejected, "filename" | "problem">[]): void {
     this.progress.skipped.push(...outcomes.map(({ filename, problem }) => ({ filename, reason: problem })));
   }
 
@@ -127,7 +128,7 @@ export class Upload {
   }
 
   private refused(files: Found[], fault: unknown): null {
-    const rejected = fault instanceof Refusal ? (fault.problem.rejected as IngestAnswer["rejected"] | undefined) : undefined;
+    const rejected = fault instanceof Refusal ? (fault.problem.rejected as Rejected[] | undefined) : undefined;
     this.leaveOut(rejected ?? files.map(({ path }) => ({ filename: named(path).name, problem: messageOf(fault) })));
     return null;
   }

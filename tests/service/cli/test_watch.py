@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from regard_client import Client
+from service.cli.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
 from service.cli.still_files import SentFiles, StillFiles, state_of
 from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted
 from service.ingest.manifest import ManifestEntry
+from service.media.decode_pool import DecodeFailed, DecodePool
 from service.this_machine import free_port
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
@@ -203,6 +205,42 @@ def test_a_file_that_is_too_large_for_a_request_is_told_and_the_others_are_sent(
         watch.look()
         assert (watch.summary.accepted, len(watch.summary.rejected), watch.is_in_trouble) == (2, 1, False)
     assert capsys.readouterr().err.count("turned away: b.png") == 1
+
+
+def test_a_file_that_could_not_be_looked_at_in_time_is_sent_again(
+    sent: SentFiles,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for colour in ("red", "green"):
+        paint(folder / f"{colour}.png", colour)
+    looks, slow = DecodePool.inspect, [3, 100]
+
+    def look(pool: DecodePool, path: Path) -> str:
+        which = path.read_bytes() == (folder / "green.png").read_bytes()
+        slow[which] -= 1
+        if slow[which] >= 0:
+            raise DecodeFailed("It took longer than 5 s.", final=False, timed_out=True)
+        return looks(pool, path)
+
+    monkeypatch.setattr(DecodePool, "inspect", look)
+    clock = Clock()
+    with running_server(tmp_path / "data") as address, Client(address) as client:
+        watch = FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)
+        all_found(watch)
+        watch.look()
+        assert slow == [2, 99], "it waits before it sends them again"
+        assert (watch.summary.accepted, watch.summary.rejected, watch._still.num_unsent) == (0, [], 2)
+        for _ in range(20):
+            clock.now += FIRST_PAUSE_S * 2**MOST_ATTEMPTS
+            all_found(watch)
+        assert (watch.summary.accepted, [one["filename"] for one in watch.summary.rejected]) == (1, ["green.png"])
+        assert (slow, watch._still.num_unsent) == ([-1, 100 - MOST_ATTEMPTS], 0)
+    noted = capsys.readouterr().err
+    assert noted.count("not looked at in time, and sent again later: ") == MOST_ATTEMPTS - 1
+    assert noted.count("turned away: green.png: It took longer") == 1
 
 
 def test_a_job_that_the_service_does_not_know_any_more_is_not_asked_for_again(

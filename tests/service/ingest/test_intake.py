@@ -319,6 +319,7 @@ def test_a_file_that_takes_too_long_to_look_at_is_refused_and_soon_the_rest_of_t
     assert len(problems) == 21
     assert all("took longer" in problem for problem in problems[:MAX_FAILED_LOOKS])
     assert all("was not looked at" in problem for problem in problems[MAX_FAILED_LOOKS:])
+    assert all(one.retryable for one in receipt.rejected)
 
 
 def test_a_file_that_hangs_the_look_at_it_is_ended(tmp_path: Path) -> None:
