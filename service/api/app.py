@@ -145,8 +145,8 @@ async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response
 async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
     """The response to a change that the disk has no room for; any other fault goes on."""
     problem = disk_problem(fault)
-    if not isinstance(problem, Problem):
-        raise problem
+    if problem is None:
+        raise fault
     return problem_response(problem, request.scope)
 
 

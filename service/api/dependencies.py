@@ -13,7 +13,7 @@ from service.errors import Problem
 from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import receive_form
 from service.search.engine import Query as EngineQuery
-from service.storage.free_space import disk_problem
+from service.storage.free_space import refused_by_disk
 
 T = TypeVar("T")
 
@@ -64,10 +64,8 @@ async def uploaded_form(
     async with AsyncExitStack() as stack:
         with services.upload_slots.taken():
             received = receive_form(kind, content_length(request), request.stream(), incoming, limits)
-            try:
+            with refused_by_disk():
                 form = await stack.enter_async_context(received)
-            except OSError as fault:
-                raise disk_problem(fault) from fault
         yield form
 
 

@@ -20,11 +20,11 @@ def log_failure(log: logging.Logger, error: BaseException, request_id: str, meth
     log.error("request %s: %s %s failed\n%s", request_id, method, route, "\n".join(_lines(error)))
 
 
-def _lines(error: BaseException) -> Iterator[str]:
-    """The stack and type of the error and of what caused it, the first cause first."""
+def _lines(error: BaseException, told: tuple[BaseException, ...] = ()) -> Iterator[str]:
+    """The stack and type of the error and of what caused it, the first cause first; `told` are not told again."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if cause is not None:
-        yield from _lines(cause)
+    if cause is not None and not any(cause is one for one in (error, *told)):
+        yield from _lines(cause, (error, *told))
         yield "then:"
     for frame in traceback.extract_tb(error.__traceback__):
         yield f"  {frame.filename}:{frame.lineno} in {frame.name}"

@@ -1,7 +1,6 @@
 """Ingestion of uploads: an accepted picture is on disk and in the catalog before the answer leaves."""
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from service.ingest.picture_store import LocalPictureStore, PictureStore, Receiv
 from service.ingest.upload import receive_form
 from service.media.decode_pool import DecodeFailed
 from service.settings import Settings
-from service.storage.free_space import FreeSpace, disk_problem
+from service.storage.free_space import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
 MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at
@@ -147,11 +146,9 @@ class Intake:
         self._catalog.check_in_place()  # or the file would come to lie in another folder of that name
         self._space.require(content_length)
         incoming = self._originals.incoming
-        try:
+        with refused_by_disk():
             async with receive_form(content_type, content_length, body, incoming, self._limits) as form:
                 return await asyncio.to_thread(self._accept, form)
-        except (OSError, sqlite3.OperationalError) as fault:
-            raise disk_problem(fault) from fault
 
     def _accept(self, form: MultipartForm) -> IngestReceipt:
         reach(FaultPoint.UPLOAD_RECEIVED)

@@ -1,16 +1,21 @@
 """The room on the disk of a data directory, some of which is kept free."""
 
 import errno
+import logging
 import shutil
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from service.errors import DiskFull
+from service.errors import DiskFull, NotReady, Problem
 
 MEGABYTE = 2**20
 FULL_RETRY_S = 60
 WORKER_SHARE = 4  # the worker goes on with what was accepted until so small a part of the reserve is left
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+log = logging.getLogger(__name__)
 
 
 class FreeSpace:
@@ -52,9 +57,32 @@ def is_disk_full(fault: BaseException) -> bool:
     return isinstance(fault, OSError) and fault.errno in NO_ROOM
 
 
-def disk_problem(fault: Exception) -> Exception:
-    """DiskFull where the exception says that there is no room, otherwise the exception itself."""
-    return _disk_full() if is_disk_full(fault) else fault
+def disk_problem(fault: Exception) -> Problem | None:
+    """The refusal of what a disk failed at, which the log gets, too: DiskFull where there is no room.
+
+    None for an exception that speaks of no disk.
+    """
+    if is_disk_full(fault):
+        return _disk_full()
+    if not isinstance(fault, OSError):
+        return None
+    log.error("the disk of the data directory failed: %s", fault)
+    return NotReady(
+        f"The server cannot write to its disk ({fault.strerror}), and nothing of this request was kept; the log of the"
+        " server says where.",
+        retry_after=FULL_RETRY_S,
+    )
+
+
+@contextmanager
+def refused_by_disk() -> Iterator[None]:
+    """Raises the `disk_problem` in the place of a fault in the block; what is none goes on as it is."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as fault:
+        if (problem := disk_problem(fault)) is None:
+            raise
+        raise problem from fault
 
 
 def _disk_full() -> DiskFull:

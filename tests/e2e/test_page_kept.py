@@ -18,8 +18,8 @@ from tests.e2e.browser import Visit, send
 
 pytestmark = pytest.mark.browser
 
-# Drops folders, each with one picture of the same name, as a browser hands them over; where there is none, the file cannot
-# be read.
+# Drops folders, each with one picture of the same name, as a browser hands them over; where none is given, its file
+# cannot be read.
 DROP_FOLDERS = """
 ([name, folders]) => {
   const entry = (folder, text) => {

@@ -109,6 +109,26 @@ def test_a_disk_that_fills_while_an_upload_is_stored_leaves_nothing_of_it(
     assert len([path for path in (api.library.folder / "originals").rglob("*") if path.is_file()]) == 1
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE])
+def test_a_disk_that_fails_otherwise_refuses_an_upload_in_words(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    def fail(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", fail)
+    answer = api.request("POST", "/ingest", files=PICTURE)
+    assert os.strerror(number) in problem(answer, 503, "not-ready")["detail"]
+    assert int(answer.headers["retry-after"]) > 0
+    assert str(api.services.originals.incoming) not in answer.text
+    assert f"the disk of the data directory failed: [Errno {number}]" in caplog.text
+
+
+def test_readiness_tells_of_a_folder_that_may_not_be_written(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, how: path != api.services.originals.incoming)
+    assert "permissions forbid it" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["disk"]
+
+
 def test_a_change_that_the_disk_has_no_room_for_is_refused_in_words(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     image_id = api.library.add("a", two_coloured("red", "red"))
     monkeypatch.setattr(Catalog, "change", full_catalog)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -112,6 +113,9 @@ def _regions_state(services: Services) -> str:
 def _disk_state(services: Services) -> str:
     if services.catalog.read_only:
         return "ok: nothing is written"
+    incoming = services.originals.incoming
+    if not os.access(incoming, os.W_OK):
+        return f"uploads cannot be written to {incoming.name}/ in the data directory, whose permissions forbid it"
     return services.space.shortage() or "ok"
 
 

@@ -25,7 +25,7 @@ from service.errors import (
     UnreadablePicture,
 )
 from service.media.formats import MEDIA_TYPES
-from service.storage.free_space import disk_problem
+from service.storage.free_space import refused_by_disk
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["pictures"])
@@ -56,10 +56,8 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     headers = {"ETag": f'"{image_id}"', **CACHE_HEADERS}
     if is_current(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    try:
+    with refused_by_disk():  # where the file to show is made now
         path, media_type = services.picture_files.find(image)
-    except OSError as fault:  # the file to show is made now
-        raise disk_problem(fault) from fault
     return send_file(request, path, media_type, headers)
 
 
