@@ -179,7 +179,7 @@ class Intake:
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
         now = self._clock()
-        received = [ReceivedPicture(picture.file.path, _new_picture(picture, manifest)) for picture in pictures]
+        received = [ReceivedPicture(picture.file.path, self._new_picture(picture, manifest)) for picture in pictures]
         job_id, duplicates = self._store.take_in(received, now, now - self._delete_grace_s)
         reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
@@ -196,7 +196,8 @@ class Intake:
         bounds, kept, refused = DescriptionBounds(self._catalog.image), list[_Picture](), list[RejectedFile]()
         for picture in pictures:
             entry = manifest.get(picture.file.filename)
-            problem = None if entry is None else bounds.refusal(picture.image_id, entry.captions, entry.tags)
+            tags = [] if entry is None else [*entry.tags, *entry.default_tags]
+            problem = None if entry is None else bounds.refusal(picture.image_id, entry.captions, tags)
             if problem is None:
                 kept.append(picture)
             else:
@@ -243,15 +244,17 @@ class Intake:
             raise UnreadablePicture(file.problem)
         return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
 
-
-def _new_picture(picture: _Picture, manifest: Mapping[str, ManifestEntry]) -> NewPicture:
-    entry = manifest.get(picture.file.filename, ManifestEntry())
-    return NewPicture(
-        image_id=picture.image_id,
-        filename=display_name(picture.file.filename),
-        extension=picture.extension,
-        num_bytes=picture.file.size,
-        captions=entry.captions,
-        tags=entry.tags,
-        taken_at=entry.taken_seconds,
-    )
+    def _new_picture(self, picture: _Picture, manifest: Mapping[str, ManifestEntry]) -> NewPicture:
+        entry = manifest.get(picture.file.filename, ManifestEntry())
+        known = self._catalog.image(picture.image_id) if entry.default_tags else None
+        named = set() if known is None else set(known.tags)
+        defaults = {name: value for name, value in entry.default_tags.items() if name not in named}
+        return NewPicture(
+            image_id=picture.image_id,
+            filename=display_name(picture.file.filename),
+            extension=picture.extension,
+            num_bytes=picture.file.size,
+            captions=entry.captions,
+            tags={**defaults, **entry.tags},
+            taken_at=entry.taken_seconds,
+        )

@@ -51,12 +51,16 @@ Timestamp = Annotated[str, AfterValidator(check_date)]
 
 
 class ManifestEntry(BaseModel):
-    """Captions, tags and date of one file."""
+    """Captions, tags and date of one file.
+
+    `default_tags` are for a picture that has no tags of these names, as derived ones: they undo no edit.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     captions: list[Caption] = Field(default_factory=list, max_length=MOST_SENT_CAPTIONS)
     tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=100)
+    default_tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=100)
     taken_at: Timestamp | None = None
 
     @property

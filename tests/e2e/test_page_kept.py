@@ -112,6 +112,19 @@ def test_folders_with_equal_names_are_all_taken_in(visit: Visit) -> None:
             httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
 
 
+def test_a_name_that_reads_otherwise_in_a_form_stays_as_it_is(visit: Visit) -> None:
+    visit.page.evaluate(DROP_FOLDERS, ["a%22b.png", [["Trip7", base64_png("blue", "red")]]])
+    panel = visit.page.locator("#add")
+    expect(panel.get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+    content = base64.b64decode(base64_png("red", "green"))
+    files = [{"name": "c%0Ad.png", "mimeType": "image/png", "buffer": content}]
+    panel.locator("input#choose-files").set_input_files(files)
+    expect(panel.get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+    for name in ("a%22b.png", "c%0Ad.png"):
+        (one,) = [one for one in httpx.get(f"{visit.address}/images").json()["images"] if one["filename"] == name]
+        httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+
+
 def test_what_cannot_be_read_of_a_drop_is_told_and_costs_nothing_else(visit: Visit) -> None:
     folders = [["Trip5", None], ["Trip6", base64_png("green", "cyan")]]
     visit.page.evaluate(DROP_FOLDERS, ["4.png", folders])

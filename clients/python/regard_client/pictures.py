@@ -22,7 +22,8 @@ Content = str | Path | bytes  # the path of a file, which is read while it is se
 class Picture:
     """A picture to upload, and what is known about it. Bytes need a name; a file has one.
 
-    `taken_at` is a year, month or day ("2024", "2024-05", "2024-05-01") or a time with its zone.
+    `default_tags` are for a picture that has no tags of these names yet. `taken_at` is a year, month or day ("2024",
+    "2024-05", "2024-05-01") or a time with its zone.
     """
 
     content: Content = field(repr=False)
@@ -30,6 +31,7 @@ class Picture:
     _: KW_ONLY
     captions: Sequence[str] = ()
     tags: Mapping[str, str | int | float] = field(default_factory=dict)
+    default_tags: Mapping[str, str | int | float] = field(default_factory=dict)
     taken_at: str | None = None
 
     def __post_init__(self) -> None:
@@ -48,7 +50,8 @@ class Picture:
 
     def details(self) -> dict[str, Any]:
         """The picture's entry in the manifest of an upload; empty where nothing is known."""
-        known = {"captions": list(self.captions), "tags": dict(self.tags), "taken_at": self.taken_at}
+        tags = {"tags": dict(self.tags), "default_tags": dict(self.default_tags)}
+        known = {"captions": list(self.captions), **tags, "taken_at": self.taken_at}
         return {name: value for name, value in known.items() if value}
 
 

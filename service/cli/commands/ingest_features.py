@@ -85,7 +85,7 @@ def _import(collection: "FeatureCollection", settings: "Settings", captioned: se
             unused.difference_update(batch.names)
             summary.accepted += batch.accepted
             summary.duplicates += batch.duplicates
-            summary.rejected += [vars(one) for one in batch.rejected]
+            summary.rejected += [{"filename": one.filename, "problem": one.problem} for one in batch.rejected]
         task.finish()
     if unused:
         print_note(f"{len(unused)} captioned pictures are not among the features, as {min(unused)}")

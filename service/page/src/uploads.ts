@@ -5,6 +5,7 @@ import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
 const LONGEST_ALBUM = 512; // characters, as of any tag
+const ESCAPES = /%(22|[01][0-9a-f])/i; // what stands for another character in a form, unless the manifest has it
 const PAUSE_MS = 1000;
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
@@ -218,11 +219,12 @@ function* batches(files: Found[]): Generator<Found[]> {
 /** The form that a batch is sent as. */
 function formOf(batch: Found[]): FormData {
   const form = new FormData();
-  const manifest: Record<string, { tags: { album: string } }> = {};
+  const manifest: Record<string, { default_tags?: { album: string } }> = {};
   for (const { file, path } of batch) {
     const { name, album } = named(path);
     form.append("images", file, name);
-    if (album) manifest[name] = { tags: { album } };
+    if (album) manifest[name] = { default_tags: { album } };
+    else if (ESCAPES.test(name)) manifest[name] = {}; // which says that the name is to be read as it is
   }
   if (Object.keys(manifest).length) form.append("manifest", JSON.stringify(manifest));
   return form;

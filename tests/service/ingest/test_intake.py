@@ -13,6 +13,7 @@ import PIL.Image
 import pytest
 
 from index.catalog import Catalog
+from index.records import PictureChange
 from service.errors import InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
 from service.ingest.intake import MAX_FAILED_LOOKS, IngestReceipt, Intake
 from service.ingest.multipart import FormLimits
@@ -217,6 +218,21 @@ def test_the_manifest_describes_files_by_name(store: Store) -> None:
     other = store.catalog.image(id_of(blue))
     assert other is not None
     assert (other.captions, dict(other.tags), other.taken_at) == ((), {}, None)
+
+
+def test_default_tags_undo_no_edit(store: Store) -> None:
+    def tags() -> dict[str, Any]:
+        found = store.catalog.image(id_of(red))
+        assert found is not None
+        return dict(found.tags)
+
+    red = picture("red")
+    sent = part("images", red, "red.png")
+    store.send(sent, manifest={"red.png": {"tags": {"year": 2024}, "default_tags": {"album": "May", "year": 1999}}})
+    assert tags() == {"album": "May", "year": 2024}
+    store.catalog.change(id_of(red), PictureChange(tags={"album": "Summer", "year": None}))
+    store.send(sent, manifest={"red.png": {"default_tags": {"album": "May", "place": "Oslo"}}})
+    assert tags() == {"album": "Summer", "place": "Oslo"}
 
 
 def test_the_manifest_may_come_as_a_file_and_last(store: Store) -> None:
