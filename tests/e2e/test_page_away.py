@@ -112,3 +112,22 @@ def test_a_dialog_that_asks_for_a_key_is_cancelled_once(browser: Browser, tmp_pa
         expect(page.get_by_role("heading", name="No pictures yet")).to_be_visible()
         expect(page.get_by_label("Model").locator("option")).to_have_text(["fake"])
         visit.close()
+
+
+def test_a_service_that_names_a_time_is_asked_again_then(visit: Visit) -> None:
+    page, asked = visit.page, list[str]()
+
+    def refuse_twice(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) < 3:
+            told = f"finding regions anew: {len(asked)} of 20 pictures"
+            route.fulfill(status=503, json={"detail": told, "retry_after": 1})
+        else:
+            route.continue_()
+
+    page.route("**/search/text", refuse_twice)
+    ask(page, "red")
+    expect(page.locator("#status")).to_contain_text("finding regions anew: 1 of 20 pictures")
+    expect(page.locator("#status")).to_contain_text("finding regions anew: 2 of 20 pictures")
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    assert len(asked) == 3

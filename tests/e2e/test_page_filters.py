@@ -205,3 +205,17 @@ def test_a_folder_is_taken_in_with_its_albums_and_the_library_is_paged(visit: Vi
     assert len(set(titles(page))) == len(YEARS) + 2
     for one in (stored["one.png"], stored["beach/one.png"]):
         httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+
+
+@pytest.mark.parametrize("question", ["", "red"])
+def test_a_date_that_is_none_is_told_by_the_name_of_its_field(visit: Visit, question: str) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    if question:
+        search(page, question)
+    page.get_by_label("From").fill("March")
+    page.get_by_label("From").press("Enter")
+    expect(status).to_have_text("From: must be a year, month or day (2024, 2024-05, 2024-05-06).")
+    page.get_by_label("From").fill("2022")
+    page.get_by_label("to", exact=True).fill("2021")
+    page.get_by_label("to", exact=True).press("Enter")
+    expect(status).to_have_text("Date: no time is from 2022 on and until 2021.")

@@ -102,6 +102,8 @@ def test_back_closes_what_is_shown_large(visit: Visit) -> None:
     expect(dialog).to_be_visible()
     page.go_back()
     expect(dialog).to_be_hidden()
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    page.go_back()
     expect(page.get_by_role("list", name="Library")).to_be_visible()
 
 

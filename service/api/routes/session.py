@@ -9,6 +9,7 @@ from service.api.dependencies import ServicesDep
 from service.api.problems import problem_responses
 from service.api.schemas.session import SessionAnswer, SessionRequest
 from service.auth.exposure import open_without_keys
+from service.auth.permissions import Permission
 from service.errors import InvalidKey, InvalidRequest, NotReady, Problem, TooLarge, Unauthenticated
 
 router = APIRouter(prefix="/session", tags=["access"])
@@ -21,7 +22,7 @@ async def get_session(request: Request, services: ServicesDep) -> SessionAnswer:
         caller = identify_caller(request.scope, services.keys, open_without_keys(services.settings))
     except Unauthenticated:
         caller = None
-    return session_answer(caller)
+    return session_answer(caller, services.catalog.read_only)
 
 
 @router.post(
@@ -36,7 +37,7 @@ async def create_session(
     """A cookie that scripts cannot read and that ends with the browser. It reads, whatever else the key may do."""
     caller, token = sign_in(body.key.get_secret_value(), services.keys)
     response.set_cookie(SESSION_COOKIE, token, secure=is_encrypted(request), httponly=True, samesite="strict")
-    return session_answer(caller)
+    return session_answer(caller, services.catalog.read_only)
 
 
 @router.delete(
@@ -50,12 +51,16 @@ async def delete_session(request: Request) -> Response:
     return response
 
 
-def session_answer(caller: Caller | None) -> SessionAnswer:
-    """The answer for a caller; None for one that a key is needed from."""
+def session_answer(caller: Caller | None, read_only: bool) -> SessionAnswer:
+    """The answer for a caller; None for one that a key is needed from. A collection that is `read_only` lets nobody do
+    more than read."""
     if caller is None:
         return SessionAnswer(required=True, permission=None, key_id=None, name=None)
     return SessionAnswer(
-        required=caller is not KEYLESS, permission=caller.permission, key_id=caller.key_id, name=caller.name
+        required=caller is not KEYLESS,
+        permission=Permission.READ if read_only else caller.permission,
+        key_id=caller.key_id,
+        name=caller.name,
     )
 
 

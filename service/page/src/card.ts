@@ -16,6 +16,7 @@ export class Card {
   constructor(
     private image: ImageListed,
     private readonly like: (image: ImageListed) => void,
+    private readonly open: (image: ImageListed) => void,
   ) {
     this.element = el("li", { class: "card", "data-image": image.image_id });
     this.look();
@@ -24,6 +25,11 @@ export class Card {
   /** Whether it stands there however the list changes: it is being edited, or its deletion can be undone here. */
   get isHeld(): boolean {
     return this.deleted || this.form !== null;
+  }
+
+  /** The picture, where it can be shown. */
+  get shown(): ImageListed | null {
+    return this.deleted || this.image.state !== "ready" ? null : this.image;
   }
 
   get isDeleted(): boolean {
@@ -44,7 +50,8 @@ export class Card {
   }
 
   focus(): void {
-    this.element.querySelector<HTMLElement>("button:not(.read-only .change)")?.focus({ preventScroll: true });
+    const first = this.element.querySelector<HTMLElement>(".actions button:not(.read-only .change), .about button");
+    first?.focus({ preventScroll: true });
   }
 
   private look(): void {
@@ -55,7 +62,8 @@ export class Card {
 
   private picture(): HTMLElement {
     const { state } = this.image;
-    if (state === "ready") return el("div", { class: "picture" }, thumbnail(this.image));
+    const large = { type: "button", class: "picture", "aria-label": `${titleOf(this.image)}: show large`, onclick: () => this.open(this.image) };
+    if (state === "ready") return el("button", large, thumbnail(this.image));
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
   }
 

@@ -1,14 +1,16 @@
-// One result large: its regions, what each word added to its score, and all that is known of it.
-import { button, el, type Child } from "./dom";
-import { roundedToSum, strongest, tellsWordsApart } from "./explanation";
-import type { ExplanationAnswer, PictureHit } from "./openapi";
+// One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
+import { ask, isMissing } from "./api";
+import { button, el, workButton, type Child } from "./dom";
+import { editor } from "./editing";
+import { enterLarge, leaveLarge, place } from "./history";
+import type { ImageListed, PictureHit } from "./openapi";
 import { downloadButton } from "./original";
 import { Overlay } from "./overlay";
-import { day, percent, tagLine, titleOf } from "./text";
-import { Words } from "./words";
+import { day, isolated, tagLine, titleOf } from "./text";
+import { whyOf } from "./why";
 
-const DIGITS = 4;
-const MOST_REGIONS = 8;
+/** A picture of the library, or a result. */
+export type Shown = ImageListed | PictureHit;
 
 export class Detail {
   private readonly title = el("h2", { id: "detail-title", dir: "auto" });
@@ -17,38 +19,64 @@ export class Detail {
   private readonly shown = el("div", { class: "large" });
   private readonly dialog = el(
     "dialog",
-    { id: "detail", "aria-labelledby": "detail-title" },
-    el("header", {}, this.title, this.previous, this.next, button("Close", () => this.close())),
+    { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), this.leave()), onclose: () => this.closed() },
+    el("header", {}, this.title, this.previous, this.next, button("Close", () => this.leave())),
     this.shown,
   );
-  private hits: PictureHit[] = [];
+  private pictures: Shown[] = [];
   private place = 0;
+  private openedAt = "";
+  private changed = false;
 
-  constructor(private readonly like: (hit: PictureHit) => void) {
+  /** `onchanged` hears that pictures were changed or deleted, once it is closed. */
+  constructor(
+    private readonly like: (picture: Shown) => void,
+    private readonly onchanged: () => void,
+  ) {
     document.body.append(this.dialog);
     // Of the whole page: a click on what takes no focus must not make the keys deaf.
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  open(hits: PictureHit[], place: number): void {
-    [this.hits, this.place] = [hits, place];
+  open(pictures: Shown[], at: number): void {
+    [this.pictures, this.place, this.openedAt] = [[...pictures], at, place()];
     this.show();
-    if (!this.dialog.open) this.dialog.showModal();
+    if (this.dialog.open) return;
+    enterLarge();
+    this.dialog.showModal();
   }
 
   close(): void {
     this.dialog.close();
   }
 
+  /** Closes it where the browser went back to what it lies over; false where it went elsewhere, or it is not open. */
+  closesFor(): boolean {
+    const isBeneath = this.dialog.open && this.openedAt === place();
+    if (isBeneath) this.close();
+    return isBeneath;
+  }
+
+  /** Closes it as Back does, so that Back leads on from there. */
+  private leave(): void {
+    if (!leaveLarge()) this.close();
+  }
+
+  private closed(): void {
+    if (this.changed) this.onchanged();
+    this.changed = false;
+  }
+
   private key(event: KeyboardEvent): void {
     if (!this.dialog.open || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.target instanceof Element && event.target.matches("input, textarea")) return; // where arrows move in a text
     if (event.key === "ArrowRight") this.step(1);
     if (event.key === "ArrowLeft") this.step(-1);
   }
 
   private step(by: number): void {
     const next = this.place + by;
-    if (next < 0 || next >= this.hits.length) return;
+    if (next < 0 || next >= this.pictures.length) return;
     this.place = next;
     const inShown = this.shown.contains(document.activeElement); // which is replaced
     this.show();
@@ -58,7 +86,7 @@ export class Detail {
   /** Allows the steps that there are; the focus goes on from a button that is none any more. */
   private allow(): void {
     const isFirst = this.place === 0;
-    const isLast = this.place === this.hits.length - 1;
+    const isLast = this.place === this.pictures.length - 1;
     const focused = document.activeElement;
     this.previous.disabled = isFirst;
     this.next.disabled = isLast;
@@ -67,120 +95,89 @@ export class Detail {
   }
 
   private show(): void {
-    const hit = this.hits[this.place]!;
-    const overlay = new Overlay(hit, true);
-    this.title.textContent = titleOf(hit);
+    const picture = this.pictures[this.place]!;
+    const overlay = new Overlay(picture, true);
+    this.title.textContent = titleOf(picture);
     this.allow();
     this.shown.replaceChildren(
-      el("figure", { class: "picture" }, hit.url && el("img", { src: hit.url, alt: titleOf(hit) }), overlay.element),
-      el("div", { class: "why" }, ...this.why(hit, overlay), ...this.known(hit)),
+      el("figure", { class: "picture" }, picture.url && el("img", { src: picture.url, alt: titleOf(picture) }), overlay.element),
+      el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay) : []), ...this.known(picture)),
     );
   }
 
-  private why(hit: PictureHit, overlay: Overlay): Child[] {
-    const why = hit.explanation;
-    if (hit.score === null) return byText(hit);
-    const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
-    const text = hit.found_by.includes("text") ? "; its text holds the words, too" : "";
-    const ranks = el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}${text}`);
-    if (!why) return [ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
-    const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)));
-    const show = (region: number | null) => {
-      overlay.lightRegion(region);
-      words.lightRegion(why, region);
-    };
-    overlay.element.addEventListener("pointermove", (event) => show(overlay.regionAt(event.clientX, event.clientY)));
-    overlay.element.addEventListener("pointerleave", () => show(null));
-    return [
-      ranks,
-      tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
-      bars(why, hit.score),
-      ...regionList(why, show),
-    ];
-  }
-
-  private known(hit: PictureHit): Child[] {
+  private known(picture: Shown): Child[] {
     const fault = el("p", { class: "fault", role: "alert" });
-    const tags = Object.entries(hit.tags).map(tagLine);
+    const tags = Object.entries(picture.tags).map(tagLine);
+    const same = "near_duplicates" in picture ? (picture.near_duplicates ?? []) : [];
+    const form = el("div", {});
     return [
       el("h3", {}, "Picture"),
       el(
         "dl",
         {},
-        ...row("File", hit.filename),
-        ...row("Date", day(hit.taken_at)),
-        ...row("Captions", ...hit.captions),
+        ...row("File", picture.filename),
+        ...row("Date", day(picture.taken_at)),
+        ...row("Captions", ...picture.captions),
         ...row("Tags", ...tags),
-        ...row("Alike", ...(hit.near_duplicates ?? []).map((one) => one.filename)),
+        ...row("Alike", ...same.map((one) => one.filename)),
       ),
-      button("More like this", () => (this.dialog.close(), this.like(hit))),
-      downloadButton(hit, fault, "change"),
+      el(
+        "p",
+        { class: "actions" },
+        button("More like this", () => (this.close(), this.like(picture))),
+        button("Edit", () => this.edit(picture, form), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
+        downloadButton(picture, fault, "change"),
+        workButton("Delete", () => this.delete(picture, fault), { class: "change", "aria-label": `Delete ${titleOf(picture)}` }),
+      ),
+      form,
       fault,
     ];
   }
-}
 
-function byText(hit: PictureHit): Child[] {
-  const words = hit.explanation?.words.map((word) => word.text).join(", ");
-  return [
-    el("p", {}, `Rank ${hit.rank}`),
-    el("p", { class: "quiet" }, `Found by its name, captions, tags or date alone${words ? `: ${words}` : ""}.`),
-  ];
+  private edit(picture: Shown, place: HTMLElement): void {
+    const keep = ({ captions, tags, taken_at, filename }: ImageListed) => this.replace({ ...picture, captions, tags, taken_at, filename });
+    const done = () => {
+      this.show();
+      this.shown.querySelector<HTMLElement>(".actions button.change")?.focus();
+    };
+    place.replaceChildren(editor(picture, keep, done));
+    place.querySelector("textarea")?.focus();
+  }
+
+  /** Shows what the picture is by now. */
+  private replace(picture: Shown): void {
+    this.pictures[this.place] = picture;
+    this.changed = true;
+  }
+
+  private async delete(picture: Shown, fault: HTMLElement): Promise<void> {
+    try {
+      await ask(`/images/${picture.image_id}`, { method: "DELETE" });
+    } catch (refused) {
+      if (!isMissing(refused)) { // one that is gone already, by somebody else's doing, is what was wanted
+        fault.textContent = (refused as Error).message;
+        return;
+      }
+    }
+    this.changed = true;
+    const told = el("p", { class: "fault", role: "alert" });
+    const undo = workButton("Undo", () => this.restore(picture, told), { "aria-label": `Undo: ${titleOf(picture)} was deleted` });
+    this.shown.replaceChildren(el("p", {}, `${isolated(titleOf(picture))} was deleted. `, undo), told);
+    undo.focus();
+  }
+
+  private async restore(picture: Shown, told: HTMLElement): Promise<void> {
+    try {
+      await ask(`/images/${picture.image_id}/restore`, { method: "POST" });
+    } catch (refused) {
+      told.textContent = (refused as Error).message;
+      return;
+    }
+    this.show();
+    this.shown.querySelector("button")?.focus();
+  }
 }
 
 function row(name: string, ...values: string[]): Child[] {
   return values.length ? [el("dt", {}, name), ...values.map((value) => el("dd", { dir: "auto" }, value))] : [];
-}
-
-function bars(why: ExplanationAnswer, score: number): HTMLElement {
-  if (!why.contributions)
-    return el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`);
-  const shown = roundedToSum(why.contributions, score, DIGITS);
-  const most = Math.max(...shown.map(Math.abs), 10 ** -DIGITS);
-  const rows = shown.map((value, n) => {
-    const bar = el("span", { class: value < 0 ? "bar negative" : "bar" });
-    bar.style.width = `${(100 * Math.abs(value)) / most}%`;
-    const word = why.words[n]!;
-    return el(
-      "tr",
-      { "data-word": n },
-      el("th", { scope: "row", class: word.special ? "quiet" : "" }, word.text),
-      el("td", { class: "track" }, bar),
-      el("td", { class: "number" }, value.toFixed(DIGITS)),
-    );
-  });
-  const total = el(
-    "tr",
-    { class: "total" },
-    el("th", { scope: "row" }, "score"),
-    el("td"),
-    el("td", { class: "number" }, score.toFixed(DIGITS)),
-  );
-  return el("table", { class: "bars" }, el("caption", {}, "What each word added"), el("tbody", {}, ...rows, total));
-}
-
-function regionList(why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
-  if (!why.shares) return [];
-  const added = why.regions.map((region, n) => ({ n, region, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
-  const best = added.sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
-  const items = best.map(({ n, region, sum }) =>
-    el(
-      "li",
-      {},
-      el(
-        "button",
-        {
-          type: "button",
-          class: "region",
-          onfocus: () => show(n),
-          onblur: () => show(null),
-          onpointerenter: () => show(n),
-          onpointerleave: () => show(null),
-        },
-        `${region.label} `,
-        el("span", { class: "number" }, sum.toFixed(DIGITS)),
-      ),
-    ),
-  );
-  return [el("h3", {}, "Regions that added most"), el("ul", { class: "regions" }, ...items)];
 }

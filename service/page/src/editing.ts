@@ -1,14 +1,18 @@
 // Captions, tags and date of one picture, edited in place.
-import { ask } from "./api";
+import { ask, isMissing } from "./api";
 import { button, el, type Child } from "./dom";
-import type { ImageListed } from "./openapi";
+import type { ImageInfo, ImageListed } from "./openapi";
 import { titleOf } from "./text";
 
+/** What can be edited of a picture. */
+export type Editable = Pick<ImageListed, "image_id" | "filename" | "captions" | "tags" | "taken_at">;
 type Tags = ImageListed["tags"];
 type Changed = (image: ImageListed) => void;
 
+const GONE = "This picture is not there any more: somebody deleted it meanwhile.";
+
 /** A form with what is known of the picture; `onchanged` hears of the picture as it is after a change. */
-export function editor(image: ImageListed, onchanged: Changed, ondone: () => void): HTMLFormElement {
+export function editor(image: Editable, onchanged: Changed, ondone: () => void): HTMLFormElement {
   const captions = el("textarea", { rows: 3, dir: "auto" });
   const captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
   captions.value = captionsBefore.map(([line]) => line).join("\n");
@@ -20,7 +24,7 @@ export function editor(image: ImageListed, onchanged: Changed, ondone: () => voi
   const save = async () => {
     const taken_at = date.value.trim();
     const change = {
-      ...(captions.value !== untouched && { captions: changedCaptions(captionsBefore, captions.value) }),
+      ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
       tags: changedTags(image.tags, tags.value),
       ...(taken_at !== (image.taken_at ?? "") && { taken_at: taken_at || null }),
     };
@@ -34,15 +38,14 @@ export function editor(image: ImageListed, onchanged: Changed, ondone: () => voi
       "aria-label": `Edit ${titleOf(image)}`,
       onsubmit: (event: SubmitEvent) => {
         event.preventDefault();
-        save().catch((refusal: Error) => (fault.textContent = refusal.message));
+        save().catch((refusal: Error) => (fault.textContent = isMissing(refusal) ? GONE : refusal.message));
       },
     },
     field("Captions, one a line", captions),
     field("Tags, as name: value", tags),
     field("Date", date),
     fault,
-    el("button", { type: "submit" }, "Save"),
-    button("Cancel", ondone),
+    el("p", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Save"), button("Cancel", ondone)),
   );
 }
 
@@ -56,6 +59,14 @@ function lines(text: string): string[] {
 
 function oneLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
+}
+
+/** The captions as they are to be by now: what somebody else added or took away since the form was opened stays so. */
+async function captionsNow({ image_id, captions: before }: Editable, wanted: string[]): Promise<string[]> {
+  const { captions: now } = await ask<ImageInfo>(`/images/${image_id}/info`);
+  const others = now.filter((one) => !before.includes(one) && !wanted.includes(one));
+  const gone = before.filter((one) => !now.includes(one));
+  return [...wanted.filter((one) => !gone.includes(one)), ...others];
 }
 
 /** The captions; those whose line was not touched are as they were, with what no line can show. */

@@ -8,23 +8,45 @@ export type Question =
   | { kind: "text"; text: string }
   | { kind: "pictures" | "sentences"; asked: Asked; title: string };
 
-/** What an entry of the history keeps: `typing` while its sentence may still grow, the place of a file among `files`. */
+/**
+ * What an entry of the history keeps: `typing` while its sentence may still grow, the place of a file among `files`,
+ * `large` where a picture is shown large over what its question found, so that Back puts that away alone.
+ */
 interface Entry {
   typing?: boolean;
   title?: string;
   file?: string;
+  large?: boolean;
 }
 
 const files = new Map<string, File>(); // an address cannot hold them, so that a page that is loaded anew has none
 const STORED = { pictures: "like", sentences: "sentences" } as const;
 
-/** Makes a question the newest entry; one that is being typed takes the place of its own beginning. */
+/** Makes a question the newest entry. One that is being typed takes the place of its own beginning, and any that of a
+ * picture shown large, which nobody goes back to. */
 export function remember(question: Question, typing = false): void {
   const address = addressOf(question);
   if (location.hash === new URL(address, location.href).hash && !("asked" in question)) return;
-  const goesOn = typing && entry().typing;
+  const goesOn = (typing && entry().typing) || entry().large;
   if (!goesOn) settle(); // one that is left is not typed any more, also if it did not rest
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
+}
+
+/** Begins an entry for a picture shown large. */
+export function enterLarge(): void {
+  if (!entry().large) history.pushState({ ...entry(), typing: false, large: true }, "");
+}
+
+/** Leaves the entry of a picture shown large; false where the browser is at another. */
+export function leaveLarge(): boolean {
+  const isLarge = entry().large === true;
+  if (isLarge) history.back();
+  return isLarge;
+}
+
+/** The question's entry in short: the same for a question and a picture shown large over what it found. */
+export function place(): string {
+  return `${location.hash} ${entry().file ?? ""}`;
 }
 
 /** Ends the typing: what comes next is another question. */

@@ -24,9 +24,10 @@ export class Library {
   private timer = 0;
   readonly element = el("div", {}, this.grid, this.more);
 
-  /** `onwaiting` hears now and then that a picture shown is not ready yet. */
+  /** `open` shows one of some pictures large; `onwaiting` hears now and then that a picture shown is not ready yet. */
   constructor(
     private readonly like: (image: ImageListed) => void,
+    private readonly open: (images: ImageListed[], place: number) => void,
     private readonly onwaiting: () => void,
   ) {}
 
@@ -88,9 +89,15 @@ export class Library {
   private card(image: ImageListed): Card {
     const before = this.cards.get(image.image_id);
     before?.update(image);
-    const card = before ?? new Card(image, this.like);
+    const card = before ?? new Card(image, this.like, (opened) => this.openLarge(opened));
     this.cards.set(image.image_id, card);
     return card;
+  }
+
+  private openLarge(opened: ImageListed): void {
+    const cards = [...this.grid.children].map((one) => this.cards.get((one as HTMLElement).dataset.image!));
+    const images = cards.flatMap((card) => card?.shown ?? []);
+    this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id));
   }
 
   private goOn(next: string | null): void {

@@ -25,9 +25,9 @@ const main = find("main");
 const status = find("status");
 const searches = new Latest();
 const adding = new Adding(refreshLibrary, () => void again());
-const detail = new Detail((hit) => void searchLike(hit));
+const detail = new Detail((picture) => void searchLike(picture), () => void again());
 const options = new SearchOptions(() => void again());
-const library = new Library((image) => void searchLike(image), refreshLibrary);
+const library = new Library((image) => void searchLike(image), (images, place) => detail.open(images, place), refreshLibrary);
 const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
 const greeting = el(
   "section",
@@ -276,7 +276,9 @@ function start(): void {
     void askAnew(written(), true);
     settle();
   });
-  addEventListener("popstate", () => void goTo(current()));
+  addEventListener("popstate", () => {
+    if (!detail.closesFor()) void goTo(current());
+  });
   document.addEventListener("visibilitychange", refreshLibrary);
   const chosen = find<HTMLInputElement>("like-file");
   chosen.addEventListener("change", () => {

@@ -58,8 +58,12 @@ function keyDialog(why: string): Promise<boolean> {
         fault,
         el("label", { for: "key" }, "API key"),
         key,
-        el("button", { type: "submit" }, "Sign in"),
-        el("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+        el(
+          "p",
+          { class: "actions" },
+          el("button", { type: "submit", class: "main" }, "Sign in"),
+          el("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+        ),
       ),
     );
     document.body.append(dialog);

@@ -30,7 +30,7 @@ export function titleOf(picture: { captions: string[]; filename: string }): stri
 export function said(hit: PictureHit): string {
   if (hit.score === null) return "by its text";
   const said = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
-  return hit.found_by.includes("text") ? `${said}, also by its text` : said;
+  return hit.found_by.includes("text") ? `by its text; ${said} by the picture` : said;
 }
 
 /** How many near duplicates a result stands for besides itself. */

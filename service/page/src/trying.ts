@@ -1,6 +1,6 @@
 // Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
-import { isPassing, Unreachable } from "./api";
-import { button, find } from "./dom";
+import { isPassing, Refusal, Unreachable } from "./api";
+import { button, el, find } from "./dom";
 
 const MOMENT_MS = 400; // after which a wait is told of
 const AGAIN_MS = 2000; // between two looks whether the service is back
@@ -27,9 +27,11 @@ export async function tried(
     await work();
   } catch (fault) {
     onfault(fault);
-    status.textContent = fault instanceof Error ? fault.message : String(fault);
+    status.replaceChildren(el("span", { class: "fault" }, fault instanceof Error ? fault.message : String(fault)));
     if (isPassing(fault)) status.append(" ", button("Try again", again));
     if (fault instanceof Unreachable) whenBack(again);
+    const pause = fault instanceof Refusal && isPassing(fault) ? Number(fault.problem.retry_after) : NaN;
+    if (pause > 0) afterPause(again, pause);
   } finally {
     end();
   }
@@ -53,6 +55,16 @@ function end(): void {
   clearTimeout(moment);
   main.classList.remove("late");
   main.removeAttribute("aria-busy");
+}
+
+/** Tries again after the seconds that the service asks for; a page that nobody looks at waits on. */
+function afterPause(again: () => void, seconds: number): void {
+  clearTimeout(back);
+  back = setTimeout(() => {
+    if (running) return;
+    if (document.hidden) afterPause(again, seconds);
+    else again();
+  }, 1000 * seconds);
 }
 
 /** Tries again as soon as the service answers; what is tried meanwhile ends the waiting. */

@@ -51,6 +51,7 @@ def test_it_is_searched_and_shown_and_stays_as_it_is(api: Api) -> None:
     checked(api.get("/images"), 200, ImagesAnswer)
     ready = checked(api.get("/readyz"), 200, ReadyAnswer)
     assert "can only be read" in ready["checks"]["worker"]
+    assert api.get("/session").json() == {"required": False, "permission": "read", "key_id": None, "name": None}
     assert tree(api.library.folder) == before
 
 

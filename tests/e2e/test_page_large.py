@@ -1,0 +1,148 @@
+"""A picture shown large: opened from results and from the library, changed and deleted there, put away by Back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.e2e.browser import Visit, accessibility_faults, search, send
+
+pytestmark = pytest.mark.browser
+
+COLOURS = ["red", "green", "blue"]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path) as url:
+        for colour in COLOURS:
+            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        yield url
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    begun = Visit(browser, address)
+    yield begun
+    begun.close()
+
+
+def open_large(page: Page, title: str) -> Locator:
+    page.locator("#main li.card", has_text=title).locator(".picture").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text(title)
+    return dialog
+
+
+def described(address: str, name: str) -> list[str]:
+    images = httpx.get(f"{address}/images").json()["images"]
+    return next((one["captions"] for one in images if one["filename"] == name), [])
+
+
+def test_a_result_is_edited_where_it_is_looked_at(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    dialog = open_large(page, "all red")
+    dialog.get_by_role("button", name="Edit").click()
+    form = dialog.locator("form.editor")
+    captions = form.get_by_label("Captions")
+    captions.fill("a red wall")
+    captions.press("ArrowLeft")  # moves in the text alone
+    assert accessibility_faults(page) == []
+    form.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("a red wall")
+    expect(dialog.get_by_role("button", name="Edit")).to_be_focused()
+    assert described(visit.address, "red.png") == ["a red wall"]
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.locator("#main li.card", has_text="a red wall")).to_be_visible()
+
+
+def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit) -> None:
+    page = visit.page
+    search(page, "green")
+    dialog = open_large(page, "all green")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog).to_contain_text("all green was deleted.")
+    assert described(visit.address, "green.png") == []
+    dialog.get_by_role("button", name="Undo").click()
+    expect(dialog.get_by_role("button", name="Delete")).to_be_visible()
+    assert described(visit.address, "green.png") == ["all green"]
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog).to_contain_text("all green was deleted.")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#main li.card")).to_have_count(len(COLOURS) - 1)
+
+
+def test_a_picture_of_the_library_opens_large(visit: Visit) -> None:
+    page = visit.page
+    dialog = open_large(page, "all blue")
+    expect(dialog).not_to_contain_text("Rank")
+    expect(dialog.locator("figure img")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all green")
+    dialog.get_by_role("button", name="More like this").click()
+    expect(page.locator("#status")).to_have_text("Pictures like all green.")
+    page.go_back()
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+
+
+@pytest.mark.parametrize("how", ["Back", "Escape", "Close"])
+def test_what_puts_it_away_leads_to_what_lay_beneath(visit: Visit, how: str) -> None:
+    page = visit.page
+    search(page, "red")
+    search(page, "blue")
+    dialog = open_large(page, "all blue")
+    page.keyboard.press("ArrowRight")
+    match how:
+        case "Back":
+            page.go_back()
+        case "Escape":
+            page.keyboard.press("Escape")
+        case _:
+            dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    expect(page.get_by_label("What do the pictures show?")).to_have_value("blue")
+    page.go_back()
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+
+
+def test_a_caption_that_somebody_else_added_stays(visit: Visit) -> None:
+    page = visit.page
+    dialog = open_large(page, "all red")
+    dialog.get_by_role("button", name="Edit").click()
+    image_id = page.locator("#main li.card", has_text="all red").get_attribute("data-image")
+    url = f"{visit.address}/images/{image_id}"
+    httpx.patch(url, json={"captions": ["all red", "of somebody else"]}).raise_for_status()
+    form = dialog.locator("form.editor")
+    form.get_by_label("Captions").fill("all red\nmine")
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_be_hidden()
+    assert described(visit.address, "red.png") == ["all red", "mine", "of somebody else"]
+    dialog.get_by_role("button", name="Edit").click()
+    httpx.delete(url).raise_for_status()
+    form.get_by_label("Captions").fill("too late")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("alert")).to_have_text("This picture is not there any more: somebody deleted it meanwhile.")
+
+
+@pytest.mark.parametrize("width", [360, 820])
+def test_words_beside_their_bars_are_whole(browser: Browser, address: str, width: int) -> None:
+    visit = Visit(browser, address, viewport={"width": width, "height": 800})
+    search(visit.page, "red children")
+    dialog = open_large(visit.page, "all red")
+    heights = dialog.locator("table.bars th").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().height)"
+    )
+    assert len(heights) == 5
+    assert max(heights) == pytest.approx(min(heights), abs=2)
+    visit.close()
