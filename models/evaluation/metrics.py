@@ -80,10 +80,11 @@ def _ranks(
 def mask_outside_shortlist(
     scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], length: int
 ) -> Float[Tensor, "N M"]:
-    """Scores, -inf outside each row's `length` best by stage one."""
-    chosen = stage_one.topk(min(length, stage_one.shape[1]), dim=1).indices
+    """Scores, -inf outside each row's `length` best by stage one, among which NaN never is."""
+    best = stage_one.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    chosen = best.topk(min(length, best.shape[1]), dim=1).indices
     kept = torch.full_like(scores, -torch.inf)
-    return kept.scatter(1, chosen, scores.gather(1, chosen))
+    return kept.scatter(1, chosen, scores.gather(1, chosen)).masked_fill_(stage_one.isnan(), -torch.inf)
 
 
 def stage_one_ranks_of_best(
@@ -91,13 +92,13 @@ def stage_one_ranks_of_best(
 ) -> "Int64[np.ndarray, 'N B']":
     """Rank by stage one, from 0, of each row's `best` highest scores: a shortlist of k keeps those below k.
 
-    A tie counts against the model.
+    A tie counts against the model, and NaN is stage one's worst score.
     """
     best = min(best, scores.shape[1])
     ranks = np.empty((len(scores), best), dtype=np.int64)
     for start in range(0, len(scores), QUESTIONS_AT_ONCE):
         rows = slice(start, start + QUESTIONS_AT_ONCE)
-        block = stage_one[rows]
+        block = stage_one[rows].nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
         chosen = scores[rows].nan_to_num(nan=-torch.inf).topk(best, dim=1).indices
         for column, own in enumerate(block.gather(1, chosen).T):
             ranks[rows, column] = (block >= own[:, None]).sum(1).cpu().numpy() - 1

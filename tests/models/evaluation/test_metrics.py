@@ -76,6 +76,17 @@ def test_the_best_are_placed_by_stage_one_and_ties_count_against() -> None:
     assert stage_one_ranks_of_best(scores, torch.zeros(1, 4)).tolist() == [[3] * 4]
 
 
+def test_what_stage_one_gives_no_number_is_on_no_shortlist() -> None:
+    nan = float("nan")
+    scores = torch.eye(2, 3)
+    stage_one = torch.tensor([[nan, 1.0, 2.0], [nan, 1.0, nan]])
+    for length in (1, 2, 3):
+        ranks = text_to_image_ranks(scores, torch.tensor([0, 1]), Shortlists(stage_one, length))
+        assert ranks.tolist() == [2, 0]
+    assert stage_one_ranks_of_best(scores, stage_one, best=1).tolist() == [[2], [0]]
+    assert stage_one_ranks_of_best(scores, torch.full_like(scores, nan), best=2).tolist() == [[2, 2]] * 2
+
+
 def test_an_infinite_score_is_no_number_but_counts() -> None:
     scores = torch.tensor([[torch.inf, 3e38], [-torch.inf, -3.4e38]])
     assert text_to_image_ranks(scores, torch.tensor([1, 1])).tolist() == [1, 0]
