@@ -6,6 +6,7 @@ classes.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -171,12 +172,12 @@ def label_photographs(labeler: Labeler, photographs: Mapping[str, Path], cache: 
 
 def read_pseudo_labels(cache: Path) -> dict[str, PseudoLabels]:
     """The labels in a cache by the names of photographs; a last line cut short by a kill is removed from the file."""
-    text = cache.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        cache.write_text(whole, encoding="utf-8")
+    content = cache.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        os.truncate(cache, len(whole))  # not written anew, which a second kill could cut short too
     labels = {}
-    for line in whole.splitlines():
+    for line in whole.decode("utf-8").splitlines():
         row = json.loads(line)
         if "teachers" in row:
             continue

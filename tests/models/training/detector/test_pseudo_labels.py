@@ -1,6 +1,7 @@
 """The labelling detector's boxes, and the cache in which they are kept."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,6 +53,26 @@ def test_a_photograph_is_labelled_once_even_over_a_kill(photographs: dict[str, P
     assert first.num_labelled + second.num_labelled == 3
     labels = read_pseudo_labels(cache)
     assert [labels[name].boxes[0, 2] for name in photographs] == pytest.approx([0.2, 0.4, 0.8])
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_kill_while_a_cut_line_is_removed_loses_no_whole_one(
+    photographs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "labels.jsonl"
+    assert list(label_photographs(OneBoxLabeler(), photographs, cache)) == list(photographs)
+    whole = cache.read_bytes()
+    cache.write_bytes(whole + b'{"name": "x.p')
+    monkeypatch.setattr(os, "truncate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        read_pseudo_labels(cache)
+    assert cache.read_bytes().startswith(whole)
+    monkeypatch.undo()
+    assert len(read_pseudo_labels(cache)) == 3
+    assert cache.read_bytes() == whole
 
 
 def test_boxes_below_a_score_are_left_out() -> None:
