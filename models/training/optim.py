@@ -1,5 +1,7 @@
 """The optimizer of a recipe, its learning-rate schedule and the clipping of gradients."""
 
+import math
+
 from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adadelta, AdamW, Optimizer
@@ -25,9 +27,10 @@ def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -
     """The recipe's learning-rate schedule: one cycle up and down, or a tenth after each epoch in `decay_after`."""
     total = recipe.total_steps(steps_per_epoch)
     if recipe.decay_after is None:
-        return OneCycleLR(
-            optimizer, recipe.learning_rate, total_steps=total + 1, pct_start=min(0.1, 100 / max(1, total))
-        )
+        rising = min(0.1, 100 / max(1, total))
+        if rising * (total + 1) == 1:  # a rise that is over at the first step, by whose length PyTorch divides
+            rising = math.nextafter(rising, 1)
+        return OneCycleLR(optimizer, recipe.learning_rate, total_steps=total + 1, pct_start=rising)
     milestones = [recipe.warmup_steps + epochs * steps_per_epoch for epochs in recipe.decay_after]
     return MultiStepLR(optimizer, milestones, gamma=0.1)
 

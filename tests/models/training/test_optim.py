@@ -49,6 +49,15 @@ def test_without_named_epochs_the_rate_goes_up_once_and_down_to_nothing() -> Non
     assert found[-1] < 0.01
 
 
+def test_one_cycle_may_be_of_any_number_of_steps() -> None:
+    for steps in range(1, 13):
+        found = rates(Recipe(model="scan-t2i-avg", warmup_steps=0, epochs=1, learning_rate=1.0), steps)
+        falling = found[1:] if steps > 8 else found  # from nine steps on it begins low
+        assert falling == sorted(falling, reverse=True)
+        assert min(found) > 0
+        assert max(found) <= 1
+
+
 def test_optimizers_go_by_their_names() -> None:
     adamw = build_optimizer(Recipe(model="x", learning_rate=0.5, weight_decay=0.1), matcher())
     assert isinstance(adamw, AdamW)
