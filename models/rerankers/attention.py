@@ -46,7 +46,11 @@ def masked_softmax(logits: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"
     """Softmax over the real places of `dim`; a row without any is all zeros, not NaN."""
     masked = logits.masked_fill(~mask, -torch.inf)
     peak = masked.amax(dim, keepdim=True)
-    weights = (masked - torch.where(peak.isfinite(), peak, 0)).exp()
+    return shares_of_sum((masked - torch.where(peak.isfinite(), peak, 0)).exp(), dim)
+
+
+def shares_of_sum(weights: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
+    """Weights of 0 or more over their sum along `dim`; a row of zeros stays zero."""
     return weights / weights.sum(dim, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 

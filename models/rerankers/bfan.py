@@ -31,6 +31,7 @@ from models.rerankers.attention import (
     cosine_terms_of_words,
     gram_matrix,
     l2_norm,
+    shares_of_sum,
     similarities,
     squared_sum_of_regions,
     weights_up_to_scale,
@@ -124,10 +125,9 @@ class Bfan(Reranker[RegionsWithGram]):
         of_words = cosine_terms_of_regions(attended.by_words, raw, images.gram, vectors.norm(dim=-1))
         num_words, num_regions = _counts(images, words)
         shares = of_words / num_words[:, None] + attended.of_regions / num_regions[:, None, None, None]
-        attention = attended.by_words / attended.by_words.sum(1, keepdim=True)
         return Explanation(
             "words attend regions",
-            attention.permute(2, 0, 3, 1),
+            shares_of_sum(attended.by_words, dim=1).permute(2, 0, 3, 1),
             attended.contributions.permute(1, 0, 2),
             shares=shares.permute(2, 0, 3, 1),
         )

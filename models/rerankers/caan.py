@@ -146,8 +146,8 @@ class Caan(Reranker[CaanImages]):
 
     def _attend(self, images: CaanImages, words: Words) -> _Attended:
         texts = self._texts(words)
-        size = max(1, _STEP_NUMBERS // (len(words) * images.intra[0].numel()))
-        parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
+        size = max(1, _STEP_NUMBERS // max(1, len(words) * images.intra.shape[1:].numel()))
+        parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size) or [slice(0)]]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 
     def _attend_tile(self, images: CaanImages, texts: _Texts) -> _Attended:

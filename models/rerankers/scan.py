@@ -25,6 +25,7 @@ from models.rerankers.attention import (
     gram_matrix,
     l2_norm,
     masked_softmax,
+    shares_of_sum,
     similarities,
     squared_sum_of_regions,
     squared_sum_of_words,
@@ -122,7 +123,7 @@ class Scan(Reranker[RegionsWithGram]):
         by_words = self.config.direction == "t2i"
         mask, dim = (images.mask[:, :, None, None], 1) if by_words else (words.mask, 3)
         weights = weights.masked_fill(~mask, 0)
-        attention = (weights / weights.sum(dim, keepdim=True)).permute(2, 0, 3, 1)
+        attention = shares_of_sum(weights, dim).permute(2, 0, 3, 1)
         kind = "words attend regions" if by_words else "regions attend words"
         if self.config.pooling not in ("Mean", "Sum"):
             return Explanation(kind, attention)

@@ -199,8 +199,8 @@ class Sman(Reranker[SmanImages]):
 
     def _attend(self, images: SmanImages, words: Words) -> _Attended:
         texts = self._texts(words)
-        size = max(1, _STEP_NUMBERS // (len(words) * images.keys[0].numel()))
-        parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size)]
+        size = max(1, _STEP_NUMBERS // max(1, len(words) * images.keys.shape[1:].numel()))
+        parts = [self._attend_tile(images[tile], texts) for tile in tiles(len(images), size) or [slice(0)]]
         return _Attended(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
 
     def _attend_tile(self, images: SmanImages, texts: _Texts) -> _Attended:

@@ -54,8 +54,9 @@ class SumMax(Reranker[Regions]):
         chose or was chosen for."""
         raw = similarities(images.vectors, words)[0].permute(2, 0, 3, 1)  # zero where either is padding
         if self.config.direction == "t2i":
-            choice = raw.masked_fill(~images.mask[:, None, :], -torch.inf).argmax(3)
-            attention = one_hot(choice, raw.shape[3]).to(raw.dtype)
+            real = images.mask[:, None, :]
+            choice = raw.masked_fill(~real, -torch.inf).argmax(3)
+            attention = (one_hot(choice, raw.shape[3]) * real).to(raw.dtype)
             shares = attention * raw
             return Explanation("words attend regions", attention, shares.sum(3), shares=shares)
         choice = raw.masked_fill(~words.mask[:, None, :, None], -torch.inf).argmax(2)

@@ -113,6 +113,33 @@ def test_single_pictures_regions_and_words_are_scored(name: str, num: int, regio
 
 
 @torch.no_grad()
+@pytest.mark.parametrize(("num_images", "num_texts"), [(0, 3), (5, 0), (0, 0)])
+def test_no_pictures_or_no_sentences_have_no_scores(name: str, num_images: int, num_texts: int) -> None:
+    reranker = model(name)
+    images, words = encode(reranker, pictures(), sentences(3, 7, 5))
+    images, words = images[:num_images], words[:num_texts]
+    assert reranker.score(images, words).shape == (num_texts, num_images)
+    assert score_in_blocks(reranker, images, words).shape == (num_texts, num_images)
+    explained = [part for part in vars(reranker.explain(images, words)).values() if isinstance(part, torch.Tensor)]
+    assert explained
+    assert all(part.shape[:2] == (num_texts, num_images) for part in explained)
+
+
+@torch.no_grad()
+def test_a_picture_without_regions_is_explained_by_zeros(name: str) -> None:
+    reranker, regions, tokens = model(name), pictures(), sentences(3, 7, 5)
+    mask = regions.mask.clone()
+    mask[2] = False
+    explanation = reranker.explain(*encode(reranker, Regions(regions.vectors, mask), tokens))
+    for part in (explanation.attention, explanation.region_weights, explanation.shares):
+        if part is not None:
+            assert part.isfinite().all()
+    if explanation.kind == "words attend regions":
+        assert explanation.attention is not None
+        assert not explanation.attention[:, 2].any()
+
+
+@torch.no_grad()
 def test_blocks_and_pairs_equal_the_whole(name: str) -> None:
     reranker = model(name)
     images, words = encode(reranker, pictures(), sentences(3, 7, 5, 2, 6))
