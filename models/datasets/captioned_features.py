@@ -99,12 +99,16 @@ class CaptionedFeatures:
 
         No picture comes twice in a batch: its other captions would count as wrong answers. So an epoch is as many
         passes over the pictures as the most captions that one has. The last, smaller batch of a pass is left out
-        unless it is the only one.
+        unless it is the only one, and so is one of a single picture, which holds no wrong answer to learn from.
+        ValueError where no two pictures have captions.
         """
+        if sum(map(bool, self.captions)) < 2:
+            raise ValueError("two pictures with captions, at least, are needed to learn from: one is told from another")
         random = np.random.default_rng(seed)
         orders = [random.permutation(len(captions)) for captions in self.captions]
         for turn in range(max(map(len, orders))):
             pictures = random.permutation([picture for picture, order in enumerate(orders) if turn < len(order)])
             for start in range(0, max(len(pictures) - size + 1, 1), size):
                 batch = pictures[start : start + size]
-                yield batch, [self.captions[picture][orders[picture][turn]] for picture in batch]
+                if len(batch) > 1:
+                    yield batch, [self.captions[picture][orders[picture][turn]] for picture in batch]

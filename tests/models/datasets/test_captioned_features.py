@@ -16,9 +16,9 @@ def pictures(counts: list[int]) -> CaptionedFeatures:
 
 
 def test_an_epoch_shows_every_caption_once_and_no_picture_twice_in_a_batch() -> None:
-    data = pictures([5, 5, 3, 5, 4, 5])
+    data = pictures([5, 5, 3, 5, 3, 5])
     seen: list[str] = []
-    for rows, sentences in data.batches(size=1, seed=4):
+    for rows, sentences in data.batches(size=2, seed=4):
         assert len(set(rows.tolist())) == len(rows) == len(sentences)
         assert all(text.startswith(f"picture {row} ") for row, text in zip(rows, sentences, strict=True))
         seen += sentences
@@ -34,6 +34,13 @@ def test_batches_repeat_with_the_seed_and_differ_between_seeds() -> None:
 
 def test_a_batch_larger_than_the_data_is_the_data() -> None:
     assert [len(rows) for rows, _ in pictures([2, 2, 2]).batches(size=128, seed=0)] == [3, 3]
+
+
+def test_no_batch_is_of_one_picture() -> None:
+    assert [len(rows) for rows, _ in pictures([2, 2, 3, 0]).batches(size=2, seed=0)] == [2, 2]
+    for counts in ([3], [4, 0], []):
+        with pytest.raises(ValueError, match="two pictures with captions"):
+            next(pictures(counts).batches(size=2, seed=0))
 
 
 def test_sentences_know_their_picture() -> None:
