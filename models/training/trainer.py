@@ -132,11 +132,11 @@ class Training:
                 break
             losses = self._train_step(pictures, sentences)
             log({"step": self.step, "steps": self.total_steps, **losses})
-            if self._epoch_ends():
+            if self._is_validated():
                 self._validate(log)
-            if self._epoch_ends() or self.step % self.recipe.save_every == 0:
+            if self._is_validated() or self.step % self.recipe.save_every == 0:
                 self.checkpoint.save(self.step)
-        if self.early_stopping.best_rsum < 0:  # no epoch has ended
+        if self.early_stopping.best_rsum < 0:  # there was no step
             self._validate(log)
             self.checkpoint.save(self.step)
         return self.averaged_matcher()
@@ -165,9 +165,10 @@ class Training:
         assert isinstance(matcher, SingleMatcher)
         return matcher
 
-    def _epoch_ends(self) -> bool:
+    def _is_validated(self) -> bool:
+        """Whether an epoch, or the training, ends with the steps done."""
         done = self.step - self.recipe.warmup_steps
-        return done > 0 and done % self.steps_per_epoch == 0
+        return (done > 0 and done % self.steps_per_epoch == 0) or self.step == self.total_steps
 
     def _batches_from(self, step: int) -> Iterator[tuple[np.ndarray, list[str]]]:
         """The batches of all steps after `step`: passes of the warm-up (cut where it ends), then epochs."""

@@ -179,6 +179,18 @@ def test_a_training_that_no_longer_improves_stops_and_keeps_the_best(tmp_path: P
     assert load_matcher(tmp_path / "best").name == "scan-t2i-avg"
 
 
+def test_a_training_that_is_cut_within_an_epoch_is_validated_at_its_end(tmp_path: Path) -> None:
+    data, entries = synthetic(24), list[dict[str, Any]]()
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], warmup_steps=1, epochs=9, batch=8, most_steps=14, save_every=7)
+    training = Training(recipe, data, data, tmp_path)
+    training.run(entries.append)
+    assert training.steps_per_epoch == 9
+    assert [entry["step"] for entry in entries if "validation" in entry] == [10, 14]
+    again = Training(recipe, data, data, tmp_path)
+    again.resume()
+    assert again.is_finished
+
+
 def test_a_seed_decides_the_weights(tmp_path: Path) -> None:
     data = synthetic(24)
     weights = []
