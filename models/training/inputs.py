@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -15,7 +15,15 @@ DIGITS = 16  # of hexadecimal
 
 def digest_of_captions(lines: Sequence[CaptionLine]) -> str:
     """The digest of pictures by name, with their captions, in their order."""
-    content = json.dumps([[line.image, list(line.captions)] for line in lines])
+    return digest_of_pictures([line.captions for line in lines], [line.image for line in lines])
+
+
+def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | int]) -> str:
+    """The digest of pictures by their names, or their rows in arrays of features, with their captions, in their order.
+
+    The order decides which pictures come together in a batch.
+    """
+    content = json.dumps([[name, list(own)] for name, own in zip(names, captions, strict=True)])
     return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
 
 

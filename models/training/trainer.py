@@ -25,6 +25,7 @@ from models.text.vocabulary import Vocabulary
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch
 from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
+from models.training.inputs import digest_of_pictures
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
@@ -111,6 +112,7 @@ class Training:
             learns_from={
                 "captions or word vectors": digest_of_words(self.matcher.reader, train),
                 "features": train.extractor_digest,
+                "captioned pictures": digest_of_pictures(train.captions, train.rows.tolist()),
             },
         )
 

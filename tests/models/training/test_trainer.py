@@ -144,6 +144,19 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
         Training(recipe, other, other, tmp_path, "cpu").run(lambda _: None)
 
 
+def test_a_training_goes_on_with_the_same_captioned_pictures_alone(tmp_path: Path) -> None:
+    data = synthetic(24)
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    Training(recipe, data, data, tmp_path).run(lambda _: None)
+    turned = replace(data, captions=data.captions[::-1], rows=data.rows[::-1])
+    for other in (replace(data, captions=data.captions[::-1]), replace(data, rows=data.rows[::-1]), turned):
+        with pytest.raises(ValueError, match=r"begun on other captioned pictures, of .*choose another folder"):
+            Training(recipe, other, data, tmp_path).resume()
+    again = Training(recipe, data, data, tmp_path)
+    again.resume()
+    assert again.is_finished
+
+
 def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
     data, vectors = synthetic(24), tmp_path / "v.txt"
     numbers = " ".join(["0.5"] * 16)
