@@ -32,6 +32,15 @@ class TrainingBatch:
     """As they were extracted, on the device of the training, with noise where the recipe has it."""
 
 
+def refuse_lone_regions(recipe: Recipe, data: CaptionedFeatures) -> None:
+    """ValueError where a recipe compares words with regions besides the whole picture, and pictures have none."""
+    if data.features.shape[1] < 2 and (recipe.question_weight or recipe.grounding_weight):
+        raise ValueError(
+            "pictures have one region, the whole of each, and this recipe compares words with others: set"
+            " question_weight=0 and grounding_weight=0"
+        )
+
+
 class AuxiliaryLosses:
     """The parts that a recipe's weights ask for; a recipe without any costs nothing."""
 

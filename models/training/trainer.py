@@ -22,7 +22,7 @@ from models.rerankers.encoders import EncoderConfig
 from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
-from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch
+from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
 from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
 from models.training.inputs import digest_of_pictures
@@ -78,8 +78,9 @@ class Training:
         """`initial` is the matcher that a recipe with `starts_from` goes on from, `word_vectors` a file of vectors,
         `reader` what a recipe with pretrained text reads sentences by (the shipped one where it is None).
 
-        ValueError where the recipe wants another start, or the vectors do not fit it.
+        ValueError where the recipe wants another start or other regions, or the vectors do not fit it.
         """
+        refuse_lone_regions(recipe, train)
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)

@@ -276,6 +276,16 @@ def test_a_recipe_of_no_steps_keeps_the_start(reader: PretrainedReader, tmp_path
     assert (tmp_path / "best").is_dir()
 
 
+def test_whole_pictures_alone_have_no_regions_to_compare_words_with(reader: PretrainedReader, tmp_path: Path) -> None:
+    data, entries = pictures(reader.encoder).first_regions(1), []
+    for weights in ({}, {"question_weight": 0.0}, {"grounding_weight": 0.0}):
+        with pytest.raises(ValueError, match="set question_weight=0 and grounding_weight=0"):
+            Training(recipe(**weights), data, data, tmp_path, reader=reader)
+    chosen = recipe(question_weight=0.0, grounding_weight=0.0)
+    Training(chosen, data, data, tmp_path, reader=reader).run(entries.append)
+    assert all(math.isfinite(entry["ranking"]) for entry in entries if "ranking" in entry)
+
+
 @pytest.mark.parametrize(
     "changes", [{"concept_dim": 0}, {"aligned": False}, {"most_steps": -1}, {"picture_noise": -0.1}]
 )
