@@ -153,8 +153,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest; ValueError, in words, for one that was not written here."""
     path = folder / MANIFEST_FILE
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as fault:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        manifest = {"digest": str(found["digest"]), "labels": list(found["labels"]), "done": int(found["done"])}
+    except (ValueError, TypeError, KeyError) as fault:
         raise ValueError(f"{path} is no manifest of features: it was damaged, or something else wrote it") from fault
     return manifest
 

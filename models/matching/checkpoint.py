@@ -12,12 +12,14 @@ digest               first 16 hex digits of a SHA-256 over the files above
 """
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from models.digests import digest_of
@@ -29,7 +31,7 @@ from models.matching.stage_one import StageOneConfig, StageOneHead
 from models.quantised_rows import dequantise_all, quantise_matrices
 from models.rerankers.base import stored_options
 from models.rerankers.encoders import EncoderConfig
-from models.rerankers.registry import build, entry_of
+from models.rerankers.registry import UnknownModel, UnknownOption, build, entry_of
 from models.text.pretrained_reader import PretrainedReader, shipped_identity, shipped_reader
 from models.text.reader import SentenceReader
 from models.text.vocabulary import Vocabulary
@@ -130,8 +132,9 @@ def load_matcher(
     matcher, calibration = load_uncalibrated(folder, device, reader), _stored_calibration(folder)
     if calibration is None:
         return matcher
-    try:
+    with _refused_by_name(folder / BANKS):
         banks = HubnessBanks.from_tensors(load_file(folder / BANKS)) if (folder / BANKS).is_file() else None
+    try:
         return matcher.with_calibration(calibration, banks)
     except ValueError as fault:
         raise BadCheckpoint(f"{folder / BANKS}: {fault}") from fault
@@ -144,15 +147,32 @@ def read_header(folder: Path) -> MatcherHeader:
     that config.json describes.
     """
     digest, config = _checked_config(folder)
-    entry_of(config["model"], config.get("options"))
+    with _refused_by_name(folder / CONFIG):
+        entry_of(config["model"], config.get("options"))
+        feature_dim = EncoderConfig(**config["encoders"]).feature_dim
+        name, extractor = _name_in(config, folder), config["extractor"]
     return MatcherHeader(
-        name=_name_in(config, folder),
+        name=name,
         digest=digest,
-        extractor_digest=config["extractor"],
-        feature_dim=EncoderConfig(**config["encoders"]).feature_dim,
+        extractor_digest=extractor,
+        feature_dim=feature_dim,
         reader=_reader_identity(folder, config),
         calibration=_stored_calibration(folder),
     )
+
+
+@contextmanager
+def _refused_by_name(path: Path) -> Iterator[None]:
+    """BadCheckpoint, which names the file, for what its content makes fail."""
+    try:
+        yield
+    except (BadCheckpoint, UnknownModel, UnknownOption):
+        raise
+    except KeyError as fault:
+        raise BadCheckpoint(f"{path} lacks {fault}") from fault
+    except (ValueError, TypeError, AttributeError, RuntimeError, SafetensorError) as fault:
+        reason = " ".join(str(fault).split())  # PyTorch's have many lines
+        raise BadCheckpoint(reason if str(path) in reason else f"{path}: {reason}") from fault
 
 
 def _name_in(config: Mapping[str, Any], folder: Path) -> str:
@@ -166,10 +186,8 @@ def _name_in(config: Mapping[str, Any], folder: Path) -> str:
 def _stored_calibration(folder: Path) -> Calibration | None:
     if not (folder / CALIBRATION).is_file():
         return None
-    try:
+    with _refused_by_name(folder / CALIBRATION):
         return Calibration.from_dict(json.loads((folder / CALIBRATION).read_text(encoding="utf-8")))
-    except ValueError as fault:
-        raise BadCheckpoint(f"{folder / CALIBRATION}: {fault}") from fault
 
 
 def load_uncalibrated(
@@ -177,17 +195,20 @@ def load_uncalibrated(
 ) -> SingleMatcher:
     """The trained matcher without the calibration that the folder may have; otherwise as `load_matcher`."""
     digest, config = _checked_config(folder)
-    matcher = new_matcher(
-        config["model"],
-        EncoderConfig(**config["encoders"]),
-        StageOneConfig(**config["pooled"]),
-        _reader_of(folder, config, device, reader),
-        config["extractor"],
-        digest,
-        config.get("options"),
-    )
-    matcher.name = _name_in(config, folder)
-    matcher.load_state_dict(dequantise_all(load_file(folder / TENSORS)), strict=True)
+    reads_by = _reader_of(folder, config, device, reader)
+    with _refused_by_name(folder / CONFIG):
+        matcher = new_matcher(
+            config["model"],
+            EncoderConfig(**config["encoders"]),
+            StageOneConfig(**config["pooled"]),
+            reads_by,
+            config["extractor"],
+            digest,
+            config.get("options"),
+        )
+        matcher.name = _name_in(config, folder)
+    with _refused_by_name(folder / TENSORS):
+        matcher.load_state_dict(dequantise_all(load_file(folder / TENSORS)), strict=True)
     return matcher.to(device).eval()
 
 
@@ -195,7 +216,7 @@ def _reader_of(
     folder: Path, config: Mapping[str, Any], device: torch.device | str, given: PretrainedReader | None
 ) -> SentenceReader:
     if SENTENCE_ENCODER_KEY not in config:
-        return Vocabulary.load(folder / VOCABULARY)
+        return _vocabulary_in(folder)
     reader = given or shipped_reader(device)
     _check_sentence_encoder(folder, config, reader.digest)
     return reader
@@ -204,9 +225,14 @@ def _reader_of(
 def _reader_identity(folder: Path, config: Mapping[str, Any]) -> Hashable:
     """The identity of `_reader_of`, without loading a sentence encoder."""
     if SENTENCE_ENCODER_KEY not in config:
-        return Vocabulary.load(folder / VOCABULARY).identity
+        return _vocabulary_in(folder).identity
     _check_sentence_encoder(folder, config, shipped_identity())
     return str(config[SENTENCE_ENCODER_KEY])
+
+
+def _vocabulary_in(folder: Path) -> Vocabulary:
+    with _refused_by_name(folder / VOCABULARY):
+        return Vocabulary.load(folder / VOCABULARY)
 
 
 def _check_sentence_encoder(folder: Path, config: Mapping[str, Any], here: str) -> None:
@@ -222,9 +248,10 @@ def _check_sentence_encoder(folder: Path, config: Mapping[str, Any], here: str) 
 def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """The folder's digest, which its files agree with, and its config.json."""
     digest = _check_digest(folder)
-    config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
-    if config["format"] != FOLDER_FORMAT:
-        raise BadCheckpoint(f"{folder}: written in another format than {FOLDER_FORMAT}, by another release")
+    with _refused_by_name(folder / CONFIG):
+        config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
+        if config["format"] != FOLDER_FORMAT:
+            raise BadCheckpoint(f"{folder}: written in another format than {FOLDER_FORMAT}, by another release")
     return digest, config
 
 
@@ -244,7 +271,7 @@ def _check_digest(folder: Path) -> str:
 def _has_sentence_encoder(folder: Path) -> bool:
     try:
         return SENTENCE_ENCODER_KEY in json.loads((folder / CONFIG).read_text())
-    except ValueError:
+    except (ValueError, TypeError):
         return False  # its digest will be another
 
 

@@ -89,8 +89,9 @@ def test_a_disk_without_room_leaves_no_arrays(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_damaged_manifest_is_named(photographs: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["", "{}", "[]", "7", '{"digest": "a", "labels": null, "done": 1}'])
+def test_a_damaged_manifest_is_named(photographs: dict[str, Path], tmp_path: Path, content: str) -> None:
     list(extract_features(FakeExtractor(), photographs, tmp_path / "out"))
-    (tmp_path / "out" / "manifest.json").write_text("")
+    (tmp_path / "out" / "manifest.json").write_text(content)
     with pytest.raises(ValueError, match=r"out/manifest\.json is no manifest of features"):
         open_features(tmp_path / "out")

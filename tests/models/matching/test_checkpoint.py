@@ -137,6 +137,56 @@ def test_one_changed_byte_is_noticed(name: str, tmp_path: Path) -> None:
             read(tmp_path)
 
 
+def changed_config(folder: Path, content: Any) -> None:
+    """Write the config of a saved matcher and the digest that goes with it."""
+    (folder / "config.json").write_text(json.dumps(content))
+    (folder / "digest").write_text(digest_of(folder, ("config.json", "model.safetensors", "vocabulary.json")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"encoders": {"num_words": 6, "colour": 1}}, "colour"),
+        ({"encoders": {"num_words": "six"}}, "config.json"),
+        ({"encoders": None}, "config.json"),
+        ({"pooled": {"width": 8, "depth": 2}}, "depth"),
+        ({"options": {"lambda_softmax": 4.5}, "model": 5}, "5"),
+        ({"format": None}, "another format"),
+    ],
+)
+def test_a_config_of_no_model_is_refused(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    save_matcher(small_matcher(), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    changed_config(tmp_path, config | changes)
+    with pytest.raises((BadCheckpoint, UnknownModel), match=why):
+        load_matcher(tmp_path)
+    if "pooled" not in changes and changes.get("encoders") != {"num_words": "six"}:
+        with pytest.raises((BadCheckpoint, UnknownModel), match=why):
+            read_header(tmp_path)
+    for part in ("format", "model", "encoders", "extractor"):
+        changed_config(tmp_path, {name: value for name, value in config.items() if name != part})
+        for read in (load_matcher, read_header):
+            with pytest.raises(BadCheckpoint, match=f"config.json lacks '{part}'"):
+                read(tmp_path)
+    changed_config(tmp_path, [config])
+    with pytest.raises(BadCheckpoint, match=r"config\.json"):
+        load_matcher(tmp_path)
+
+
+def test_weights_of_another_model_and_cut_ones_are_refused(tmp_path: Path) -> None:
+    save_matcher(small_matcher(), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["encoders"]["width"] = config["pooled"]["width"] = 12
+    changed_config(tmp_path, config)
+    with pytest.raises(BadCheckpoint, match=r"model\.safetensors: .*size mismatch"):
+        load_matcher(tmp_path)
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    changed_config(tmp_path, config)
+    with pytest.raises(BadCheckpoint, match=r"model\.safetensors: "):
+        load_matcher(tmp_path)
+
+
 def test_the_digest_names_the_weights(tmp_path: Path) -> None:
     first, second = small_matcher(), small_matcher()
     with torch.no_grad():
