@@ -111,20 +111,29 @@ class RaggedSlab:
         return raw
 
     def blank(self, rows: Iterable[int]) -> int:
-        """Overwrite rows with zeros of the same length, giving their room back; how many were not so before."""
-        changed = 0
-        for row in rows:
-            place = self._places.read([row], fields=["offset", "length"])
-            offset, length = int(place["offset"][0]), int(place["length"][0])
-            if not self._raw(offset, length).any():
-                continue
+        """Overwrite rows with zeros of the same length, giving their room back; how many were not so before.
+
+        Corrupt where a place is damaged, at which other rows' words may lie.
+        """
+        changed = [row for row in rows if self._zero_words(row)]
+        os.fsync(self._words.handle)
+        reach(FaultPoint.WORDS_PLACES)
+        places = self._places.read(changed, fields=["offset", "length"])
+        crcs = [zlib.crc32(bytes(2 * self._width * int(length))) for length in places["length"]]
+        words = np.empty((len(changed), 0, self._width), np.float16)
+        self._places.overwrite(changed, {**places, "words_crc32": np.array(crcs, np.uint32), "words": words})
+        return len(changed)
+
+    def _zero_words(self, row: int) -> bool:
+        """Overwrite the row's words with zeros; False where they were, and where their checksum says so too."""
+        self._end_of(row)
+        place = self._places.read([row], fields=["offset", "length", "words_crc32"])
+        offset, length = int(place["offset"][0]), int(place["length"][0])
+        raw = self._raw(offset, length)
+        if raw.any():
             zero(self._words.handle, offset, 2 * self._width * length)
-            os.fsync(self._words.handle)
-            crc = zlib.crc32(bytes(2 * self._width * length))
-            words = np.empty((1, 0, self._width), np.float16)
-            self._places.append(row, {**place, "words_crc32": np.array([crc], np.uint32), "words": words})
-            changed += 1
-        return changed
+            return True
+        return bool(zlib.crc32(raw.data) != place["words_crc32"][0])  # a blanking that was killed got so far
 
     def check(self, row: int) -> None:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""

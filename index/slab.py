@@ -172,6 +172,15 @@ class Slab:
         reach(FaultPoint.RECORDS_WRITTEN)
         os.fsync(self._file.handle)
 
+    def overwrite(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write [n, ...] records over n rows that there are; on disk when it returns. IndexError past the end."""
+        if rows and not 0 <= min(rows) <= max(rows) < len(self):
+            raise IndexError(f"{self.folder} has rows 0 .. {len(self) - 1}, not {min(rows)} .. {max(rows)}")
+        size = self.dtype.itemsize
+        for row, record in zip(rows, self._packed(records).view(np.uint8).reshape(-1, size), strict=True):
+            write_at(self._file.handle, record.data, row * size)
+        os.fsync(self._file.handle)
+
     def _packed(self, records: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         if set(records) != set(self._names):
             raise ValueError(f"{self.folder} takes the fields {self._names}, not {sorted(records)}")

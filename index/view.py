@@ -76,10 +76,10 @@ class Stores:
         self.caption_embeddings.check(row)
 
     def blank(self, images: Sequence[int], captions: Sequence[int]) -> int:
-        """Overwrite rows with zeros; how many were not so before."""
-        self.image_embeddings.blank(images)
-        self.caption_embeddings.blank(captions)
-        return self.images.blank(images) + self.captions.blank(captions)
+        """Overwrite rows with zeros; how many were not so before. A killed blanking may have done a part of a row."""
+        return max(self.image_embeddings.blank(images), self.images.blank(images)) + max(
+            self.caption_embeddings.blank(captions), self.captions.blank(captions)
+        )
 
     def close(self) -> None:
         """Close the files."""

@@ -87,11 +87,15 @@ def _blank_records(folder: Path, slots: list[int]) -> int:
 
 def _blank_rows(folder: Path, images: list[int], captions: list[int]) -> int:
     with opened_stores(folder, write=True) as (stores, counts):
-        changed = stores.blank(
-            [slot for slot in images if slot < counts.images], [slot for slot in captions if slot < counts.captions]
-        )
-    if changed:
+        images = [slot for slot in images if slot < counts.images]
+        captions = [slot for slot in captions if slot < counts.captions]
+        if not images and not captions:
+            return 0
+        # At every compaction: one that was killed may have left codes of rows that it had overwritten.
         remove_shortlists(folder)
+        changed = stores.blank(images, captions)
+    if changed:
+        remove_shortlists(folder)  # a web process may have built one meanwhile
     return changed
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from index import files, schema
+from index import ragged as ragged_slabs
 from index.filters import Filter
 from index.lock import Locked
 from index.ragged import RaggedSlab
 from index.records import PictureChange
-from index.slab import Slab
+from index.slab import Corrupt, Slab
 from index.view import View
 from service.errors import UserError
 from service.storage.verification import find_damage
@@ -119,6 +120,34 @@ def test_no_index_keeps_the_code_of_an_erased_picture(store: Store) -> None:
     assert list(folder.rglob("*.faiss")) == []
 
 
+def test_a_compaction_after_a_killed_one_leaves_no_code_and_no_damage(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = store.folder / "views" / "fake-matcher"
+    with closing(View(folder, ivf_from=1)) as view:
+        assert view.build_index()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "remove_shortlists", killed)
+        with pytest.raises(KeyboardInterrupt):
+            compact(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Slab, "overwrite", killed)
+        with pytest.raises(KeyboardInterrupt):
+            compact(store)
+    assert list(folder.rglob("*.faiss")) == []
+    assert list(find_damage(store.folder)) != []
+    assert compact(store) == (0, 6)
+    assert list(find_damage(store.folder)) == []
+    with closing(View(folder, ivf_from=1)) as view:
+        assert view.build_index()
+    compact(store)  # as if the one before had been killed once rows were overwritten
+    assert list(folder.rglob("*.faiss")) == []
+
+
 def test_an_index_of_words_that_is_damaged_is_made_anew(store: Store) -> None:
     def found() -> list[str]:
         return [match.image.image_id for match in store.catalog.texts.matches("white", 9, Filter())]
@@ -189,3 +218,26 @@ def test_rows_of_both_kinds_of_slab_are_blanked_once(tmp_path: Path) -> None:
         assert (ragged.blank([0, 1]), ragged.blank([1])) == (1, 0)
         assert [array.tolist() for array in ragged.read([1, 2])] == [[[0.0] * 3] * 2, [[6.0] * 3] * 5]
         assert ragged.valid_prefix(3) == 3
+
+
+def test_a_blanking_that_was_killed_is_ended_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(RaggedSlab.open(tmp_path / "ragged", 3, write=True)) as ragged:
+        ragged.append(0, [np.full((length, 3), 1 + length) for length in (1, 2, 5)])
+        with monkeypatch.context() as patch:
+            patch.setattr(ragged_slabs, "reach", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                ragged.blank([0, 1])
+        assert ragged.valid_prefix(3) == 0
+        assert (ragged.blank([1, 0]), ragged.blank([0, 1])) == (2, 0)
+        assert ragged.valid_prefix(3) == 3
+        assert [array.any() for array in ragged.read([0, 1, 2])] == [False, False, True]
+
+
+def test_words_behind_a_damaged_place_are_not_overwritten(tmp_path: Path) -> None:
+    with closing(RaggedSlab.open(tmp_path, 3, write=True)) as ragged:
+        ragged.append(0, [np.ones((2, 3)), np.ones((2, 3))])
+        with (tmp_path / "records.bin").open("r+b") as file:
+            file.write(np.int64(64).tobytes())
+        with pytest.raises(Corrupt, match="row 0"):
+            ragged.blank([0])
+        ragged.check(1)
