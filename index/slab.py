@@ -244,10 +244,6 @@ class Slab:
             raise IndexError(f"{self.folder} has {len(stored)} rows, asked for {count}")
         return {name: stored[name] for name in self._names}
 
-    def field(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """A copy of one field of rows start .. stop, [stop - start, ...]."""
-        return self.read(range(start, stop), fields=[name])[name]
-
     def check(self, row: int) -> None:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
         stored = self._rows(row + 1)

@@ -241,12 +241,6 @@ class Snapshot:
         _refuse_past(rows, len(self.captions))
         return self.stores.captions.read(rows)
 
-    def embedding_of(self, row: int) -> Floats:
-        """[E] stage-one embedding of an image row; IndexError past the counts."""
-        _refuse_past([row], len(self.images))
-        embedding: Floats = self.stores.image_embeddings.field("embedding", row, row + 1)[0]
-        return embedding
-
     def extended(self, manifest: Manifest, counts: Counts) -> Self:
         """The state with the rows up to the counts, which are not fewer than this one's."""
         images, captions = (

@@ -109,10 +109,6 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     def precompute(self, projected: Regions) -> Images:
         """All of an image's side that needs no text: the record that a store keeps of it."""
 
-    def encode_images(self, regions: Regions) -> Images:
-        """Raw region features to encoded images."""
-        return self.precompute(self.project(regions))
-
     def encode_texts(self, tokens: ReadSentences) -> Words:
         """Word ids, or states of words, to encoded words."""
         words = self.sentence_encoder(tokens)

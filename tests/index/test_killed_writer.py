@@ -50,8 +50,8 @@ def check(data_dir: Path, reader: Catalog, view: View | None, said: dict[str, in
     regions = Slab.open(data_dir / "regions", REGIONS, write=False)
     for row in range(committed):
         regions.check(row)
-    np.testing.assert_array_equal(regions.field("label", 0, committed), numbers)
-    np.testing.assert_array_equal(regions.field("features", 0, committed), regions_of(numbers)["features"])
+    np.testing.assert_array_equal(regions.read(range(committed))["label"], numbers)
+    np.testing.assert_array_equal(regions.read(range(committed))["features"], regions_of(numbers)["features"])
     if view is not None:
         view.refresh()
         snapshot = view.snapshot()

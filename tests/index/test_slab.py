@@ -26,7 +26,7 @@ def test_records_come_back_in_any_order_and_more_than_once(tmp_path: Path) -> No
     rows = np.array([7, 0, 7, 8, 3])
     same(slab.read(rows), {name: array[rows] for name, array in given_records.items()})
     same(Slab.open(slab.folder, LAYOUT, write=False).read([]), records(0))
-    np.testing.assert_array_equal(slab.field("label", 2, 6), given_records["label"][2:6])
+    np.testing.assert_array_equal(slab.read(range(2, 6))["label"], given_records["label"][2:6])
     assert len(slab) == 9
 
 
@@ -207,7 +207,7 @@ def test_a_torn_record_is_overwritten(tmp_path: Path) -> None:
         file.truncate(2 * slab.dtype.itemsize + 50)
     slab.append(2, records(2, seed=2))
     assert slab.valid_prefix(4) == len(slab) == 4
-    np.testing.assert_array_equal(slab.field("label", 2, 4), records(2, seed=2)["label"])
+    np.testing.assert_array_equal(slab.read(range(2, 4))["label"], records(2, seed=2)["label"])
 
 
 READER = """
@@ -215,7 +215,7 @@ import sys, pathlib
 from index.slab import Slab
 slab = Slab.open(pathlib.Path(sys.argv[1]), {"label": ((), "i8")}, write=False)
 for line in sys.stdin:
-    print(int(slab.field("label", 0, int(line)).sum()), flush=True)
+    print(int(slab.read(range(int(line)))["label"].sum()), flush=True)
 """
 
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from index import view_manifest as manifest
 from index.view import NoView, View, ViewWriter
 from index.view_manifest import NAME
-from tests.support.small_views import ABOUT, EMBED, build, captions, check, images
+from tests.support.small_views import ABOUT, EMBED, build, captions, check, embedding_of, images
 
 
 class Following(RuleBasedStateMachine):
@@ -234,7 +234,7 @@ def test_a_query_sees_one_state_whatever_is_refreshed_between_its_steps(
         search,
         lambda: found.update(records=snapshot.read_images(found["rows"])),  # type: ignore[arg-type]
         lambda: found.update(words=snapshot.read_captions(range(4))),
-        lambda: found.update(embedding=snapshot.embedding_of(8)),
+        lambda: found.update(embedding=embedding_of(snapshot, 8)),
     ]
     for number, step in enumerate(steps):
         if number == moment:

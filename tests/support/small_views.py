@@ -46,6 +46,12 @@ def build(folder: Path, num_images: int, num_captions: int) -> ViewWriter:
     return writer
 
 
+def embedding_of(view: Snapshot, row: int) -> Floats:
+    """[E] stage-one embedding of an image row."""
+    embedding: Floats = view.stores.embeddings("images", row + 1)[row]
+    return embedding
+
+
 def check(view: Snapshot, num_images: int, num_captions: int) -> None:
     """The snapshot has exactly these rows, each as it was written."""
     assert view.counts == Counts(num_images, num_captions) == (len(view.images), len(view.captions))
@@ -62,7 +68,7 @@ def check(view: Snapshot, num_images: int, num_captions: int) -> None:
         scores, _ = shortlist.search(query, len(rows) + 1)
         np.testing.assert_array_equal(scores[:, :-1], -np.sort(-query @ rows.T, axis=1))
     if num_images:
-        np.testing.assert_array_equal(view.embedding_of(num_images - 1), embeddings[-1])
+        np.testing.assert_array_equal(embedding_of(view, num_images - 1), embeddings[-1])
     for read in (view.read_images, view.read_captions):
         for row in (max(num_images, num_captions), -1):
             with pytest.raises(IndexError):

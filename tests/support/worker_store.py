@@ -23,6 +23,7 @@ from service.worker.process import open_worker
 from service.worker.wakeups import Wakeups
 from service.worker.worker import Worker
 from tests.support.fakes import D, FakeExtractor, FakeMatcher, R
+from tests.support.small_views import embedding_of
 
 COLOURS = ("red", "lime", "blue", "yellow", "cyan", "magenta", "white", "black")
 NOW = 1_700_000_000.0
@@ -117,7 +118,7 @@ class Store:
             )
             kept = snapshot.read_images([slot])
             np.testing.assert_array_equal(kept["vectors"][0], encoded_alone.tensors()["vectors"][0].half().numpy())
-            np.testing.assert_allclose(snapshot.embedding_of(slot), embedding[0].numpy(), atol=1e-6)
+            np.testing.assert_allclose(embedding_of(snapshot, slot), embedding[0].numpy(), atol=1e-6)
         self._check_captions(snapshot, matcher)
         slab.close()
         view.close()

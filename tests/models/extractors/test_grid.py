@@ -16,6 +16,7 @@ from models.extractors.backbones.registry import build_backbone
 from models.extractors.grid import CELL, GridConfig, GridExtractor, load_grid
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
+from tests.support.encoded_images import encode_images
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_sman_reads_the_grid(grid: GridExtractor) -> None:
     encoders = EncoderConfig(num_words=9, feature_dim=grid.feature_dim, word_dim=4, width=8)
     sman = build("sman", encoders).eval()
     found = grid.extract([picture(64, 64, seed) for seed in range(3)])
-    images = sman.encode_images(Regions(found.features, found.mask))
+    images = encode_images(sman, Regions(found.features, found.mask))
     words = Words(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
     told = sman.explain(images, words)
     assert told.region_weights is not None

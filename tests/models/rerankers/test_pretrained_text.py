@@ -17,6 +17,7 @@ from models.rerankers.encoders import (
     build_encoders,
 )
 from models.rerankers.registry import RERANKERS, build
+from tests.support.encoded_images import encode_images
 
 D, F = 10, 22
 PRETRAINED = EncoderConfig(num_words=0, feature_dim=F, width=24, text="pretrained", state_dim=D)
@@ -51,10 +52,10 @@ def states() -> Words:
 @torch.no_grad()
 def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
     reranker = model(name, encoders)
-    scores = reranker.score(reranker.encode_images(pictures(encoders)), reranker.encode_texts(states()))
+    scores = reranker.score(encode_images(reranker, pictures(encoders)), reranker.encode_texts(states()))
     assert scores.flatten().unique().numel() == 15
     longer = Words(pad(states().vectors, (0, 0, 0, 2), value=1e3), pad(states().mask, (0, 2)))
-    again = reranker.score(reranker.encode_images(pictures(encoders)), reranker.encode_texts(longer))
+    again = reranker.score(encode_images(reranker, pictures(encoders)), reranker.encode_texts(longer))
     torch.testing.assert_close(again, scores)
 
 
@@ -62,7 +63,7 @@ def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
 @each_config
 def test_gradients_reach_every_weight(name: str, encoders: EncoderConfig) -> None:
     reranker = model(name, encoders).train()
-    scores = reranker.score(reranker.encode_images(pictures(encoders)), reranker.encode_texts(states()))
+    scores = reranker.score(encode_images(reranker, pictures(encoders)), reranker.encode_texts(states()))
     (scores * torch.randn_like(scores)).sum().backward()
     for weight, parameter in reranker.named_parameters():
         assert parameter.grad is not None, weight

@@ -16,6 +16,7 @@ from models.rerankers.blocks import score_in_blocks
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import RERANKERS, UnknownModel, build
 from models.text.vocabulary import SPECIALS, Vocabulary
+from tests.support.encoded_images import encode_images
 
 WORDS = ("a", "dog", "runs", "on", "grass", "two", "men", "play", "ball", "red", "blue", "sky")
 ENCODERS = EncoderConfig(num_words=16, feature_dim=12, word_dim=10, width=24)
@@ -56,7 +57,7 @@ def sentences(*lengths: int) -> Tokens:
 
 
 def encode(reranker: Reranker, regions: Regions, tokens: Tokens) -> tuple[Rows, Words]:
-    return reranker.encode_images(regions), reranker.encode_texts(tokens)
+    return encode_images(reranker, regions), reranker.encode_texts(tokens)
 
 
 @torch.no_grad()
@@ -90,7 +91,7 @@ def test_junk_in_padding_changes_nothing(name: str) -> None:
         ~torch.nn.functional.pad(words.mask, (0, 2)).unsqueeze(-1), 1e6
     )
     dirty = Words(longer, torch.nn.functional.pad(words.mask, (0, 2)))
-    torch.testing.assert_close(reranker.score(reranker.encode_images(padded), dirty), expected)
+    torch.testing.assert_close(reranker.score(encode_images(reranker, padded), dirty), expected)
 
 
 @torch.no_grad()
@@ -207,7 +208,7 @@ def test_shares_add_up_to_contributions_and_scores(
     real_words = torch.arange(max(lengths) + 1) < torch.tensor(lengths)[:, None]
     features = torch.randn(*real_regions.shape, 5, generator=generator, dtype=torch.float64)
     vectors = torch.randn(*real_words.shape, 6, generator=generator, dtype=torch.float64)
-    images, words = reranker.encode_images(Regions(features, real_regions)), Words(vectors, real_words)
+    images, words = encode_images(reranker, Regions(features, real_regions)), Words(vectors, real_words)
     explanation = reranker.explain(images, words)
     assert (explanation.shares is None) == (name in WITHOUT_SHARES)
     if explanation.shares is None:

@@ -17,6 +17,7 @@ from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from models.rerankers.sman import Sman, intra_pair_loss
 from models.text.vocabulary import SPECIALS, Vocabulary
+from tests.support.encoded_images import encode_images
 
 F, D = 5, 4
 ENCODERS = EncoderConfig(num_words=9, feature_dim=F, word_dim=3, width=D)
@@ -108,7 +109,7 @@ def test_scores_and_weights_equal_the_papers_formulas(
     sman = model(seed, alpha=alpha, divide_by_regions=divide, text_product=product, similarity=similarity)
     features = torch.randn(len(regions), max(regions), F, dtype=torch.float64)
     vectors = torch.randn(len(words), max(words), D, dtype=torch.float64)
-    images = sman.encode_images(Regions(features, torch.arange(max(regions)) < torch.tensor(regions)[:, None]))
+    images = encode_images(sman, Regions(features, torch.arange(max(regions)) < torch.tensor(regions)[:, None]))
     encoded = Words(vectors, torch.arange(max(words)) < torch.tensor(words)[:, None])
     scores, explanation = sman.score(images, encoded), sman.explain(images, encoded)
     assert explanation.word_weights is not None
@@ -141,7 +142,7 @@ def test_the_order_of_regions_matters_and_padding_between_them_does_not() -> Non
     words = Words(torch.randn(2, 3, D, dtype=torch.float64), torch.ones(2, 3, dtype=torch.bool))
 
     def scores(vectors: Tensor, mask: list[bool]) -> Tensor:
-        return sman.score(sman.encode_images(Regions(vectors, torch.tensor([mask]))), words)
+        return sman.score(encode_images(sman, Regions(vectors, torch.tensor([mask]))), words)
 
     some = scores(features, [True, False, True, True, False, True])
     torch.testing.assert_close(some, scores(features[:, [0, 2, 3, 5]], [True] * 4))
@@ -153,7 +154,7 @@ def test_many_pictures_score_as_each_alone() -> None:
     torch.manual_seed(2)
     encoders = EncoderConfig(num_words=9, feature_dim=F, word_dim=3, width=128)
     sman = build("sman", encoders).eval()
-    images = sman.encode_images(Regions(torch.randn(200, 49, F), torch.ones(200, 49, dtype=torch.bool)))
+    images = encode_images(sman, Regions(torch.randn(200, 49, F), torch.ones(200, 49, dtype=torch.bool)))
     words = Words(torch.randn(1, 3, 128), torch.ones(1, 3, dtype=torch.bool))
     alone = torch.cat([sman.score(images[k : k + 1], words) for k in range(200)], 1)
     torch.testing.assert_close(sman.score(images, words), alone)  # 200 x 49 x 128 numbers: more than one block
@@ -166,7 +167,7 @@ def test_both_passes_of_training_have_the_gradients_of_the_whole_matrix() -> Non
     gradients = []
     for pairwise in (True, False):
         sman.zero_grad()
-        images, words = sman.encode_images(regions), sman.encode_texts(tokens)
+        images, words = encode_images(sman, regions), sman.encode_texts(tokens)
         scores = score_pairs(sman, images, words) if pairwise else sman.score(images, words).diagonal()
         scores.sum().backward()
         gradients.append([weight.grad for weight in sman.parameters()])

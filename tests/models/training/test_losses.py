@@ -25,6 +25,7 @@ from models.training.losses import (
     uniform_hinge_loss,
 )
 from models.training.recipes import Recipe
+from tests.support.encoded_images import encode_images
 
 SAME = torch.eye(4, dtype=torch.bool)
 SENTENCES = ["a dog", "grass runs", "a a dog"]
@@ -71,7 +72,7 @@ def test_two_passes_give_the_loss_and_gradients_of_one() -> None:
 
     def gradients(two_passes: bool) -> tuple[float, list[torch.Tensor]]:
         reranker.zero_grad()
-        images, words = reranker.encode_images(regions), reranker.encode_texts(tokens)
+        images, words = encode_images(reranker, regions), reranker.encode_texts(tokens)
         if two_passes:
             loss = hinge_loss(hardest_triplets(reranker, images, words, SAME), margin=0.5)
         else:
@@ -144,7 +145,7 @@ def test_info_nce_of_the_reranker_is_that_of_its_scores() -> None:
     regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool))
     reranker = model.reranker
     with torch.no_grad():
-        scores = reranker.score(reranker.encode_images(regions), reranker.encode_texts(model.tokenize(SENTENCES)))
+        scores = reranker.score(encode_images(reranker, regions), reranker.encode_texts(model.tokenize(SENTENCES)))
     expected = 0.0
     for matrix in (scores, scores.T):
         for row in range(3):

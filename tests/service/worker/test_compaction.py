@@ -24,6 +24,7 @@ from service.worker.compaction import compact_data_dir
 from tests.support.fakes import COLOURS
 from tests.support.pictures import encoded
 from tests.support.slab_records import LAYOUT, records
+from tests.support.small_views import embedding_of
 from tests.support.worker_store import NOW, Store, noise
 
 NUM = 6
@@ -78,7 +79,7 @@ def test_what_is_erased_is_zeros_and_the_rest_as_it_was(
         for name, array in snapshot.read_images(kept).items():
             np.testing.assert_array_equal(array, seen[name])
         assert not snapshot.read_images([1])["vectors"].any()
-        assert not snapshot.embedding_of(1).any()
+        assert not embedding_of(snapshot, 1).any()
         assert not snapshot.read_captions([0])[0].any()
         for slot, vectors in words.items():
             np.testing.assert_array_equal(snapshot.read_captions([slot])[0], vectors)

@@ -24,6 +24,7 @@ from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideM
 from tests.support.feature_layouts import take_in, theirs
 from tests.support.kill_points import Killed, KillPoints, decode_here
 from tests.support.pictures import encoded
+from tests.support.small_views import embedding_of
 from tests.support.worker_store import NOW, Store, noise
 
 WIDE = "wide-extractor"
@@ -87,7 +88,7 @@ def check(store: Store, pictures: Pictures, blank: Sequence[str] = ()) -> None:
             )
             kept = view.snapshot().read_images([slot])
             np.testing.assert_array_equal(kept["vectors"][0], rows.tensors()["vectors"][0].half().numpy())
-            np.testing.assert_allclose(view.snapshot().embedding_of(slot), embedding[0].numpy(), atol=1e-6)
+            np.testing.assert_allclose(embedding_of(view.snapshot(), slot), embedding[0].numpy(), atol=1e-6)
 
 
 def num_in_view(store: Store) -> int:

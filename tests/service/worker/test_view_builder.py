@@ -23,6 +23,7 @@ from service.worker.view_builder import PICTURES_TOGETHER, encoded_alike
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
+from tests.support.small_views import embedding_of
 from tests.support.worker_store import Store, noise
 
 
@@ -86,7 +87,7 @@ def test_what_is_taken_off_a_hub_is_kept_to_the_last_digit(
     assert len({*kept["hubness"].tolist()}) == 3
     sentences = Words(bank.dequantise(), torch.ones(3, 1, dtype=torch.bool))
     typical = matcher.pooled.embed_texts(sentences).detach().numpy()
-    embeddings = np.stack([view.snapshot().embedding_of(row) for row in range(3)])
+    embeddings = np.stack([embedding_of(view.snapshot(), row) for row in range(3)])
     cosines = np.sort(embeddings[:, : typical.shape[1]] @ typical.T)
     np.testing.assert_allclose(kept["hubness"], 0.5 * cosines[:, 1:].mean(1), rtol=2e-3)
     further = embeddings[:, typical.shape[1] :]
@@ -111,7 +112,7 @@ def test_shortlists_of_both_directions_are_corrected_for_pictures_and_sentences(
     store.drain(matchers=[matcher])
     view = View(store.folder / "views" / "calibrated")
     snapshot = view.snapshot()
-    pictures = torch.from_numpy(np.stack([snapshot.embedding_of(row) for row in range(3)]))
+    pictures = torch.from_numpy(np.stack([embedding_of(snapshot, row) for row in range(3)]))
     sentences = matcher.encode_sentences(captions)[1]
     products = (sentences @ pictures.T).numpy()
     for direction, queries, expected in (
