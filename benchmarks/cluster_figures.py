@@ -17,9 +17,10 @@ import torch
 from index.shortlist import PROBED_LISTS, Shortlist, flat_part, inverted_part
 from index.slab import record_dtype
 from models.batches import Regions
+from models.matching.encoded import stored_arrays
 from models.matching.matcher import Matcher
 from service.model_loading import LoadedModels
-from service.search.pair_costs import SENTENCE, stored_records
+from service.search.pair_costs import SENTENCE
 from service.settings import Settings
 from service.storage.region_records import RecordLayout
 
@@ -59,7 +60,7 @@ def view_bytes(matcher: Matcher, layout: RecordLayout) -> Figures:
         torch.zeros(1, layout.num_regions, layout.feature_dim), torch.ones(1, layout.num_regions, dtype=torch.bool)
     )
     images, _ = matcher.encode_regions(empty)
-    fields = {name: (one.shape[1:], one.dtype.str) for name, one in stored_records(images).items()}
+    fields = {name: (one.shape[1:], one.dtype.str) for name, one in stored_arrays(images, matcher.wide_fields).items()}
     return {
         "record": record_dtype(fields).itemsize,
         "embedding": record_dtype({"embedding": ((matcher.embed_dim,), "<f4")}).itemsize,
@@ -73,7 +74,7 @@ def reranking(matcher: Matcher, layout: RecordLayout, candidates: int) -> Callab
     drawn = torch.rand(shape, generator=torch.Generator().manual_seed(0))
     images, _ = matcher.encode_regions(Regions(drawn, torch.ones(shape[:2], dtype=torch.bool)))
     texts, _ = matcher.encode_sentences([SENTENCE])
-    records, rows = stored_records(images), np.arange(candidates)
+    records, rows = stored_arrays(images, matcher.wide_fields), np.arange(candidates)
 
     def score() -> object:
         scores = matcher.score_stored(records, rows, texts)

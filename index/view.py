@@ -100,21 +100,20 @@ class ViewWriter:
         digest: str,
         extractor: str,
         bools: Sequence[str] = ("mask",),
+        wide: Sequence[str] = (),
     ) -> None:
         """Open or create, and cut back damaged rows; ViewMismatch for another digest, extractor or layout.
 
         `layout`: field -> shape of one image's record; fields named in `bools` are stored as bool, single numbers
-        as fp32 (scores that differ by less than fp16 tells apart would be compared by them), others as fp16.
+        as fp32 (scores that differ by less than fp16 tells apart would be compared by them), as are fields named in
+        `wide`, others as fp16. A view of an earlier release, which knew no `wide`, stays as it is: see `wide_fields`.
         """
         wanted = Manifest(
             digest=digest,
             extractor=extractor,
             embed_dim=embed_dim,
             word_dim=word_dim,
-            layout={
-                name: (tuple(shape), "|b1" if name in bools else "<f2" if shape else "<f4")
-                for name, shape in layout.items()
-            },
+            layout=_layout(layout, bools, wide),
         )
         make_folder(folder)
         remove_strays(folder)
@@ -123,12 +122,18 @@ class ViewWriter:
             found = Manifest.parse(view_manifest.read(folder), folder)
         except (NoView, Corrupt):
             found = wanted  # nothing, or nothing known, was published: start from no rows
-        found.refuse_other(wanted, folder)
+        earlier = _layout(layout, bools, wide=())
+        found.refuse_other(replace(wanted, layout=earlier) if found.layout == earlier else wanted, folder)
         self.stores = Stores(folder, found, write=True)
         self._manifest = found
         valid = self.stores.valid_counts(found.counts)
         if found is wanted or valid != found.counts:
             self.cut_back(*valid)
+
+    @property
+    def wide_fields(self) -> list[str]:
+        """The fields of images that are stored as fp32."""
+        return [name for name, (_, dtype) in self._manifest.layout.items() if dtype == "<f4"]
 
     def counts(self) -> Counts:
         """Rows published so far: the next rows to add."""
@@ -185,6 +190,19 @@ class ViewWriter:
     def close(self) -> None:
         """Close the files."""
         self.stores.close()
+
+
+def _layout(
+    shapes: Mapping[str, tuple[int, ...]], bools: Sequence[str], wide: Sequence[str]
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Field -> shape and numpy dtype of one image's record."""
+
+    def kind(name: str) -> str:
+        if name in bools:
+            return "|b1"
+        return "<f4" if name in wide or not shapes[name] else "<f2"
+
+    return {name: (tuple(shape), kind(name)) for name, shape in shapes.items()}
 
 
 def _refuse_gap(at: int, count: int, fields: Mapping[str, Any], embeddings: Floats) -> None:

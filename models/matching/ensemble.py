@@ -67,6 +67,7 @@ class Ensemble(Matcher):
         super().__init__(header.name, members[0].reader, header.extractor_digest, header.digest, header.calibration)
         self.members = nn.ModuleList(members)
         self.rescalings = tuple(rescalings)
+        self.wide_fields = tuple(f"{name}_{n}" for n, member in enumerate(members) for name in member.wide_fields)
 
     @property
     def feature_dim(self) -> int:

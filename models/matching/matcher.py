@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.batches import ReadSentences, Regions, Words
 from models.kernels.interface import RecordKernels, field_reader, table_kernels
 from models.matching.calibration import Calibration
-from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts
+from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts, to_half
 from models.matching.hubness import HubnessConfig, HubnessCorrection
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.stage_one import StageOneHead
@@ -32,6 +32,8 @@ class Matcher(nn.Module, ABC):
     Pictures are encoded once and stored; a record read back gives the same scores. Captions are stored as the words
     of `encode_words` and scored as `texts_from` them.
     """
+
+    wide_fields: tuple[str, ...] = ()  # of records; stored in single precision, since fp16 may have no room for them
 
     def __init__(
         self, name: str, reader: SentenceReader, extractor_digest: str, digest: str, calibration: Calibration | None
@@ -187,6 +189,7 @@ class SingleMatcher(Matcher):
         self.encoders, self.reranker = encoders, reranker
         self.pooled = pooled  # the name that checkpoints have for the weights of the stage-one head
         self.hubness = hubness
+        self.wide_fields = reranker.wide_fields
 
     def with_calibration(self, calibration: Calibration, banks: HubnessBanks | None = None) -> "SingleMatcher":
         """A matcher with the same weights whose scores are corrected and calibrated as `calibration` says.
@@ -237,7 +240,7 @@ class SingleMatcher(Matcher):
         projected = self.reranker.project(regions.to(self.device, torch.float32))
         # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
         # vector's inner product and its length would speak of two different vectors.
-        rounded = Regions(projected.vectors.half().float(), projected.mask)
+        rounded = Regions(to_half(projected.vectors, "vectors").float(), projected.mask)
         embeddings = self.pooled.embed_images(rounded)
         if self.hubness is not None:
             embeddings = self.hubness.correct_image_embeddings(self.pooled, embeddings)
@@ -321,9 +324,9 @@ class SingleMatcher(Matcher):
     def has_kernel(self) -> bool:
         """Whether `score_stored` has an answer for float32 sentences."""
         kernels = self.kernels
-        return (
-            kernels is not None and kernels.device_type == self.device.type and kernels.knows(self.reranker.kernel_form)
-        )
+        if kernels is None or self.wide_fields:  # kernels read fp16
+            return False
+        return kernels.device_type == self.device.type and kernels.knows(self.reranker.kernel_form)
 
     @torch.no_grad()
     def score_stored(

@@ -90,6 +90,7 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
     projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
     kernel_form: AnyForm | None = None  # its score as the kernels know it; None: PyTorch alone computes it
+    wide_fields: tuple[str, ...] = ()  # of its records: products of vectors of any length, too large for fp16 perhaps
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
     sentence_encoder: nn.Module  # ReadSentences -> Words
 

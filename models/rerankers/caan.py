@@ -106,6 +106,7 @@ class Caan(Reranker[CaanImages]):
         if z % UNITS_AT_A_TIME == 0:
             self.kernel_form = CaanForm(slope=config.slope, intra_modal=config.intra_modal == "FA")
         if config.intra_modal == "FA":
+            self.wide_fields = () if encoders.has_unit_regions else ("intra",)
             self.region_alike = nn.Linear(width, width, bias=False)  # M1
             self.word_alike = nn.Linear(width, width, bias=False)  # M2
             nn.init.eye_(self.region_alike.weight)

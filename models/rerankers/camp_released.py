@@ -177,6 +177,7 @@ class CampReleased(Reranker[CampReleasedImages]):
     def __init__(self, config: CampReleasedConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
+        self.wide_fields = () if encoders.has_unit_regions else ("gram", "affinity")
         self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         width = encoders.width
         self.messages = Messages(width)
@@ -286,6 +287,7 @@ class CampAttention(Reranker[CampAttentionImages]):
     def __init__(self, config: CampAttentionConfig, encoders: EncoderConfig) -> None:
         super().__init__()
         self.config = config
+        self.wide_fields = () if encoders.has_unit_regions else ("gram", "affinity")
         self.region_encoder, self.sentence_encoder = build_encoders(encoders)
         self.messages = Messages(encoders.width)
 

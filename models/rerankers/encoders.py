@@ -71,6 +71,11 @@ class EncoderConfig:
         if self.concept_dim >= self.feature_dim:
             raise ValueError(f"a feature of {self.feature_dim} numbers cannot end in {self.concept_dim} of a concept")
 
+    @property
+    def has_unit_regions(self) -> bool:
+        """Whether regions' vectors are brought to unit length."""
+        return self.unit_regions is not False
+
     def without_default_norms(self) -> "EncoderConfig":
         """The config of a model whose paper does not normalise: `unit_*` that are None become False."""
         return replace(self, unit_regions=bool(self.unit_regions), unit_words=bool(self.unit_words))
@@ -117,7 +122,7 @@ class RegionEncoder(nn.Module):
             self.context = Linear(config.state_dim, config.width, bias=False)
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
-        self.unit = config.unit_regions is not False
+        self.unit = config.has_unit_regions
 
     def forward(self, regions: Regions) -> Regions:
         features = self.dropout(regions.vectors)
@@ -222,7 +227,7 @@ class RawRegionEncoder(nn.Module):
         self.aligned, self.concept_start = config.aligned, config.concept_start
         self.dropout = nn.Dropout(config.feature_dropout)
         self.region_dropout = config.region_dropout
-        self.unit = config.unit_regions is not False
+        self.unit = config.has_unit_regions
 
     def forward(self, regions: Regions) -> Regions:
         vectors = self.dropout(regions.vectors)

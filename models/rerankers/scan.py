@@ -107,6 +107,7 @@ class Scan(Reranker[RegionsWithGram]):
         super().__init__()
         self.config = config
         self.kernel_form = scan_kernel_form(config)
+        self.wide_fields = () if encoders.has_unit_regions else ("gram",)
         self.region_encoder, self.sentence_encoder = build_encoders(encoders)
 
     def precompute(self, projected: Regions) -> RegionsWithGram:

@@ -22,6 +22,7 @@ from models.batches import Regions, tiles
 from models.extractors.base import Detections, Extractor
 from models.freed_memory import keep_freed_memory
 from models.matching.checkpoint import WEIGHTS
+from models.matching.encoded import stored_arrays
 from models.matching.matcher import Matcher
 from models.pictures import LONGEST_SIDE
 from regard_client import Client
@@ -30,7 +31,6 @@ from service.errors import UserError
 from service.media.pixels import decode_file
 from service.model_loading import LoadedModels
 from service.model_names import DETECTOR
-from service.search.pair_costs import stored_records
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.region_records import RecordLayout, pack
@@ -126,7 +126,7 @@ def stage_seconds(loaded: LoadedModels, files: Sequence[Path], batch: int, folde
             began = time.perf_counter()
             slab.append(part.start, records)
             for view, (images, embeddings) in zip(views, encoded, strict=True):
-                view.add_images(part.start, stored_records(images), embeddings.float().cpu().numpy())
+                view.add_images(part.start, stored_arrays(images, view.wide_fields), embeddings.float().cpu().numpy())
             spent["write"] += time.perf_counter() - began
     return {name: seconds / len(files) for name, seconds in spent.items()}
 
@@ -139,6 +139,7 @@ def _view(folder: Path, matcher: Matcher, layout: RecordLayout, extractor: Extra
     return ViewWriter(
         folder / matcher.digest,
         layout=matcher.image_layout(layout.num_regions, layout.feature_dim),
+        wide=matcher.wide_fields,
         embed_dim=matcher.embed_dim,
         word_dim=matcher.word_dim,
         digest=matcher.digest,

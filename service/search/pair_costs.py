@@ -3,13 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from models.batches import Regions, Rows
+from models.batches import Regions
+from models.matching.encoded import stored_arrays
 from models.matching.matcher import Matcher
 
 PICTURES = 16
@@ -18,12 +17,6 @@ REPEATS = 3  # the fastest counts: whatever else runs only makes it slower
 MOST = 1000.0
 
 log = logging.getLogger(__name__)
-
-
-def stored_records(images: Rows) -> dict[str, npt.NDArray[Any]]:
-    """The fields of encoded pictures as a view stores them: bool, half precision, single numbers in float32."""
-    arrays = {name: tensor.cpu().numpy() for name, tensor in images.tensors().items()}
-    return {name: one.astype(np.float16) if one.ndim > 1 and one.dtype != bool else one for name, one in arrays.items()}
 
 
 class PairCosts:
@@ -59,7 +52,7 @@ class PairCosts:
         shape = (PICTURES, num_regions, matcher.feature_dim)
         images, _ = matcher.encode_regions(Regions(torch.ones(shape), torch.ones(shape[:2], dtype=torch.bool)))
         texts, _ = matcher.encode_sentences([SENTENCE])
-        records, rows, spent = stored_records(images), np.arange(PICTURES), []
+        records, rows, spent = stored_arrays(images, matcher.wide_fields), np.arange(PICTURES), []
         for _ in range(REPEATS):
             started = self._clock()
             scores = matcher.score_stored(records, rows, texts)  # as searches do: by the kernels where they can

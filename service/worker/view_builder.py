@@ -15,6 +15,7 @@ from index.slab import Corrupt, DamagedRow, Slab
 from index.view import ViewWriter
 from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
+from models.matching.encoded import EncodedImages, TooLarge, stored_arrays, to_half
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from models.text.reader import readable
@@ -35,13 +36,14 @@ class ViewBuilder:
                 f"The model {matcher.name} was trained on features of the extractor {matcher.extractor_digest}; this"
                 f" service runs {extractor.digest}. Name the detector it was trained with in REGARD_DETECTOR."
             )
-        self._matcher, self._extractor = matcher, extractor.digest
+        self._matcher, self._extractor, self._folder = matcher, extractor.digest, folder
         empty = torch.zeros(1, extractor.num_regions, extractor.feature_dim)
         rows, _ = matcher.encode_regions(Regions(empty, torch.ones(empty.shape[:2], dtype=torch.bool)))
         self._writer = ViewWriter(
             folder,
             layout={name: tuple(tensor.shape[1:]) for name, tensor in rows.tensors().items()},
             bools=[name for name, tensor in rows.tensors().items() if tensor.dtype == torch.bool],
+            wide=matcher.wide_fields,
             embed_dim=matcher.embed_dim,
             word_dim=matcher.word_dim,
             digest=matcher.digest,
@@ -108,12 +110,25 @@ class ViewBuilder:
         record = slab.read(slots, fields=["features", "mask"])
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
         rows, embeddings = encoded_alike(self._matcher, regions)
-        return {name: _as_stored(tensor) for name, tensor in rows.items()}, _finite(embeddings)
+        return self._as_stored(rows), _finite(embeddings)
+
+    def _as_stored(self, images: EncodedImages) -> dict[str, npt.NDArray[Any]]:
+        """The fields of the view's records. TooLarge for numbers that these have no room for."""
+        wide = self._writer.wide_fields
+        try:
+            return stored_arrays(images, wide)
+        except TooLarge as fault:
+            if set(self._matcher.wide_fields) <= set(wide):
+                raise
+            raise TooLarge(
+                f"{fault}; or remove {self._folder}, a view of an earlier release, which a worker then makes anew with"
+                " more room"
+            ) from fault
 
     def _add_captions(self, slots: range, catalog: Catalog) -> None:
         words, embeddings = self._encoded([caption.text for caption in catalog.captions_at(slots)])
         lengths = words.mask.sum(1).tolist()
-        vectors = _as_stored(words.vectors)
+        vectors = to_half(words.vectors, "words").cpu().numpy()
         records = [vectors[row, :length] for row, length in enumerate(lengths)]
         self._writer.add_captions(slots.start, records, _finite(embeddings))
 
@@ -130,8 +145,8 @@ class ViewBuilder:
         self._writer.close()
 
 
-def encoded_alike(matcher: Matcher, regions: Regions) -> tuple[dict[str, Tensor], Tensor]:
-    """The fields and embeddings of encoded pictures, which depend on no picture beside them nor on how many there are.
+def encoded_alike(matcher: Matcher, regions: Regions) -> tuple[EncodedImages, Tensor]:
+    """Encoded pictures and their embeddings, which depend on no picture beside them nor on how many there are.
 
     Products of other numbers of rows differ in a last digit, and a rounded record by more; so always as many pictures
     are encoded at once, the last ones beside empty ones.
@@ -143,8 +158,7 @@ def encoded_alike(matcher: Matcher, regions: Regions) -> tuple[dict[str, Tensor]
     encoded = [
         matcher.encode_regions(Regions(vectors[part], mask[part])) for part in tiles(len(mask), PICTURES_TOGETHER)
     ]
-    fields = [images.tensors() for images, _ in encoded]
-    together = {name: torch.cat([one[name] for one in fields])[:num] for name in fields[0]}
+    together = EncodedImages.cat([images for images, _ in encoded])[:num]
     return together, torch.cat([embeddings for _, embeddings in encoded])[:num]
 
 
@@ -212,13 +226,6 @@ class ViewBuilders:
         """Close the files."""
         for builder in self._builders.values():
             builder.close()
-
-
-def _as_stored(tensor: Tensor) -> npt.NDArray[Any]:
-    """Vectors in fp16, one number a row in fp32, bool as it is."""
-    single = tensor.dim() == 1
-    array: npt.NDArray[Any] = (tensor.half() if tensor.is_floating_point() and not single else tensor).cpu().numpy()
-    return array
 
 
 def _finite(embeddings: Tensor) -> npt.NDArray[np.float32]:

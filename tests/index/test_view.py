@@ -139,6 +139,22 @@ def test_an_embedding_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
     assert View(tmp_path).snapshot().counts == (0, 0)
 
 
+def test_wide_fields_have_single_precision_and_an_earlier_view_goes_on_without(tmp_path: Path) -> None:
+    records, embeddings = images(0, 2)
+    records["vectors"] = records["vectors"].astype(np.float32)
+    records["vectors"][1, 1, 1] = 70000
+    writer = ViewWriter(tmp_path / "new", **ABOUT, wide=["vectors"])
+    assert writer.wide_fields == ["vectors", "hubness"]
+    writer.add_images(0, records, embeddings)
+    assert View(tmp_path / "new").snapshot().read_images([1])["vectors"][0, 1, 1] == 70000
+    assert ViewWriter(tmp_path / "new", **ABOUT, wide=["vectors"]).counts() == (2, 0)
+    build(tmp_path / "earlier", 3, 1).close()
+    earlier = ViewWriter(tmp_path / "earlier", **ABOUT, wide=["vectors"])
+    assert earlier.wide_fields == ["hubness"]
+    earlier.add_images(3, *images(3, 5))
+    check(View(tmp_path / "earlier").snapshot(), 5, 1)
+
+
 def test_rows_are_replaced_where_they_are_and_readers_follow(tmp_path: Path) -> None:
     right, embeddings = images(0, 12)
     wrong = {name: array.copy() for name, array in right.items()}

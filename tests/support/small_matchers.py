@@ -21,12 +21,19 @@ PLAIN = Calibration(text=LOG_ODDS, image=LOG_ODDS)
 
 
 def small_matcher(
-    name: str, seed: int = 1, *, feature_dim: int = D, extractor: str = "fake-extractor", words: tuple[str, ...] = ()
+    name: str,
+    seed: int = 1,
+    *,
+    feature_dim: int = D,
+    extractor: str = "fake-extractor",
+    words: tuple[str, ...] = (),
+    unit_regions: bool | None = None,
 ) -> SingleMatcher:
     """A matcher that knows `words`, or the colours."""
     torch.manual_seed(seed)
     vocabulary = Vocabulary((*SPECIALS, *(words or COLOURS)))
-    encoders = EncoderConfig(num_words=len(vocabulary.words), feature_dim=feature_dim, word_dim=6, width=8)
+    sizes = EncoderConfig(num_words=len(vocabulary.words), feature_dim=feature_dim, word_dim=6, width=8)
+    encoders = replace(sizes, unit_regions=unit_regions)
     return new_matcher(name, encoders, StageOneConfig(width=8, embed_dim=4), vocabulary, extractor).eval()
 
 

@@ -1,5 +1,6 @@
 """The contract of every registered model, whatever it computes."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -254,6 +255,13 @@ def test_a_stored_record_scores_like_the_picture_it_came_from(name: str) -> None
 def test_records_have_the_fields_of_stored_views(name: str) -> None:
     expected = RECORD_FIELDS.get(name) or RECORD_FIELDS[name.partition("-")[0]]
     assert list(small_matcher(name).image_layout(6, 12)) == expected
+
+
+def test_records_of_unit_vectors_keep_the_precision_of_stored_views(name: str) -> None:
+    assert build(name, replace(ENCODERS, unit_regions=True)).wide_fields == ()
+    fields = RECORD_FIELDS.get(name) or RECORD_FIELDS[name.partition("-")[0]]
+    products = tuple(field for field in fields if field in ("gram", "affinity"))
+    assert build(name, replace(ENCODERS, unit_regions=False)).wide_fields == products
 
 
 def test_an_empty_caption_is_refused(name: str) -> None:

@@ -1,6 +1,8 @@
 """Views follow the stores from wherever they are."""
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from models.batches import Regions, Words
 from models.extractors.base import Detections
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import BadCheckpoint
+from models.matching.encoded import TooLarge
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
@@ -183,7 +186,29 @@ def test_pictures_are_encoded_as_many_at_once_whatever_their_number(
     regions = Regions(drawn, torch.tensor([True, True, False]).expand(count, 3))
     expected, embeddings = encode(regions)
     monkeypatch.setattr(matcher, "encode_regions", noted)
-    fields, found = encoded_alike(matcher, regions)
+    images, found = encoded_alike(matcher, regions)
     assert set(seen) == {PICTURES_TOGETHER}
     assert torch.equal(found, embeddings)
+    fields = images.tensors()
     assert all(torch.equal(fields[name], tensor) for name, tensor in expected.tensors().items())
+
+
+def test_numbers_too_large_for_a_view_are_named_and_one_made_anew_has_room(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = small_matcher("scan-t2i-avg", unit_regions=False)
+    matcher.digest = "long"
+    with torch.no_grad():
+        matcher.reranker.get_parameter("region_encoder.fc.bias").fill_(1000)
+    store.accept(encoded(noise(1), "PNG"))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(matcher, "wide_fields", ())
+        with pytest.raises(TooLarge, match="gram of a picture hold"):
+            store.drain(matchers=[matcher])
+    folder = store.folder / "views" / "long"
+    with pytest.raises(TooLarge, match=f"gram of a picture hold .* or remove {folder}, "):
+        store.drain(matchers=[matcher])
+    shutil.rmtree(folder)
+    store.drain(matchers=[matcher])
+    with closing(View(folder)) as view:
+        assert (view.snapshot().read_images([0])["gram"] > 65504).any()
