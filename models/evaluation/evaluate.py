@@ -50,7 +50,8 @@ def score_all_pairs(
 ) -> tuple[ScoredPairs, ScoredPairs]:
     """Scores of every caption with every picture, by the matcher and by stage one, on the matcher's device.
 
-    Encoded are `held` pictures and a batch of captions at a time, however many there are of both.
+    Encoded are `held` pictures and a batch of captions at a time, however many there are of both. Of all pairs two
+    scores are held, or three where short questions have scores of their own.
     """
     matcher.eval()
     sentences, image_of = data.sentences()
