@@ -25,7 +25,6 @@ from models.batches import tiles
 from models.datasets.captions import CaptionLine
 from models.extractors.backbones.base import HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import build_backbone, find_architecture
-from models.extractors.region_features import mean_inside_boxes
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.half_precision import half_precision
 from models.training.backbone.recipe import iter_photograph_batches, steps_per_epoch, upright_pixels
@@ -36,7 +35,8 @@ from models.training.backbone.sentence_head import (
     matching_losses,
     whole_picture_recalls,
 )
-from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE, TILE_CELLS, tile_boxes
+from models.training.backbone.tiles import means_inside, tile_boxes
+from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.logs import Log
 from models.whole_files import write_tensors
@@ -166,8 +166,8 @@ class HeadFitting:
         for step, batch in enumerate(iter_photograph_batches(self.recipe, self.folder, self.train, 0), 1):
             maps, published = self._maps(self.backbone, batch.pixels), self._maps(self.published, batch.pixels)
             drawn = self._draw_tiles(len(maps))
-            logits = self.published_classifier(_means_inside(published, drawn))
-            features = (maps.mean((2, 3)), _means_inside(maps, drawn), logits)
+            logits = self.published_classifier(means_inside(published, drawn))
+            features = (maps.mean((2, 3)), means_inside(maps, drawn), logits)
             parts.append((torch.from_numpy(batch.numbers), *(part.half().cpu() for part in features)))
             log({"step": step, "steps": self.total_steps})
         return ViewFeatures(*(torch.cat(column) for column in zip(*parts, strict=True)))
@@ -209,9 +209,3 @@ class HeadFitting:
 def _mean_length(project: nn.Linear, features: Float[Tensor, "N 1280"]) -> Tensor:
     length: Tensor = project(features).norm(dim=1).mean()
     return length
-
-
-def _means_inside(maps: Float[Tensor, "K F h w"], boxes: Float[Tensor, "N 5"]) -> Float[Tensor, "K T F"]:
-    """Mean features of the same number of boxes of each picture."""
-    means = mean_inside_boxes(maps, boxes, TILE_CELLS)
-    return means.view(len(maps), -1, means.shape[1])

@@ -24,11 +24,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import kl_div, log_softmax, normalize
-from torchvision.ops import roi_align
 
 from models.datasets.captions import CaptionLine
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
-from models.training.backbone.trainer import TILE_CELLS, tile_boxes
 from models.training.caption_targets import CaptionTargets, TargetRecipe
 
 
@@ -109,13 +107,6 @@ def matching_losses(
 def class_divergence(logits: Float[Tensor, "N C"], published: Float[Tensor, "N C"]) -> Float[Tensor, ""]:
     """Mean KL divergence of classes from those that the published network sees."""
     return kl_div(log_softmax(logits, -1), log_softmax(published, -1), log_target=True, reduction="batchmean")
-
-
-def tile_means(maps: Float[Tensor, "K F h h"]) -> Float[Tensor, "K R F"]:
-    """Mean features of the tiles of square pictures, without the whole picture."""
-    boxes = tile_boxes()[1:].to(maps.device) * maps.shape[-1]
-    cuts: Tensor = roi_align(maps, [boxes] * len(maps), TILE_CELLS, 1.0, 1, True)
-    return cuts.mean((2, 3)).view(len(maps), len(boxes), -1)
 
 
 def whole_picture_recalls(

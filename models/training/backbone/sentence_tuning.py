@@ -33,9 +33,9 @@ from models.training.backbone.sentence_head import (
     class_divergence,
     linear_layer,
     matching_losses,
-    tile_means,
     whole_picture_recalls,
 )
+from models.training.backbone.tiles import tile_means
 from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint

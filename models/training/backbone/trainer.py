@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 from torch import Tensor, nn
-from torchvision.ops import roi_align
 
 from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures
@@ -29,6 +28,7 @@ from models.training.backbone.recipe import (
     steps_per_epoch,
     upright_pixels,
 )
+from models.training.backbone.tiles import tile_regions
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.inputs import digest_of_captions, digest_of_file
 from models.training.logs import Log
@@ -36,29 +36,8 @@ from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
 from models.training.trainer import untrained_matcher
 
-TILE_CELLS = 4  # a side to which a tile is sampled, as the detector samples its regions
-TILINGS = (1, 2, 3)  # tiles a side
-TILE_OVERLAP = 0.3
 NUM_VALIDATED = 500  # photographs
 PHOTOGRAPHS_AT_ONCE = 32  # in one pass without gradients
-
-
-def tile_boxes() -> Float[Tensor, "R 4"]:
-    """The picture and its tiles as fractions of its sides, neighbours overlapping by TILE_OVERLAP of their width."""
-    boxes = []
-    for count in TILINGS:
-        width = 1 / (count - (count - 1) * TILE_OVERLAP)
-        starts = [number * width * (1 - TILE_OVERLAP) for number in range(count)]
-        boxes += [[x, y, x + width, y + width] for y in starts for x in starts]
-    return torch.tensor(boxes)
-
-
-def tile_regions(maps: Float[Tensor, "K F h h"]) -> Regions:
-    """Mean features of the tiles of square pictures, from their last maps."""
-    boxes = tile_boxes().to(maps.device) * maps.shape[-1]
-    cuts: Tensor = roi_align(maps, [boxes] * len(maps), TILE_CELLS, 1.0, 2, True)
-    vectors = cuts.mean((2, 3)).view(len(maps), len(boxes), -1)
-    return Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool, device=maps.device))
 
 
 class BackboneTraining:

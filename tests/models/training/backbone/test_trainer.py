@@ -12,10 +12,11 @@ from torch import Tensor
 from torchvision.models import mobilenet_v2
 
 from models.datasets.captions import CaptionLine
-from models.extractors.backbones.base import BACKBONE_FILE, Backbone, read_layers
+from models.extractors.backbones.base import BACKBONE_FILE, STRIDE, Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.training.backbone.recipe import BackboneRecipe, iter_photograph_batches
-from models.training.backbone.trainer import BackboneTraining, tile_boxes, tile_regions
+from models.training.backbone.tiles import means_inside, tile_boxes, tile_means, tile_regions
+from models.training.backbone.trainer import BackboneTraining
 from models.training.checkpoints import UnusableCheckpoint
 
 RECIPE = BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
@@ -130,3 +131,6 @@ def test_tiles_cover_the_picture_and_their_features_are_their_means() -> None:
     vectors: Tensor = tile_regions(maps).vectors
     middles = boxes[:, ::2].mean(1) * 8 - 0.5
     torch.testing.assert_close(vectors[0, 1:, 0], middles[1:], rtol=0, atol=0.3)
+    torch.testing.assert_close(tile_means(maps)[0, :, 0], middles[1:], rtol=0, atol=0.3)
+    boxed = torch.cat([torch.zeros(13, 1), boxes[1:] * 8 * STRIDE], 1)
+    torch.testing.assert_close(means_inside(maps, boxed)[0, :, 0], middles[1:], rtol=0, atol=0.3)
