@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -152,6 +152,48 @@ def make_banks(
     )
 
 
+class FittedScores(NamedTuple):
+    """Scores of all pairs as they are served, and the calibration of what they mean, fitted on some of the pictures."""
+
+    calibration: Calibration
+    pairs: ScoredPairs
+    halves: Mapping[str, Int64[Tensor, " N"]]
+    """The pictures "fitted" on, and those "held_out"."""
+    seed: int
+
+    def report(self, matcher: Matcher, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """The report, for JSON: what the scores are of, the `parts` of its own, and how good the calibration is."""
+        return {
+            "model": matcher.name,
+            "pictures": {half: len(chosen) for half, chosen in self.halves.items()},
+            **parts,
+            **assess(self.calibration, self.pairs, self.halves["held_out"], self.seed),
+        }
+
+    def rsums(self, pairs: ScoredPairs) -> dict[str, float]:
+        """Half of the pictures -> rsum of other scores of the pairs; for JSON."""
+        return {half: rsum_of(pairs.among(chosen)) for half, chosen in self.halves.items()}
+
+
+def fit_served(
+    whole: ScoredPairs,
+    by_sentence: ScoredPairs,
+    short: Bool[Tensor, " Q"],
+    data: CaptionedFeatures,
+    plan: CalibrationPlan,
+    short_question: int,
+) -> FittedScores:
+    """The `whole` scores with those `by_sentence` for `short` questions of up to so many words, and what they mean."""
+    own, others = plan.split(len(data))
+    pairs, summand = with_short_questions(whole, by_sentence, short, own)
+    calibration = replace(
+        fit_scores(pairs, own, data.extractor_digest, plan.seed),
+        short_question=short_question,
+        short_summand=summand if short_question else 0.0,
+    )
+    return FittedScores(calibration, pairs, {"fitted": own, "held_out": others}, plan.seed)
+
+
 def calibrate(
     matcher: SingleMatcher,
     data: CaptionedFeatures,
@@ -165,42 +207,30 @@ def calibrate(
     `sentences` and `pictures` are those of which the banks are made. ValueError where there is too little to go by,
     Uncalibratable where the scores do not tell right from wrong.
     """
-    own, others = plan.split(len(data))
+    own, _ = plan.split(len(data))
     banks = make_banks(matcher, sentences, pictures, plan) if plan.hubness.needs_bank else None
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
-    fitted = None
+    hubs = None
     if banks is not None:
-        fitted = fit_hubness(matcher, data, scores, stage_one, own, plan.hubness, banks)
-    alone, corrected_stage_one = (fitted.scores, fitted.stage_one) if fitted else (scores, stage_one)
+        hubs = fit_hubness(matcher, data, scores, stage_one, own, plan.hubness, banks)
+    alone, corrected_stage_one = (hubs.scores, hubs.stage_one) if hubs else (scores, stage_one)
+    by_sentence = hubs.by_sentence if hubs else scores
     cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
     whole = fuse(alone, corrected_stage_one, cosine_weight)
-    short = torch.tensor(
-        [len(matcher.words(caption)) - MARKS <= plan.short_question for caption in data.sentences()[0]]
-    )
-    by_sentence = fitted.by_sentence if fitted else scores
-    corrected, short_summand = with_short_questions(whole, by_sentence, short, own)
+    short = short_captions(matcher, data, plan.short_question)
+    served = fit_served(whole, by_sentence, short, data, plan, plan.short_question)
+    calibration = replace(served.calibration, hubness=hubs.config if hubs else None, cosine_weight=cosine_weight)
     without_stage_one, _ = with_short_questions(alone, by_sentence, short, own)
-    calibration = replace(
-        fit_scores(corrected, own, data.extractor_digest, plan.seed),
-        hubness=fitted.config if fitted else None,
-        cosine_weight=cosine_weight,
-        short_question=plan.short_question,
-        short_summand=short_summand if plan.short_question else 0.0,
-    )
-    halves = {"fitted": own, "held_out": others}
     stored = calibration.as_dict()
-    report = {
-        "model": matcher.name,
-        "pictures": {half: len(chosen) for half, chosen in halves.items()},
+    parts = {
         "hubs": stored["hubs"] and {**stored["hubs"], **bank_sizes(banks)},
         "cosine_weight": cosine_weight,
         "short_question": plan.short_question,
-        "rsum": rsums(scores, corrected, halves),
-        "rsum_without_stage_one": {half: rsum_of(without_stage_one.among(chosen)) for half, chosen in halves.items()},
-        "rsum_of_stage_one": rsums(stage_one, corrected_stage_one, halves),
-        **assess(calibration, corrected, others, plan.seed),
+        "rsum": rsums(scores, served.pairs, served.halves),
+        "rsum_without_stage_one": served.rsums(without_stage_one),
+        "rsum_of_stage_one": rsums(stage_one, corrected_stage_one, served.halves),
     }
-    return calibration, banks, report
+    return calibration, banks, served.report(matcher, parts)
 
 
 def calibrate_ensemble(
@@ -208,26 +238,22 @@ def calibrate_ensemble(
 ) -> tuple[Calibration, dict[str, Any]]:
     """The calibration of an ensemble's mean scores, and a report for JSON. The members have their own, hubs included;
     of the plan, the halves and the seed count. Uncalibratable where the scores do not tell right from wrong."""
-    own, others = plan.split(len(data))
+    plan.split(len(data))  # which refuses too few pictures before all pairs are scored
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
-    lengths = torch.tensor([len(matcher.words(caption)) - MARKS for caption in data.sentences()[0]])
     whole = ScoredPairs(scores.of("image"), scores.image_of)
-    corrected, summand = with_short_questions(whole, scores, lengths <= matcher.short_question, own)
-    calibration = replace(
-        fit_scores(corrected, own, data.extractor_digest, plan.seed),
-        short_question=matcher.short_question,
-        short_summand=summand if matcher.short_question else 0.0,
-    )
-    halves = {"fitted": own, "held_out": others}
-    report = {
-        "model": matcher.name,
-        "pictures": {half: len(chosen) for half, chosen in halves.items()},
+    short = short_captions(matcher, data, matcher.short_question)
+    served = fit_served(whole, scores, short, data, plan, matcher.short_question)
+    parts = {
         "short_question": matcher.short_question,
-        "rsum": {half: rsum_of(corrected.among(chosen)) for half, chosen in halves.items()},
-        "rsum_of_stage_one": {half: rsum_of(stage_one.among(chosen)) for half, chosen in halves.items()},
-        **assess(calibration, corrected, others, plan.seed),
+        "rsum": served.rsums(served.pairs),
+        "rsum_of_stage_one": served.rsums(stage_one),
     }
-    return calibration, report
+    return served.calibration, served.report(matcher, parts)
+
+
+def short_captions(matcher: Matcher, data: CaptionedFeatures, most_words: int) -> Bool[Tensor, " Q"]:
+    """True for captions of up to so many words."""
+    return torch.tensor([len(matcher.words(caption)) - MARKS <= most_words for caption in data.sentences()[0]])
 
 
 def fit_scores(pairs: ScoredPairs, pictures: Int64[Tensor, " F"], extractor: str, seed: int) -> Calibration:
