@@ -83,9 +83,8 @@ def check(store: Store, pictures: Pictures, blank: Sequence[str] = ()) -> None:
             assert store.image(image_id).extractor == WIDE
             alone = extractor.extract([picture])
             np.testing.assert_array_equal(record["features"], alone.features[0].half().numpy())
-            rows, embedding = matcher.encode_regions(
-                Regions(torch.from_numpy(record["features"]).float()[None], alone.mask)
-            )
+            regions = Regions(torch.from_numpy(record["features"]).float()[None], alone.mask)
+            rows, embedding = matcher.encode_regions(regions)
             kept = view.snapshot().read_images([slot])
             np.testing.assert_array_equal(kept["vectors"][0], rows.tensors()["vectors"][0].half().numpy())
             np.testing.assert_allclose(embedding_of(view.snapshot(), slot), embedding[0].numpy(), atol=1e-6)
