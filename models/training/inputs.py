@@ -5,9 +5,11 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
+from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionLine
 
 DIGITS = 16  # of hexadecimal
@@ -25,6 +27,14 @@ def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | 
     """
     content = json.dumps([[name, list(own)] for name, own in zip(names, captions, strict=True)])
     return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+
+
+def digest_of_features(data: CaptionedFeatures, most: int = 64) -> str:
+    """The digest of what regions hold, in at most so many pictures from the first to the last."""
+    rows = data.rows[np.linspace(0, len(data) - 1, min(most, len(data)), dtype=np.int64)]
+    content = hashlib.sha256(np.ascontiguousarray(data.features[rows]).tobytes())
+    content.update(np.ascontiguousarray(data.mask[rows]).tobytes())
+    return content.hexdigest()[:DIGITS]
 
 
 def digest_of_file(file: Path) -> str:

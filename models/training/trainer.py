@@ -25,7 +25,7 @@ from models.text.vocabulary import Vocabulary
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
 from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
-from models.training.inputs import digest_of_pictures
+from models.training.inputs import digest_of_features, digest_of_pictures
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
@@ -114,6 +114,9 @@ class Training:
                 "captions or word vectors": digest_of_words(self.matcher.reader, train),
                 "features": train.extractor_digest,
                 "captioned pictures": digest_of_pictures(train.captions, train.rows.tolist()),
+                "numbers in the features": digest_of_features(train),
+                # By which the best is chosen, and the training ends: a rsum of others compares with none.
+                "dev pictures": digest_of_pictures(self.dev.captions, self.dev.rows.tolist()),
             },
         )
 

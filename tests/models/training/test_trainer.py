@@ -152,6 +152,10 @@ def test_a_training_goes_on_with_the_same_captioned_pictures_alone(tmp_path: Pat
     for other in (replace(data, captions=data.captions[::-1]), replace(data, rows=data.rows[::-1]), turned):
         with pytest.raises(ValueError, match=r"begun on other captioned pictures, of .*choose another folder"):
             Training(recipe, other, data, tmp_path).resume()
+    with pytest.raises(ValueError, match="begun on other dev pictures"):
+        Training(recipe, data, data.first(20), tmp_path).resume()
+    with pytest.raises(ValueError, match="begun on other numbers in the features"):
+        Training(recipe, replace(data, features=3 * data.features), data, tmp_path).resume()
     again = Training(recipe, data, data, tmp_path)
     again.resume()
     assert again.is_finished
