@@ -128,7 +128,7 @@ def complete_document(document: dict[str, Any]) -> None:
         schemas.pop(unused, None)
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
     document["components"]["headers"] = HEADERS
-    document["components"]["examples"] = examples = dict[str, Any]()
+    document["components"] |= {"examples": {}, "responses": {}}
     document["servers"] = [{"url": "/"}]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -144,12 +144,18 @@ def complete_document(document: dict[str, Any]) -> None:
             # Added here, since FastAPI removes nulls from the examples given to it.
             (good,) = [status for status in answers if status.startswith("2")]
             answers[good]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]
-        share_problems(answers, examples)
+        share_problems(answers, document["components"])
 
 
-def share_problems(answers: dict[str, Any], examples: dict[str, Any]) -> None:
-    """Name the problems in an operation's answers by reference, since most operations have the same."""
-    contents = (answer.get("content", {}).get(PROBLEM_JSON) for answer in answers.values())
-    for content in filter(None, contents):
-        examples |= {kind: example for kind, example in content["examples"].items() if "value" in example}
-        content["examples"] = {kind: {"$ref": f"#/components/examples/{kind}"} for kind in content["examples"]}
+def share_problems(answers: dict[str, Any], components: dict[str, Any]) -> None:
+    """Name an operation's problems by reference, since most operations have the same."""
+    for status, answer in answers.items():
+        content = answer.get("content", {}).get(PROBLEM_JSON)
+        if content is None:
+            continue
+        kinds = list(content["examples"])
+        components["examples"] |= {kind: one for kind, one in content["examples"].items() if "value" in one}
+        content["examples"] = {kind: {"$ref": f"#/components/examples/{kind}"} for kind in kinds}
+        name = ".".join(kinds)
+        components["responses"][name] = answer
+        answers[status] = {"$ref": f"#/components/responses/{name}"}
