@@ -4,7 +4,6 @@ import ctypes
 import fcntl
 import os
 import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,13 +79,8 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
         file.close()
 
 
-def temporary_path(path: Path) -> Path:
-    """A new path beside a file that can be made again, to write it under before it is renamed."""
-    return path.with_name(f"{path.name}.{threading.get_native_id()}.{secrets.token_hex(4)}{TEMPORARY}")
-
-
 def half_written(path: Path) -> Iterator[Path]:
-    """The files under the `temporary_path`s of a path: processes were killed while they wrote them."""
+    """The files of `temporary_beside` a path: processes were killed while they wrote them."""
     return path.parent.glob(f"{path.name}.*{TEMPORARY}")
 
 

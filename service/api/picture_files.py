@@ -2,7 +2,9 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from index.records import Image
 from service.errors import NotFound, Overloaded, ReadOnlyCollection, UnreadablePicture
@@ -13,13 +15,15 @@ from service.storage.originals import Originals
 MOST_WAITING = 8  # requests that wait for a file to be made; each holds a thread
 PREPARING_RETRY_S = 2
 
+Made = TypeVar("Made")
+
 log = logging.getLogger(__name__)
 
 
 class PictureFiles:
     """The files that the worker made of the originals.
 
-    One that is not there yet, as of a picture that waits in the queue, is made in a decoding process, and kept.
+    One that is not there, as of a picture that waits in the queue, is made in a decoding process, and kept.
     """
 
     def __init__(self, originals: Originals, pool: DecodePool, read_only: bool = False) -> None:
@@ -29,17 +33,28 @@ class PictureFiles:
 
     def find(self, image: Image) -> tuple[Path, str]:
         """The path of the picture's file to show, and its media type. NotFound, UnreadablePicture, Overloaded."""
-        path = self._originals.find_stripped(image.image_id, image.extension) or self._make(image)
+        path = self._originals.find_stripped(image.image_id, image.extension)
+        if path is None:
+            place = self._originals.stripped(image.image_id, image.extension)
+            path = self._make(image, "file to show", lambda original: self._pool.strip(original, place))
         return path, MEDIA_TYPES[path.suffix[1:]]
 
-    def _make(self, image: Image) -> Path:
+    def thumbnail(self, image: Image) -> tuple[Path, str]:
+        """The path of the picture's thumbnail, and its media type. NotFound, UnreadablePicture, Overloaded."""
+        place = self._originals.thumbnail(image.image_id)
+        if self._originals.find_thumbnail(image.image_id) is None:
+            self._make(image, "thumbnail", lambda original: self._pool.make_thumbnail(original, place))
+        return place, MEDIA_TYPES["jpg"]
+
+    def _make(self, image: Image, name: str, make: Callable[[Path], Made]) -> Made:
+        """What `make` returns for the picture's original."""
         original = self._originals.path(image.image_id, image.extension)
         if not original.is_file():
             log.error("the original of picture %s is missing: there is no %s", image.image_id, original)
             raise missing_original(image.image_id)
         if self._read_only:
             raise ReadOnlyCollection(
-                f"The file to show of picture {image.image_id} is not made yet, and the data directory may not be"
+                f"The {name} of picture {image.image_id} is not made yet, and the data directory may not be"
                 " written here."
             )
         if not self._waiting.acquire(blocking=False):
@@ -47,7 +62,7 @@ class PictureFiles:
                 "Many pictures are being prepared to be shown; ask again shortly.", retry_after=PREPARING_RETRY_S
             )
         try:
-            return self._pool.strip(original, self._originals.stripped(image.image_id, image.extension))
+            return make(original)
         except ErasedMeanwhile:
             raise NotFound(f"There is no picture {image.image_id}.") from None
         except DecodeFailed as failed:

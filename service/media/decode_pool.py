@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import queue
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +14,7 @@ from typing import Any, Self
 import PIL.Image
 
 from index.fault_points import FaultPoint, reach
-from index.files import temporary_path
+from index.files import temporary_beside
 from models.pictures import LONGEST_SIDE
 from service.errors import UnreadablePicture
 from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, NoDecoder, ProcessLost
@@ -123,6 +124,11 @@ class DecodePool:
         _write_derived("file to show", place, parts[0], path)
         return place
 
+    def make_thumbnail(self, path: Path, thumbnail: Path) -> None:
+        """Write the thumbnail of a file. DecodeFailed, or OSError for a failing disk."""
+        _, parts = self._decode(path, {"pixels": False, "thumbnail": True, "stripped": None})
+        _write_derived("thumbnail", thumbnail, parts[0], path)
+
     def inspect(self, path: Path) -> str:
         """The extension of a file's format, told from its header.
 
@@ -219,6 +225,8 @@ def _is_decoded(message: dict[str, Any], body: bytearray, request: dict[str, Any
         return False
     if min(lengths) < 0 or sum(lengths) != len(body):
         return False
+    if request["thumbnail"] and lengths[int(request["pixels"])] > LARGEST_THUMBNAIL:
+        return False
     if request["stripped"] is not None and message.get("stripped") not in (request["stripped"], "jpg"):
         return False
     return not request["pixels"] or _are_pixels(message, lengths, request)
@@ -236,7 +244,7 @@ def _are_pixels(message: dict[str, Any], lengths: list[int], request: dict[str, 
     ):
         return False
     width, height = message["reduced"]
-    return lengths[0] == 3 * width * height and (not request["thumbnail"] or lengths[1] <= LARGEST_THUMBNAIL)
+    return bool(lengths[0] == 3 * width * height)
 
 
 def _is_description(message: dict[str, Any]) -> bool:
@@ -271,17 +279,15 @@ def _write_derived(name: str, path: Path, content: memoryview, original: Path) -
 
 
 def _write(name: str, path: Path, content: memoryview) -> None:
-    """Write a file atomically; OSError says which. It can be made again, so there is no fsync."""
-    temporary = temporary_path(path)
+    """Write a file atomically; OSError says which. After a power cut it is whole or missing, and made again then."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
+        with temporary_beside(path) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # or the name could be left without the bytes, and be taken for the picture
             reach(FaultPoint.DERIVED_WRITTEN)
-            temporary.replace(path)
+            Path(file.name).replace(path)
             reach(FaultPoint.DERIVED_RENAMED)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
     except OSError as fault:
         raise OSError(fault.errno, f"the {name} cannot be written: {fault}") from fault

@@ -94,13 +94,14 @@ def decode(request: dict[str, Any]) -> Reply:
     message: dict[str, Any] = {}
     body: list[bytes] = []
     orientation = None
-    if request["pixels"]:
+    if request["pixels"] or request["thumbnail"]:
         check_header(Path(request["path"]))
-        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request["position"])
+        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request.get("position", False))
         orientation = decoded.orientation
-        message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
-        message |= {"position": decoded.position} | decoded.description._asdict()
-        body.append(decoded.picture.tobytes())
+        if request["pixels"]:
+            message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
+            message |= {"position": decoded.position} | decoded.description._asdict()
+            body.append(decoded.picture.tobytes())
         if request["thumbnail"]:
             body.append(pixels.thumbnail_jpeg(decoded.picture))
     if request["stripped"] is not None:

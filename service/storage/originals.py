@@ -68,11 +68,16 @@ class Originals:
         """
         return _spread(self._stripped, image_id, extension)
 
+    def find_thumbnail(self, image_id: str) -> Path | None:
+        """The picture's thumbnail where it has been made."""
+        path = self.thumbnail(image_id)
+        return path if _has_content(path) else None
+
     def find_stripped(self, image_id: str, extension: str) -> Path | None:
         """The picture's file without metadata where it has been made."""
         for ending in dict.fromkeys((extension, "jpg")):
             path = self.stripped(image_id, ending)
-            if path.is_file():
+            if _has_content(path):
                 return path
         return None
 
@@ -130,6 +135,14 @@ def opened_folder(folder: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def _has_content(path: Path) -> bool:
+    """Whether the file is there. An empty one is none: a power cut left such ones before their bytes were synced."""
+    try:
+        return path.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _spread(root: Path, image_id: str, extension: str) -> Path:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from index.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
 from service.storage.free_space import FreeSpace, is_disk_full
+from service.worker.derived_files import DerivedFiles
 from service.worker.erasure import Erasure
 from service.worker.finished_jobs import FinishedJobs
 from service.worker.ingestion import Ingestion
@@ -21,7 +22,6 @@ from service.worker.orphans import Orphans
 from service.worker.picture_hashes import MissingHashes
 from service.worker.repair import RecordRepair
 from service.worker.scrub import Scrub
-from service.worker.stripped_files import StrippedFiles
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
@@ -50,7 +50,7 @@ class Worker:
         self._space, self._paused = space, False
         self._repair, self._scrub = repair, scrub
         self._heartbeat = store.heartbeat
-        self._stripping = StrippedFiles(store.catalog, store.originals, store.pool)
+        self._derived_files = DerivedFiles(store)
         self._missing_hashes = MissingHashes(store)
         self._orphans = Orphans(store.catalog, store.originals)
         self._finished_jobs = FinishedJobs(store.catalog)
@@ -130,7 +130,7 @@ class Worker:
         if ingested or migrated or advanced or erased:
             return True
         forgotten = self._finished_jobs.advance()
-        return forgotten or self._stripping.advance() or self._missing_hashes.advance()
+        return forgotten or self._derived_files.advance() or self._missing_hashes.advance()
 
     def _extend_views(self) -> bool:
         try:

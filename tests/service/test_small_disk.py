@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from service.media import decode_pool
 from service.worker.worker import Worker
 from tests.support.pictures import encoded
 from tests.support.web_app import problem
@@ -113,11 +114,11 @@ def test_a_file_to_show_that_there_is_no_room_for_is_refused_in_words(
     with whole_service(tmp_path) as service:
         service.send("upload", [entry])
 
-        def full(path: Path, content: bytes) -> int:
+        def full(path: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patched:
-            patched.setattr(Path, "write_bytes", full)
+            patched.setattr(decode_pool, "temporary_beside", full)
             refused = service.http.get(f"/images/{entry.picture.image_id}")
         assert problem(refused, 507, "disk-full")
         assert service.http.get(f"/images/{entry.picture.image_id}").status_code == 200

@@ -104,6 +104,9 @@ class DecodeHere(DecodePool):
         """Pictures are not shown here."""
         return path
 
+    def make_thumbnail(self, path: Path, thumbnail: Path) -> None:
+        """Pictures are not shown here."""
+
     def submit(
         self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
     ) -> Future[DecodedPicture]:

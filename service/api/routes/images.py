@@ -1,7 +1,7 @@
 """One stored picture: its bytes, thumbnail and regions, and all that is known of it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}},
     304: {"description": "The copy you have is still right."},
 }
+MADE_PICTURE_RESPONSES = PICTURE_RESPONSES | problem_responses(
+    NotFound, ReadOnlyCollection, RangeNotSatisfiable, UnreadablePicture, Overloaded, DiskFull, Problem
+)
 
 
 @router.get(
@@ -43,12 +46,7 @@ PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     operation_id="get_image",
     summary="A picture's bytes",
     response_class=Response,
-    responses={
-        **PICTURE_RESPONSES,
-        **problem_responses(
-            NotFound, ReadOnlyCollection, RangeNotSatisfiable, UnreadablePicture, Overloaded, DiskFull, Problem
-        ),
-    },
+    responses=MADE_PICTURE_RESPONSES,
 )
 def get_image(image_id: str, request: Request, services: ServicesDep) -> Response:
     """The uploaded file without GPS, maker notes and other metadata; TIFF, HEIC and AVIF come as JPEG."""
@@ -56,9 +54,7 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     headers = {"ETag": f'"{image_id}"', **CACHE_HEADERS}
     if is_current(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    with refused_by_disk():  # where the file to show is made now
-        path, media_type = services.picture_files.find(image)
-    return send_file(request, path, media_type, headers)
+    return send_made(request, image, lambda: services.picture_files.find(image), headers)
 
 
 @router.get(
@@ -95,19 +91,15 @@ def get_original(image_id: str, request: Request, services: ServicesDep) -> Resp
     operation_id="get_thumbnail",
     summary="A small JPEG of a picture",
     response_class=Response,
-    responses={**PICTURE_RESPONSES, **problem_responses(NotFound, RangeNotSatisfiable, Problem)},
+    responses=MADE_PICTURE_RESPONSES,
 )
 def get_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Response:
     """At most 320 pixels a side, upright, without metadata."""
-    require_picture(find_ready_image(services, image_id))
+    image = require_picture(find_ready_image(services, image_id))
     headers = {"ETag": f'"{image_id}-thumbnail"', **CACHE_HEADERS}
     if is_current(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    path = services.originals.thumbnail(image_id)
-    try:
-        return send_file(request, path, "image/jpeg", headers)
-    except FileNotFoundError:
-        raise NotFound(f"The thumbnail of picture {image_id} is missing on the server.") from None
+    return send_made(request, image, lambda: services.picture_files.thumbnail(image), headers)
 
 
 @router.get(
@@ -146,6 +138,18 @@ def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
     shown = services.regions.shown(image) if image.state == "ready" else None
     failure = services.pictures.failure(image_id)
     return image_info(image, None if shown is None else shown[1].regions, failure)
+
+
+def send_made(
+    request: Request, image: Image, find: Callable[[], tuple[Path, str]], headers: Mapping[str, str]
+) -> Response:
+    """`send_file` of a file that `find` names with its media type, and perhaps makes now."""
+    try:
+        with refused_by_disk():
+            path, media_type = find()
+        return send_file(request, path, media_type, headers)
+    except FileNotFoundError:  # erased meanwhile
+        raise NotFound(f"There is no picture {image.image_id}.") from None
 
 
 def send_file(

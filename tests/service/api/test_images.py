@@ -136,15 +136,17 @@ def test_a_file_that_is_missing_on_the_server_is_said_in_words(api: Api, kind: s
     shown = api.services.originals.find_stripped(image_id, image.extension)
     assert shown is not None
     shown.unlink()
+    thumbnail = api.services.originals.thumbnail(image_id)
     api.services.originals.path(image_id, image.extension).unlink()
     refused = problem(api.get(f"/images/{image_id}"), 404, "not-found")
     assert "original of picture" in refused["detail"]
     assert "upload the same file again" in refused["detail"]
     assert api.get(f"/images/{image_id}/thumbnail").status_code == 200
+    thumbnail.unlink()
+    assert "original of picture" in problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")["detail"]
     assert ingest(api, ("a", content)) == [image_id]
     assert api.get(f"/images/{image_id}").status_code == 200
-    api.services.originals.thumbnail(image_id).unlink()
-    assert "thumbnail" in problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")["detail"]
+    assert api.get(f"/images/{image_id}/thumbnail").status_code == 200
 
 
 def test_tags_in_use_are_listed_with_their_values(api: Api) -> None:
@@ -197,14 +199,21 @@ def test_taking_a_picture_in_opens_it_in_another_process_alone(api: Api, monkeyp
     assert len(checked(answer, 202, IngestAnswer)["accepted"]) == 1
 
 
-def test_a_picture_from_before_files_were_kept_is_made_once(api: Api) -> None:
+@pytest.mark.parametrize("part", ["", "/thumbnail"])
+@pytest.mark.parametrize("left", [None, b""])  # nothing, or what a power cut left of it
+def test_a_file_that_is_not_there_is_made_once(api: Api, part: str, left: bytes | None) -> None:
     (image_id,) = ingest(api, ("a.tif", encoded(two_coloured("red", "blue"), "TIFF")))
-    path = api.services.originals.find_stripped(image_id, "tif")
+    originals = api.services.originals
+    path = originals.thumbnail(image_id) if part else originals.find_stripped(image_id, "tif")
     assert path is not None
     path.unlink()
-    first = api.get(f"/images/{image_id}")
+    if left is not None:
+        path.write_bytes(left)
+    first = api.get(f"/images/{image_id}{part}")
     assert (first.status_code, first.headers["content-type"]) == (200, "image/jpeg")
     assert path.read_bytes() == first.content
+    with PIL.Image.open(path) as picture:
+        assert picture.size == (40, 20)
 
 
 def test_many_who_want_a_picture_that_must_be_made_are_told_to_come_back(api: Api) -> None:

@@ -70,12 +70,14 @@ def test_whatever_would_change_it_is_refused_in_words(api: Api) -> None:
     assert tree(api.library.folder) == before
 
 
-def test_a_file_to_show_that_was_never_made_is_said_in_words(api: Api) -> None:
+def test_a_file_that_was_never_made_is_said_in_words(api: Api) -> None:
     (image,) = api.get("/images").json()["images"]
     shown = api.services.originals.find_stripped(image["image_id"], "png")
     assert shown is not None
     shown.unlink()
-    assert "not made yet" in problem(api.get(image["url"]), 409, "read-only")["detail"]
+    assert "file to show" in problem(api.get(image["url"]), 409, "read-only")["detail"]
+    api.services.originals.thumbnail(image["image_id"]).unlink()
+    assert "thumbnail" in problem(api.get(image["thumbnail_url"]), 409, "read-only")["detail"]
 
 
 def test_damage_met_by_a_request_is_said_in_words(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

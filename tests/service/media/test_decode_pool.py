@@ -20,6 +20,7 @@ from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, Er
 from service.media.decode_process import NoDecoder
 from service.this_machine import children_of
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
+from tests.support.power_cut import Disk
 from tests.support.processes import wait_until
 
 LIMITS = DecodeLimits(timeout_s=20.0, memory_bytes=2**31, max_pixels=80_000_000)
@@ -175,6 +176,7 @@ def test_a_decoder_imports_nothing_heavy() -> None:
 
 MAKING = {
     "a thumbnail": lambda pool, file, made: pool.decode(file, made / "thumbnail.jpg"),
+    "a thumbnail alone": lambda pool, file, made: pool.make_thumbnail(file, made / "thumbnail.jpg"),
     "a file to show": lambda pool, file, made: pool.decode(file, stripped=made / "stripped.png"),
     "a file to show alone": lambda pool, file, made: pool.strip(file, made / "stripped.png"),
 }
@@ -190,6 +192,26 @@ def test_nothing_is_left_that_was_made_of_a_picture_erased_meanwhile(
     with pytest.raises(ErasedMeanwhile, match="deleted meanwhile"):
         MAKING[what](pool, file, made)
     assert list(made.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", MAKING)
+def test_a_file_has_its_bytes_on_the_disk_before_its_name(
+    pool: DecodePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    disk = Disk(tmp_path / "disk", monkeypatch)
+    file = disk.folder / "picture.png"
+    file.write_bytes(encoded(corners(), "PNG"))
+    MAKING[what](pool, file, disk.folder / "made")
+    (made,) = (disk.folder / "made").iterdir()
+    assert disk.content[made.stat().st_ino] == made.read_bytes()
+
+
+def test_a_thumbnail_made_alone_is_the_one_made_with_the_picture(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "picture.jpg"
+    file.write_bytes(encoded(corners(3000, 2000), "JPEG"))
+    pool.decode(file, tmp_path / "together.jpg")
+    pool.make_thumbnail(file, tmp_path / "alone.jpg")
+    assert (tmp_path / "alone.jpg").read_bytes() == (tmp_path / "together.jpg").read_bytes()
 
 
 def test_a_disk_that_takes_no_thumbnail_is_not_the_pictures_fault(pool: DecodePool, tmp_path: Path) -> None:

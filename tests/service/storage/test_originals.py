@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.files import temporary_path
+from index.files import temporary_beside
 from service.storage.originals import Originals, StagedFile, image_id_of
 from tests.support.power_cut import Disk
 
@@ -53,15 +53,30 @@ def test_thumbnails_and_originals_of_a_picture_lie_apart(tmp_path: Path) -> None
     assert originals.path("ab" * 16, "png") == tmp_path / "originals/ab/ab" / f"{'ab' * 16}.png"
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_a_file_without_bytes_is_none_that_was_made(tmp_path: Path, made: bool) -> None:
+    originals = Originals(tmp_path)
+    thumbnail, shown = originals.thumbnail("ab" * 16), originals.stripped("ab" * 16, "jpg")
+    for path in (thumbnail, shown):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"picture" if made else b"")
+    assert originals.find_thumbnail("ab" * 16) == (thumbnail if made else None)
+    assert originals.find_stripped("ab" * 16, "tif") == (shown if made else None)
+    assert originals.find_stripped("cd" * 16, "tif") is None
+
+
 def test_what_killed_processes_left_half_written_goes_with_the_picture(tmp_path: Path) -> None:
     originals = Originals(tmp_path)
     mine, other = "ab" * 16, "abab" + "cd" * 14  # in one folder
     files: dict[str, list[Path]] = {mine: [], other: []}
     for image_id, own in files.items():
         derived = originals.derived_files(image_id, "png")
-        own += [originals.path(image_id, "png"), *derived, *map(temporary_path, derived)]
+        own += [originals.path(image_id, "png"), *derived]
         for path in own:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"picture")
+        for path in derived:
+            with temporary_beside(path) as file:
+                own.append(Path(file.name))
     originals.remove(mine, "png")
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(files[other])

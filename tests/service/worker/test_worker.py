@@ -1,7 +1,7 @@
 """Every accepted picture ends up once, whole and findable, or set aside with its reason."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
@@ -234,15 +234,28 @@ def shown_format(store: Store, image_id: str) -> str | None:
         return image.format
 
 
-def test_every_picture_has_a_file_to_show(store: Store) -> None:
+def lose(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def empty(path: Path) -> None:
+    if path.exists():
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("harm", [lose, empty])
+def test_every_picture_has_a_file_to_show_and_a_thumbnail(store: Store, harm: Callable[[Path], None]) -> None:
     ids = [store.accept(encoded(noise(1), "PNG")), store.accept(encoded(noise(2), "TIFF"), "tif")]
     store.drain()
     assert [shown_format(store, image_id) for image_id in ids] == ["PNG", "JPEG"]
     for image_id in ids:
         for path in store.originals.derived_files(image_id, store.image(image_id).extension):
-            path.unlink(missing_ok=True)
-    store.drain()  # as in a data directory from before such files were kept
+            harm(path)
+    store.drain()  # as after a power cut, or in a data directory from before such files were kept
     assert [shown_format(store, image_id) for image_id in ids] == ["PNG", "JPEG"]
+    for image_id in ids:
+        with PIL.Image.open(store.originals.thumbnail(image_id)) as thumbnail:
+            assert thumbnail.size == (24, 16)
 
 
 def test_a_file_to_show_that_cannot_be_made_stops_nothing(store: Store) -> None:
