@@ -1,6 +1,8 @@
-"""Pictures of any mode as upright RGB pixels: what is learnt from, measured and served sees the same ones."""
+"""Pictures of any mode and profile as upright sRGB pixels: what is learnt from, measured and served sees the same."""
 
 import PIL.Image
+
+from models.colour_profiles import to_srgb
 
 LONGEST_SIDE = 1333  # pixels, of a picture given to a detector
 
@@ -17,11 +19,13 @@ TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
 
 
 def upright_rgb(image: PIL.Image.Image, orientation: int, size: tuple[int, int] | None = None) -> PIL.Image.Image:
-    """A loaded picture at `size`, which it has already for None, in RGB, white where it is transparent, and turned as
+    """A loaded picture at `size`, which it has already for None, in sRGB, white where it is transparent, and turned as
     its EXIF orientation says."""
-    picture = to_direct_colours(image)
+    profile = image.info.get("icc_profile")
+    picture = image if image.mode == "CMYK" and profile else to_direct_colours(image)
     if size is not None:
         picture = downscale(picture, size)
+    picture = to_srgb(picture, profile)  # fewer pixels are sooner converted
     picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
     return picture.transpose(TRANSPOSE_OF[orientation]) if orientation in TRANSPOSE_OF else picture
 

@@ -47,7 +47,7 @@ class PictureFiles:
         return place, MEDIA_TYPES["jpg"]
 
     def _make(self, image: Image, name: str, make: Callable[[Path], Made]) -> Made:
-        """What `make` returns for the picture's original."""
+        """The file that `make` writes, of the picture's original, as it returns it."""
         original = self._originals.path(image.image_id, image.extension)
         if not original.is_file():
             log.error("the original of picture %s is missing: there is no %s", image.image_id, original)

@@ -1,4 +1,4 @@
-"""A picture file as upright RGB pixels, as a JPEG and as a thumbnail. Imports no more than dates.py, formats.py,
+"""A picture file as upright sRGB pixels, as a JPEG and as a thumbnail. Imports no more than dates.py, formats.py,
 descriptions.py and models/pictures.py; runs in decode_worker.
 """
 
@@ -39,7 +39,7 @@ class DecodedFile(NamedTuple):
     """The first frame of a picture file."""
 
     picture: PIL.Image.Image
-    """Upright RGB; white where the file is transparent."""
+    """Upright sRGB; white where the file is transparent."""
     size: tuple[int, int]
     """Width and height of the upright picture at full size."""
     taken_at: float | None

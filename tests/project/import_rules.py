@@ -23,7 +23,8 @@ EVERYTHING = {"*"}
 ROOMS: dict[str, set[str]] = {
     "models.batches": set(),
     "models.digests": set(),
-    "models.pictures": set(),
+    "models.colour_profiles": set(),
+    "models.pictures": {"colour_profiles"},
     "models.whole_files": set(),
     "models.single_threads": set(),
     "models.quantised_rows": set(),

@@ -6,6 +6,7 @@ from functools import cache
 import PIL.Image
 
 from service.media.formats import register_formats
+from tests.support import colour_profiles as profiles
 from tests.support.pictures import corners, encoded, heic_corners
 
 EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
@@ -27,6 +28,7 @@ def _jpeg() -> list[bytes]:
         encoded(picture, "JPEG", exif=EXIF, comment=b"a comment", icc_profile=bytes(200)),
         encoded(picture, "JPEG", progressive=True, xmp=XMP),
         encoded(picture.convert("CMYK"), "JPEG"),
+        encoded(picture.convert("CMYK"), "JPEG", icc_profile=profiles.press()),
         encoded(picture.convert("L"), "JPEG", subsampling=0, restart_marker_rows=1),
         encoded(picture, "MPO", save_all=True, append_images=frames()),
     ]
@@ -74,6 +76,7 @@ def _tiff() -> list[bytes]:
         encoded(picture.convert("1"), "TIFF", compression="group4"),
         encoded(picture.convert("L"), "TIFF", compression="packbits"),
         encoded(picture.convert("I;16"), "TIFF"),
+        encoded(picture, "TIFF", icc_profile=profiles.swapped()),
         encoded(picture, "TIFF", save_all=True, append_images=frames()),
     ]
 

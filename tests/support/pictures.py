@@ -9,6 +9,7 @@ import PIL.Image
 from tests.support.project_files import ROOT
 
 ORIENTATION = 0x0112
+HEIC = ROOT / "tests" / "data" / "heic"
 # How a camera stores an upright scene under each EXIF orientation: the inverse of what a viewer does.
 STORED_AS = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
@@ -43,7 +44,12 @@ def heic_corners(orientation: int = 1) -> bytes:
     The file says how to turn it twice, as phones write it: in boxes, which count, and in EXIF. EXIF holds a date, a
     sentence and GPS besides. Made with pillow-heif, whose encoder is no part of this project.
     """
-    return (ROOT / "tests" / "data" / "heic" / f"orientation_{orientation}.heic").read_bytes()
+    return (HEIC / f"orientation_{orientation}.heic").read_bytes()
+
+
+def heic_with_profile() -> bytes:
+    """The picture of `heic_corners`, bare, with the profile `swapped` of colour_profiles.py; made in that way too."""
+    return (HEIC / "swapped.heic").read_bytes()
 
 
 def claiming_size(content: bytes, width: int, height: int) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 from models.datasets.photographs import UnreadablePhotograph, open_upright, why_unreadable
 from models.pictures import LONGEST_SIDE
 from service.media.pixels import decode_file
+from tests.support import colour_profiles as profiles
 from tests.support.pictures import encoded
 from tests.support.worker_store import noise
 
@@ -42,7 +43,19 @@ def odd_pictures() -> dict[str, PIL.Image.Image]:
         "fractions.tif": PIL.Image.fromarray(deep.astype(np.float32) / 7),
         "clear.webp": clear,
         "bits.png": noise(5, 60, 40).convert("1"),
+        "profile.jpg": with_profile(noise(6, 1500, 1000), profiles.swapped()),
+        "profile.tif": with_profile(clear, profiles.swapped()),
+        "profile.png": with_profile(noise(7, 60, 40).convert("L"), profiles.grey(1.0)),
+        "press.jpg": with_profile(noise(8, 1500, 40).convert("CMYK"), profiles.press()),
+        "damaged.jpg": with_profile(noise(9, 1500, 40).convert("CMYK"), bytes(200)),
     }
+
+
+def with_profile(picture: PIL.Image.Image, profile: bytes) -> PIL.Image.Image:
+    """A copy of the picture that is saved with a colour profile."""
+    copy = picture.copy()
+    copy.info["icc_profile"] = profile
+    return copy
 
 
 @pytest.mark.parametrize("orientation", [None, 1, 3, TURNED, 8, 9])

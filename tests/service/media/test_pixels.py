@@ -7,8 +7,10 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from models.datasets.photographs import open_upright
 from service.media.decode_pool import DecodePool
-from tests.support.pictures import CORNERS, as_stored, corners, encoded, heic_corners, seen_corners
+from tests.support import colour_profiles as profiles
+from tests.support.pictures import CORNERS, as_stored, corners, encoded, heic_corners, heic_with_profile, seen_corners
 
 
 def gif_with_broken_tail(frames: int) -> bytes:
@@ -123,6 +125,37 @@ def test_broken_exif_is_no_reason_to_refuse_a_picture(pool: DecodePool, tmp_path
     file = tmp_path / "odd.jpg"
     file.write_bytes(encoded(corners(), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff"))
     assert pool.decode(file).taken_at is None
+
+
+# -- colours that a profile describes
+
+SWAPPED = {"red": "blue", "lime": "lime", "blue": "red", "white": "white"}
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF", "AVIF", "HEIC"])
+def test_colours_are_those_that_the_profile_means(pool: DecodePool, tmp_path: Path, kind: str) -> None:
+    extension = {"JPEG": "jpg", "TIFF": "tif"}.get(kind, kind.lower())
+    file, thumbnail = tmp_path / "picture", tmp_path / "thumbnail.jpg"
+    sent = heic_with_profile() if kind == "HEIC" else encoded(corners(), kind, icc_profile=profiles.swapped())
+    file.write_bytes(sent)
+    assert seen_corners(pool.decode(file, thumbnail).picture) == SWAPPED
+    shown = pool.strip(file, tmp_path / f"shown.{extension}")
+    for path in (thumbnail, shown):  # a viewer follows the profile that it keeps, if it keeps one
+        assert seen_corners(open_upright(path)) == SWAPPED
+        with PIL.Image.open(path) as made:
+            keeps = path == shown and kind in ("JPEG", "PNG", "WEBP")
+            assert made.info.get("icc_profile") == (profiles.swapped() if keeps else None)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "TIFF"])
+def test_inks_are_those_of_the_press_that_the_profile_describes(pool: DecodePool, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "picture"
+    cyan = PIL.Image.new("CMYK", (60, 40), (255, 0, 0, 0))
+    for profile, seen in ((profiles.press(), (255, 0, 0)), (bytes(200), (0, 255, 255)), (b"", (0, 255, 255))):
+        file.write_bytes(encoded(cyan, kind, icc_profile=profile))
+        found = pool.decode(file).picture.getpixel((30, 20))
+        assert isinstance(found, tuple)
+        assert all(abs(one - other) <= 2 for one, other in zip(found, seen, strict=True))
 
 
 # -- thumbnails and pictures to be served

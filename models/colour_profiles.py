@@ -1,0 +1,61 @@
+"""Colours that a profile describes, as sRGB: what screens show, and what networks learnt from."""
+
+import io
+from functools import cache, lru_cache
+from itertools import product
+from typing import Any
+
+import PIL.Image
+from PIL import ImageChops, ImageCms
+
+LARGEST_PROFILE = 4 * 2**20  # bytes; those of presses and films take up to three megabytes
+DEVICES = {"mntr", "scnr", "prtr", "spac"}  # a profile of another class says nothing of one picture's colours
+MODES = {"RGB": ("RGB", "RGBA"), "GRAY": ("L",), "CMYK": ("CMYK",)}  # colour space of a profile: modes it describes
+LARGEST_UNSEEN = 2  # of 255: a profile that changes no colour by more is one of sRGB, of which there are many
+BAD_PROFILE = (ImageCms.PyCMSError, OSError, ValueError, TypeError)
+STEP = 17  # between two values of a band of the colours that are tried
+
+
+def to_srgb(picture: PIL.Image.Image, profile: Any) -> PIL.Image.Image:
+    """An L, RGB, RGBA or CMYK picture with its colours in sRGB; CMYK and L become RGB by that.
+
+    The picture itself where that changes nothing, and where the profile is damaged, absurd or of other modes.
+    """
+    if not isinstance(profile, bytes) or not 0 < len(profile) <= LARGEST_PROFILE:
+        return picture
+    try:
+        transform = _transform(profile, picture.mode)
+        return picture if transform is None else _applied(transform, picture)
+    except BAD_PROFILE:
+        return picture
+
+
+@lru_cache(maxsize=4)  # one camera's pictures come together, and a transform takes longer to make than most to apply
+def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
+    """The way from pictures of a mode to sRGB; None where there is none, or it would change nothing. BAD_PROFILE."""
+    source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+    described = source.profile
+    if described.device_class.strip() not in DEVICES or mode not in MODES.get(described.xcolor_space.strip(), ()):
+        return None
+    transform = ImageCms.buildTransform(source, _srgb(), mode, mode if mode == "RGBA" else "RGB")
+    tried = _colours().convert(mode)
+    difference = ImageChops.difference(_applied(transform, tried).convert("RGB"), tried.convert("RGB"))
+    return transform if max(difference.tobytes()) > LARGEST_UNSEEN else None
+
+
+def _applied(transform: ImageCms.ImageCmsTransform, picture: PIL.Image.Image) -> PIL.Image.Image:
+    converted = ImageCms.applyTransform(picture, transform)
+    assert converted is not None  # it is a new one
+    return converted
+
+
+@cache
+def _srgb() -> ImageCms.ImageCmsProfile:
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
+
+
+@cache
+def _colours() -> PIL.Image.Image:
+    """A picture of colours of all kinds."""
+    values = bytes(value for colour in product(range(0, 256, STEP), repeat=3) for value in colour)
+    return PIL.Image.frombytes("RGB", (len(values) // 3, 1), values)
