@@ -26,7 +26,10 @@ def upright_rgb(image: PIL.Image.Image, orientation: int, size: tuple[int, int] 
     if size is not None:
         picture = downscale(picture, size)
     picture = to_srgb(picture, profile)  # fewer pixels are sooner converted
-    picture = composite_on_white(picture) if picture.mode == "RGBA" else picture.convert("RGB")
+    if picture.mode == "RGBA":
+        picture = composite_on_white(picture)
+    elif picture.mode != "RGB" or picture is image:
+        picture = picture.convert("RGB")
     return picture.transpose(TRANSPOSE_OF[orientation]) if orientation in TRANSPOSE_OF else picture
 
 

@@ -30,6 +30,7 @@ from service.media.strip_metadata import strip_metadata
 
 FRAME_HEADER = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
 LONGEST_REASON = 500  # characters
+ENCODED_AGAIN = ("tif", "avif", "heic")  # extensions of what is shown as a JPEG, and decoded at full size alone
 LONGEST_JPEG_SIDE = 65_500  # pixels, of libjpeg
 LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, which a re-encoded one may need
 # Errors that say what a file is, and not that it is damaged.
@@ -93,11 +94,11 @@ def decode(request: dict[str, Any]) -> Reply:
     """The parts that are asked for: `pixels` reduced for the detector, a `thumbnail`, the `stripped` file to show."""
     message: dict[str, Any] = {}
     body: list[bytes] = []
-    orientation = None
+    decoded = None
     if request["pixels"] or request["thumbnail"]:
         check_header(Path(request["path"]))
-        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request.get("position", False))
-        orientation = decoded.orientation
+        large_side = LONGEST_JPEG_SIDE if request["stripped"] in ENCODED_AGAIN else None
+        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request.get("position", False), large_side)
         if request["pixels"]:
             message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
             message |= {"position": decoded.position} | decoded.description._asdict()
@@ -105,7 +106,7 @@ def decode(request: dict[str, Any]) -> Reply:
         if request["thumbnail"]:
             body.append(pixels.thumbnail_jpeg(decoded.picture))
     if request["stripped"] is not None:
-        content, message["stripped"] = stripped_file(Path(request["path"]), request["stripped"], orientation)
+        content, message["stripped"] = stripped_file(Path(request["path"]), request["stripped"], decoded)
         if len(content) > LARGEST_STRIPPED_FILE:
             reason = f"The picture takes more than {LARGEST_STRIPPED_FILE >> 20} MB as a JPEG: save it smaller."
             return {"reason": reason, "final": True}, []
@@ -113,21 +114,26 @@ def decode(request: dict[str, Any]) -> Reply:
     return message | {"parts": [len(part) for part in body]}, body
 
 
-def stripped_file(path: Path, extension: str, orientation: int | None) -> tuple[bytes, str]:
-    """The picture's file without metadata, and its extension: `jpg` where it had to be encoded again."""
-    if extension == RAW_EXTENSION:
-        return encoded_again(path), "jpg"
+def stripped_file(path: Path, extension: str, decoded: pixels.DecodedFile | None) -> tuple[bytes, str]:
+    """The picture's file without metadata, and its extension: `jpg` where it had to be encoded again.
+
+    `decoded` is the file if it was decoded before, of a format in ENCODED_AGAIN with the large picture.
+    """
+    # A RAW file's picture is decoded twice: a JPEG, which at a reduced size takes a fraction of the time.
+    if extension in (*ENCODED_AGAIN, RAW_EXTENSION):
+        return encoded_again(path, decoded), "jpg"
     content = path.read_bytes()
-    try:  # not of TIFF, HEIC and AVIF, nor where parts do not follow each other as they should
-        return strip_metadata(content, extension, orientation), extension
+    try:  # unless parts do not follow each other as they should
+        return strip_metadata(content, extension, decoded and decoded.orientation), extension
     except (ValueError, IndexError, struct.error):
         del content
-        return encoded_again(path), "jpg"
+        return encoded_again(path, decoded), "jpg"
 
 
-def encoded_again(path: Path) -> bytes:
+def encoded_again(path: Path, decoded: pixels.DecodedFile | None) -> bytes:
     """The picture of a file as a JPEG, scaled down where it has longer sides than a JPEG can have."""
-    return pixels.encode_jpeg(pixels.decode_file(str(path), LONGEST_JPEG_SIDE).picture, quality=92)
+    large = decoded and decoded.large
+    return pixels.encode_jpeg(large or pixels.decode_file(str(path), LONGEST_JPEG_SIDE).picture, quality=92)
 
 
 def damaged_reply(error: BaseException, path: Path, max_pixels: int) -> dict[str, Any]:

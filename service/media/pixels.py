@@ -50,12 +50,14 @@ class DecodedFile(NamedTuple):
     """Caption and keywords that the file holds."""
     position: tuple[float, float] | None = None
     """Latitude and longitude in degrees, where they were asked for and the file says them."""
+    large: PIL.Image.Image | None = None
+    """The picture once more, with sides of `large_side` pixels at most, where that was asked for."""
 
 
-def decode_file(path: str, side: int | None, with_position: bool = False) -> DecodedFile:
+def decode_file(path: str, side: int | None, with_position: bool = False, large_side: int | None = None) -> DecodedFile:
     """Decode a file; the longest side of the pixels is at most `side`, where it is given.
 
-    Where it was taken is looked at only `with_position`.
+    Where it was taken is looked at only `with_position`. With `large_side` the file is decoded once for both pictures.
 
     A damaged file raises one of DECODE_ERRORS, or an OSError without errno.
     """
@@ -63,7 +65,8 @@ def decode_file(path: str, side: int | None, with_position: bool = False) -> Dec
         full = image.size
         _, taken = read_exif(image)
         if side is not None:
-            image.draft("RGB", size_within(full, side))  # JPEG alone: decodes at a half, a quarter or an eighth
+            # JPEG alone: decodes at a half, a quarter or an eighth.
+            image.draft("RGB", size_within(full, max(side, large_side or 0)))
         image.load()
         if image.format in TURNED_WHILE_LOADING:
             full = image.size
@@ -73,8 +76,9 @@ def decode_file(path: str, side: int | None, with_position: bool = False) -> Dec
         description = description_of(image)
         position = read_position(image) if with_position else None
         picture = upright_rgb(image, orientation, None if side is None else size_within(full, side))
+        large = None if large_side is None else upright_rgb(image, orientation, size_within(full, large_side))
     size = (full[1], full[0]) if orientation >= 5 else full
-    return DecodedFile(picture, size, taken, orientation, description, position)
+    return DecodedFile(picture, size, taken, orientation, description, position, large)
 
 
 def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:

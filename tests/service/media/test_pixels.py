@@ -8,6 +8,7 @@ import PIL.Image
 import pytest
 
 from models.datasets.photographs import open_upright
+from service.media import decode_worker, pixels
 from service.media.decode_pool import DecodePool
 from tests.support import colour_profiles as profiles
 from tests.support.pictures import CORNERS, as_stored, corners, encoded, heic_corners, heic_with_profile, seen_corners
@@ -175,6 +176,26 @@ def test_the_thumbnail_is_small_upright_and_bare(pool: DecodePool, tmp_path: Pat
         assert not small.getexif()
         assert "comment" not in small.info
     assert [path.name for path in thumbnail.parent.iterdir()] == ["thumbnail.jpg"]
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "AVIF", "HEIC"])
+def test_what_is_encoded_again_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    file, extension, opened = tmp_path / "picture", {"TIFF": "tif"}.get(kind, kind.lower()), []
+    file.write_bytes(heic_corners(6) if kind == "HEIC" else as_stored(corners(1800, 1200), kind, 6))
+    open_picture = pixels.open_picture
+
+    def counted(path: str) -> PIL.Image.Image:
+        opened.append(path)
+        return open_picture(path)
+
+    def parts(**wanted: object) -> list[bytes]:
+        nothing = {"path": str(file), "pixels": False, "thumbnail": False, "stripped": None, "position": False}
+        return decode_worker.decode(nothing | wanted)[1]
+
+    monkeypatch.setattr(pixels, "open_picture", counted)
+    together = parts(pixels=True, thumbnail=True, stripped=extension)
+    assert len(opened) == 1
+    assert together == [*parts(pixels=True), *parts(thumbnail=True), *parts(stripped=extension)]
 
 
 def test_a_rendered_picture_has_full_size_and_nothing_but_pixels(pool: DecodePool, tmp_path: Path) -> None:
