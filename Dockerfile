@@ -54,10 +54,11 @@ USER 999:999
 VOLUME /data
 EXPOSE 8000
 
-# A node: the head with the command below, the others with `ray start --block --address=HEAD:6379`.
+# A node: the head with the command below, the others with `ray start --block --address=HEAD:6379`. Each reads the token
+# that lets it in from /data/.ray/auth_token, and a label gives it a name that it keeps (docs/cluster.md).
 FROM runtime AS cluster
 COPY --from=build-cluster /opt/regard /opt/regard
-ENV RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 RAY_worker_niceness=0 RAY_task_events_report_interval_ms=0 \
+ENV RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 RAY_worker_niceness=0 RAY_task_events_report_interval_ms=0 \
     RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S=2 RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=60
 CMD ["ray", "start", "--head", "--block", "--port=6379", "--disable-usage-stats", "--include-dashboard=false"]
 

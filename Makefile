@@ -121,7 +121,7 @@ lock: $(VENV)/.uv
 # Both tools run in environments of their own: what they report on is the lock, not what they bring along.
 audit: $(VENV)/.uv
 	$(UV) tool run pip-audit@2.10.1 --strict --disable-pip --progress-spinner off --requirement requirements.lock \
-	  --requirement requirements-image.lock
+	  --requirement requirements-image.lock --requirement requirements-cluster.lock
 
 sbom: $(VENV)/.uv
 	cat requirements.lock requirements-image.lock \

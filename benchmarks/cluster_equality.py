@@ -57,12 +57,11 @@ class Comparison:
 
 def answer(engine: SearchEngine, request: SearchRequest) -> Any:
     """The answer to a request of any kind."""
-    query = engine.begin(request)
     if isinstance(request, TextSearchRequest):
-        return engine.text(query)
+        return engine.text(engine.begin(request))
     assert isinstance(request, ImageSearchRequest)
     assert request.image_id is not None
-    return engine.like_stored(query, request.image_id)
+    return engine.like_stored(engine.begin(request), request.image_id)
 
 
 def names_of(result: Any) -> list[tuple[str, str | None]]:

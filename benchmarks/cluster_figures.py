@@ -51,7 +51,8 @@ def milliseconds(call: Callable[[], object], samples: int = SAMPLES) -> list[flo
 def unit_rows(count: int, dim: int, seed: int) -> np.ndarray:
     """Random directions, [count, dim]."""
     rows = np.random.default_rng(seed).standard_normal((count, dim), dtype=np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 def view_bytes(matcher: Matcher, layout: RecordLayout) -> Figures:
@@ -85,7 +86,7 @@ def reranking(matcher: Matcher, layout: RecordLayout, candidates: int) -> Callab
 
 def stored_bytes(folder: Path, pictures: int) -> dict[str, float]:
     """Bytes a picture of what a data directory holds besides regions and views."""
-    sizes = {}
+    sizes = dict[str, float]()
     for name in STORES:
         place = folder / name
         files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]

@@ -75,7 +75,7 @@ def record_bytes(figures: Figures, plan: Plan) -> int:
 
 def shards_for_scan(pictures: float, figures: Figures, plan: Plan) -> int:
     """Shards so that one core's stage one stays within its bound."""
-    return math.ceil(pictures * figures["stage_one"]["inverted_ns_per_row"] / (1e6 * plan.scan_ms))
+    return math.ceil(float(pictures * figures["stage_one"]["inverted_ns_per_row"] / (1e6 * plan.scan_ms)))
 
 
 def shards_for_memory(pictures: float, bytes_each: float, machine: Machine) -> int:

@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import cluster_figures, cluster_plan
 from benchmarks.tail_latency import Cluster, Outcome, ServiceTimes, simulate
 
@@ -82,7 +84,7 @@ def agreement(measured: dict[str, Any], queries: int, seed: int) -> dict[str, An
 
 def replace_latency(outcome: Outcome, latency_ms: list[float]) -> Outcome:
     """An outcome with measured latencies, so that percentiles are taken in the same way."""
-    return replace(outcome, latency_ms=latency_ms)
+    return replace(outcome, latency_ms=np.array(latency_ms))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -89,7 +89,7 @@ def question_about(number: int, one: Source, draw: random.Random) -> Any:
     """A request that lacks size and filter, of the kind whose turn it is."""
     caption = draw.choice(one.record.captions)
     stem = PurePosixPath(one.record.name).stem
-    limits = draw.choice([{"min_score": 0.0}, {"min_probability": 0.05}, {"sort": "date"}])
+    limits: dict[str, Any] = draw.choice([{"min_score": 0.0}, {"min_probability": 0.05}, {"sort": "date"}])
     kinds: list[dict[str, Any]] = [
         {"query": draw.choice([stem, stem.split("_")[0]]), "match": draw.choice(["text", "both"])},
         {"query": draw.choice([*MONTHS, f"dog {draw.choice(MONTHS)}", draw.choice(PLACES)])},

@@ -46,7 +46,7 @@ def caption_similarities(captions: list[list[str]]) -> Float[Tensor, "N N"]:
 def gains(similarities: Float[Tensor, "N N"]) -> Float[Tensor, "N N"]:
     """What each other picture is worth as an answer; 0 for the query itself."""
     others = similarities[~torch.eye(len(similarities), dtype=torch.bool)]
-    worth = (similarities - np.quantile(others.numpy(), WORTH_FROM)).clamp_min(0)
+    worth: Tensor = (similarities - float(np.quantile(others.numpy(), WORTH_FROM))).clamp_min(0)
     return worth.fill_diagonal_(0).float()
 
 
@@ -64,7 +64,7 @@ def region_similarities(
     """Sum-Max both ways: the mean over one picture's regions of the best inner product with the other's, averaged."""
     num, regions, width = vectors.shape
     flat, one_way = vectors.reshape(-1, width), []
-    for some, real in zip(vectors.split(batch), mask.split(batch), strict=True):
+    for some, real in zip(torch.split(vectors, batch), torch.split(mask, batch), strict=True):
         products = (some.reshape(-1, width) @ flat.T).reshape(-1, regions, num, regions)
         best = products.masked_fill(~mask, -torch.inf).amax(3)
         one_way.append((best * real[:, :, None]).sum(1) / real.sum(1, keepdim=True))

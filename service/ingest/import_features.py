@@ -50,8 +50,9 @@ def import_features(
     data_dir: Path,
     load_detector: Callable[[], Extractor],
     batch: int = BATCH,
+    clock: Callable[[], float] = time.time,
 ) -> Iterator[ImportedBatch]:
-    """Imports the pictures of a collection; yields the outcome of each batch.
+    """Imports the pictures of a collection, which come when `clock` says; yields the outcome of each batch.
 
     `load_detector` loads the detector that this data directory uses for pictures. Locked while a worker runs;
     Misconfigured where the features do not go together with what is stored; UserError where they cannot be read.
@@ -59,7 +60,7 @@ def import_features(
     with lock_data_dir(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _extractor_of(collection, data_dir, catalog, load_detector)
         with closing(_open_slab(data_dir, catalog, extractor)) as slab:
-            importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor)
+            importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor, clock)
             pictures = collection.pictures()
             while records := _read_batch(pictures, batch):
                 yield importer.add(records)
@@ -133,8 +134,10 @@ def _open_slab(data_dir: Path, catalog: Catalog, extractor: Extractor) -> Slab:
 class _Importer:
     """Adds batches to the data directory, one after the other."""
 
-    def __init__(self, catalog: Catalog, slab: Slab, extractor: Extractor, folder: Path) -> None:
-        self._catalog, self._slab = catalog, slab
+    def __init__(
+        self, catalog: Catalog, slab: Slab, extractor: Extractor, folder: Path, clock: Callable[[], float]
+    ) -> None:
+        self._catalog, self._slab, self._clock = catalog, slab, clock
         self._extractor, self._folder = extractor, folder
 
     def add(self, batch: Sequence[FeatureRecord]) -> ImportedBatch:
@@ -161,7 +164,7 @@ class _Importer:
             )
             for slot, (image_id, one) in enumerate(fresh.items(), start=first)
         ]
-        self._catalog.commit(ready, [_new_picture(image_id, one) for image_id, one in valid], time.time())
+        self._catalog.commit(ready, [_new_picture(image_id, one) for image_id, one in valid], self._clock())
         return outcome
 
     def _without_record(

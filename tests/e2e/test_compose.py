@@ -197,7 +197,7 @@ def test_photographs_of_the_host_are_taken_in_by_the_documented_command(tmp_path
 
 def test_api_and_worker_are_one_image_on_one_volume_and_do_not_wait_for_redis() -> None:
     api, worker = (compose()["services"][name] for name in ("api", "worker"))
-    for key in ("image", "build", "volumes", "environment"):
+    for key in ("image", "volumes", "environment"):
         assert api[key] == worker[key]
     assert not [name for name, one in compose()["services"].items() if "depends_on" in one]
     assert api["volumes"] == [f"regard-data:{image_environment()['REGARD_DATA_DIR']}", "./photos:/photos:ro"]

@@ -47,7 +47,8 @@ def test_an_image_holds_what_its_lock_names(stage: str, built: str, locks: set[s
 
 def test_every_image_from_elsewhere_is_named_by_its_digest() -> None:
     bases = {rest.partition(" AS ")[0] for stage in stages() for rest in rests(stage, "FROM")} - stages().keys()
-    run = {service["image"] for service in compose()["services"].values() if "build" not in service}
+    services = compose()["services"].values()
+    run = {one["image"] for one in services} - {one["image"] for one in services if "build" in one}
     assert {image.partition(":")[0] for image in bases | run} == {"python", "nvidia/cuda", "redis"}
     assert [image for image in bases | run if not re.fullmatch(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}", image)] == []
 
@@ -78,14 +79,23 @@ def test_the_gpu_profile_is_the_same_service_on_a_gpu() -> None:
     for name in ("api", "worker"):
         plain, on_gpu = services[name], services[f"{name}-gpu"]
         assert (on_gpu["profiles"], "profiles" in plain) == (["gpu"], False)
-        assert on_gpu["build"]["target"] in stages()
         (device,) = on_gpu["deploy"]["resources"]["reservations"]["devices"]
         assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
-        differing = {"profiles", "build", "image", "tmpfs", "deploy", "mem_limit"}
+        differing = {"profiles", "image", "tmpfs", "deploy", "mem_limit"} | ({"build"} if name == "api" else set())
         assert {key for key in plain | on_gpu if plain.get(key) != on_gpu.get(key)} == differing
+    assert services["api-gpu"]["build"]["target"] in stages()
     assert "exec" in services["api-gpu"]["tmpfs"][0], "Triton loads what it compiles from there"
 
 
 def test_compose_builds_the_stage_that_nobody_names() -> None:
-    assert compose()["x-regard"]["build"] == "."
+    assert compose()["services"]["api"]["build"] == "."
     assert list(stages())[-1] == ""
+
+
+def test_each_image_is_built_by_one_service_and_fetched_by_none() -> None:
+    services = compose()["services"]
+    builders = {one["image"]: name for name, one in services.items() if "build" in one}
+    assert builders == {"regard:latest": "api", "regard:gpu": "api-gpu"}
+    for name, one in services.items():
+        if one["image"] in builders and name not in builders.values():
+            assert one["pull_policy"] == "never", name

@@ -132,6 +132,8 @@ def bench(
 ) -> None:
     """Measure speed: ours, the form of the models' authors and the machine's best, in turns."""
     refuse_unread(context, what, OPTIONS_OF_ALL + OPTIONS_OF_BENCHMARKS[what])
+    if what is Benchmark.SERVE and len(candidates or []) > 1:
+        raise typer.BadParameter("serve measures one shortlist at a time: give --candidates once")
     _check_models(model or [])
     _check_device(what, device)
     if plot is not None and not plot.parent.is_dir():

@@ -18,6 +18,7 @@ from service.cluster.bring_up import bring_up, take_down
 from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.overview import ClusterOverview, cluster_overview
 from service.cluster.ray_director import running_cluster
+from service.errors import UserError
 from service.settings import ClusterSettings, Settings
 
 CLIENT_PAUSE_S = 0.1
@@ -235,6 +236,11 @@ class Demo:
         paths = sorted(
             path for path in self._plan.photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png")
         )
+        if len(paths) < first + count:
+            raise UserError(
+                f"{self._plan.photos} holds {len(paths)} pictures, and the demonstration takes {first + count}: name"
+                " another folder, or fewer with --pictures"
+            )
         return [(path.name, path.read_bytes()) for path in paths[first : first + count]]
 
     def _ingest(self, pictures: Sequence[tuple[str, bytes]], tag: str) -> set[str]:

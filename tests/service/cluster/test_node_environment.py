@@ -24,3 +24,4 @@ def test_every_node_is_started_with_the_same_settings() -> None:
     for path in ("docs/cluster.md", "Dockerfile"):
         found = set_in((ROOT / path).read_text(encoding="utf-8"))
         assert {name: found.get(name) for name in NEEDED} == in_demonstration, path
+        assert found["RAY_AUTH_MODE"] == "token", "without one everybody who reaches its ports may run anything"
