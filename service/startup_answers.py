@@ -9,6 +9,7 @@ from typing import Any
 
 from service.connections import web_server
 from service.errors import NotReady
+from service.problem_page import HTML, is_opened_by_browser, problem_page
 from service.settings import Settings
 
 LOOK_AGAIN_S = 3
@@ -22,11 +23,10 @@ async def answer_loading(scope: Message, receive: Callable[[], Awaitable[Message
     if scope["type"] != "http":
         return
     is_health = scope["path"] == "/livez"
-    document = {"status": "alive"} if is_health else loading_problem(scope["path"]).document("urn:regard:request:none")
-    body = json.dumps(document).encode()
+    kind, body = ("application/json", '{"status": "alive"}') if is_health else loading_answer(scope)
     headers = [
-        (b"content-type", b"application/json" if is_health else b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
+        (b"content-type", kind.encode()),
+        (b"content-length", str(len(body.encode())).encode()),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),  # the next request is one to the loaded service
     ]
@@ -35,7 +35,15 @@ async def answer_loading(scope: Message, receive: Callable[[], Awaitable[Message
     if scope["path"] == "/":
         headers.append((b"refresh", str(LOOK_AGAIN_S).encode()))  # a browser looks again by itself
     await send({"type": "http.response.start", "status": 200 if is_health else NotReady.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body.encode()})
+
+
+def loading_answer(scope: Message) -> tuple[str, str]:
+    """The media type and the text of the answer: a page for a browser that opens the address."""
+    problem = loading_problem(scope["path"])
+    if is_opened_by_browser(scope["headers"]):
+        return HTML, problem_page(problem)
+    return "application/problem+json", json.dumps(problem.document("urn:regard:request:none"))
 
 
 def loading_problem(path: str) -> NotReady:

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Response
 
 from service.errors import InvalidRequest, Problem
+from service.problem_page import HTML, is_opened_by_browser, problem_page
 from service.validation_messages import plain_message
 
 PROBLEM_JSON = "application/problem+json"
@@ -15,7 +16,12 @@ LONGEST_TEXT = 2000  # characters of one text in a problem document, which may r
 
 
 def problem_response(problem: Problem, scope: Mapping[str, Any]) -> Response:
-    """A response to a request with the problem document, which names the request by its id in the log."""
+    """A response to a request with the problem document, which names the request by its id in the log.
+
+    A browser that opens the address gets a page that says the same.
+    """
+    if is_opened_by_browser(scope.get("headers", [])):
+        return Response(problem_page(problem), problem.status, problem.headers, HTML)
     instance = f"urn:regard:request:{scope.get('request_id', 'unknown')}"
     return Response(
         json.dumps(_shortened(problem.document(instance))),

@@ -55,6 +55,17 @@ def test_a_fault_of_the_server_is_closed_too(api: Api, monkeypatch: pytest.Monke
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
+def test_somebody_who_opens_an_address_gets_a_page_that_says_what_is_wrong(api: Api) -> None:
+    opened = {"sec-fetch-mode": "navigate", "sec-fetch-site": "none"}
+    missing = api.request("GET", "/images/<b>", headers=opened)
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no picture &lt;b&gt;." in missing.text
+    assert policy(missing.headers["content-security-policy"])["default-src"] == "'none'"
+    elsewhere = api.request("GET", "/", headers={**opened, "host": "nas.example"})
+    assert elsewhere.status_code == 421
+    assert "REGARD_ALLOWED_HOSTS" in elsewhere.text
+
+
 def test_requests_of_other_sites_change_nothing(api: Api, image_id: str) -> None:
     rebound = api.request("DELETE", f"/images/{image_id}", headers={"host": "attacker.example"})
     assert "REGARD_ALLOWED_HOSTS" in problem(rebound, 421, "unknown-host")["detail"]
