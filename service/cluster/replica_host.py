@@ -45,6 +45,7 @@ class ReplicaHost:
         """Catch up from a sibling, once the directory is there."""
         with self._making:
             if self._node is None:
-                copy_replica(sibling, self._folder)
+                if not self._folder.exists():  # one that was copied, and could not be started, is whole
+                    copy_replica(sibling, self._folder)
                 self._node = self._opened()
         return self.node.follow(sibling)

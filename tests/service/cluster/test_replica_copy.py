@@ -232,3 +232,22 @@ def test_a_replica_that_is_made_anew_answers_nothing_before(sibling: Directory, 
     shutil.rmtree(folder)
     listing: CopyListing = Source(sibling).begin_copy()
     assert {"catalog.sqlite", "journal.sqlite", "regions/records.bin"} <= {file.name for file in listing.files}
+
+
+def test_a_copy_that_cannot_be_started_is_not_made_again(
+    sibling: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, starts = tmp_path / "b", list[int]()
+
+    def opened() -> Node:
+        starts.append(len(starts))
+        if len(starts) == 1:
+            raise OSError("too many open files")
+        return Node(folder)
+
+    host = ReplicaHost(folder, opened, is_anew=True)  # type: ignore[arg-type,return-value]
+    with pytest.raises(OSError, match="too many"):
+        host.follow(WholeSibling(sibling))  # type: ignore[arg-type]
+    monkeypatch.setattr("service.cluster.replica_host.copy_replica", lambda *_: pytest.fail("copied again"))
+    assert host.follow(WholeSibling(sibling)) == sibling.replica.position()  # type: ignore[arg-type]
+    host.node.directory.close()  # type: ignore[attr-defined]
