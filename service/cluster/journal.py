@@ -74,17 +74,18 @@ class Journal:
         )
         self._db.execute("CREATE TABLE IF NOT EXISTS placement (num_shards INTEGER NOT NULL)")
         self._placed_among = int(self._db.execute("SELECT max(num_shards) FROM placement").fetchone()[0] or 0)
+        last = self._db.execute("SELECT sequence, checksum FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+        self._position = ORIGIN if last is None else Position(*last)
 
     def position(self) -> Position:
-        """The position after the last entry."""
-        return self.position_at(None)
+        """The position after the last entry; searches look at it, and wait for no disk."""
+        return self._position
 
-    def position_at(self, sequence: int | None) -> Position:
-        """The position after the entry of that number, the last one for None; ORIGIN where there is none."""
-        which = "ORDER BY sequence DESC LIMIT 1" if sequence is None else "WHERE sequence = ?"
+    def position_at(self, sequence: int) -> Position:
+        """The position after the entry of that number; ORIGIN where there is none."""
+        sql = "SELECT sequence, checksum FROM entries WHERE sequence = ?"
         with self._locked() as db:
-            values = [] if sequence is None else [sequence]
-            found = db.execute(f"SELECT sequence, checksum FROM entries {which}", values).fetchone()
+            found = db.execute(sql, [sequence]).fetchone()
         return ORIGIN if found is None else Position(*found)
 
     def follows(self, entry: JournalEntry) -> bool:
@@ -118,10 +119,13 @@ class Journal:
 
     def append(self, entry: JournalEntry) -> None:
         """Write down the next entry, whose change was made."""
-        with self._locked() as db, _transaction(db):
-            row = [entry.sequence, entry.before, entry.position.checksum, entry.content]
-            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
-            db.execute("DELETE FROM intents")
+        position = entry.position
+        row = [entry.sequence, entry.before, position.checksum, entry.content]
+        with self._locked() as db:
+            with _transaction(db):
+                db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+                db.execute("DELETE FROM intents")
+            self._position = position
 
     def placed_among(self) -> int:
         """The most shards that pictures were let go to; 0 where none was."""

@@ -1,7 +1,9 @@
 """Replication: what is acknowledged is in every live replica, and who was away catches up to the same state."""
 
 import random
+import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -178,6 +180,22 @@ def test_a_journal_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     with closing(Journal(tmp_path / "journal.sqlite")) as journal:
         pragmas = [journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert pragmas == ["wal", 2]
+
+
+def test_where_a_journal_is_waits_for_no_disk(tmp_path: Path) -> None:
+    entries = [JournalEntry(1, "", b"one")]
+    entries.append(JournalEntry(2, entries[0].position.checksum, b"two"))
+    with closing(Journal(tmp_path / "journal.sqlite")) as journal:
+        journal.append(entries[0])
+        with ThreadPoolExecutor(1) as threads, journal._lock:  # as while an entry is being written
+            assert threads.submit(journal.position).result(timeout=5) == entries[0].position
+        with pytest.raises(sqlite3.IntegrityError):
+            journal.append(entries[0])
+        assert journal.position() == entries[0].position
+        journal.append(entries[1])
+        assert journal.position() == entries[1].position
+    with closing(Journal(tmp_path / "journal.sqlite")) as journal:
+        assert journal.position() == entries[1].position
 
 
 def test_entries_come_in_order_and_once(pair: list[Directory]) -> None:
