@@ -22,10 +22,9 @@ from service.cluster.bulk_files import (
     picture_in,
     spooled_file,
 )
-from service.cluster.cluster_pictures import ClusterPictureStore, ShardWriters
-from service.cluster.fan_out import FanOut, all_answers
+from service.cluster.cluster_pictures import ClusterPictureStore
+from service.cluster.fan_out import all_answers
 from service.cluster.messages import ShardLost
-from service.cluster.placement import Placement
 from service.errors import NotReady
 from service.ingest.filenames import display_name
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
@@ -59,10 +58,6 @@ class BulkStore(Protocol):
 
 class ShardsOfBulk(ClusterPictureStore):
     """The shards of a cluster."""
-
-    def __init__(self, fan_out: FanOut, writers: ShardWriters, placement: Callable[[], Placement]) -> None:
-        super().__init__(writers, placement)
-        self._fan_out = fan_out
 
     def known(self, image_ids: Sequence[str]) -> dict[str, Image]:
         """Id -> picture, of those that are there or on their way, and were not set aside. ShardLost."""

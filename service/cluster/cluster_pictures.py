@@ -5,7 +5,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from index.failures import FailureKey, failure_key
 from index.filters import Filter
@@ -23,8 +23,8 @@ from index.records import (
     TagValue,
 )
 from service.cluster.fan_out import FanOut, all_answers
-from service.cluster.messages import SHARD_RETRY_S, ShardLost
-from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn
+from service.cluster.messages import SHARD_RETRY_S, Moved, ShardLost
+from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn, has_picture
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import REGIONS, Files
 from service.errors import NotReady
@@ -35,6 +35,8 @@ MOST_VALUES = 10_000  # of a tag in one shard: values are counted exactly as lon
 STEP_BYTES = 16 * 2**20  # of pictures that one change takes in, so that no message is large
 STEP_PICTURES = 64
 ARRIVAL_STEP_S = 1e-6  # between the pictures of a request, so that their order is the same everywhere
+ATTEMPTS = 3  # of a change whose pictures are on the move
+T = TypeVar("T")
 
 
 class ShardWriters(Protocol):
@@ -57,17 +59,13 @@ class ClusterPictures:
 
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""
-        found = [image for _, image in self._found(image_id)]
-        return next((image for image in found if image.state != "deleted"), found[0] if found else None)
+        found = [image for _, image in self._known("image", image_id)]
+        # While it is in two shards, it is what the one has that it is moved from.
+        return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
 
     def home(self, image_id: str) -> int:
         """The shard that has a picture, or would have it."""
-        places = self._placement().places(image_id)
-        if len(places) == 1:
-            return places[0]
-        # While it is in two shards, the one that it is moved from counts: what changes there is carried over.
-        found = self._found(image_id)[::-1]
-        return next((shard for shard, image in found if image.state != "deleted"), places[0])
+        return homes(self._fan_out, self._placement(), [image_id])[image_id]
 
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture; False when there is no such picture, or it is deleted already."""
@@ -77,20 +75,22 @@ class ClusterPictures:
 
     def restore(self, image_id: str, kept_since: float) -> bool:
         """Undo a deletion; False unless there is one, not older than `kept_since`."""
-        return bool(self._writers.write(self.home(image_id), Restore(image_id=image_id, kept_since=kept_since)))
+        return bool(self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since)))
 
     def change(self, image_id: str, change: PictureChange) -> bool:
         """Change the description of a picture; False where there is none, or it is deleted."""
         given = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
-        edit = Edit(image_id=image_id, changes=given)
-        # Where it was let go just now, the edit belongs to the copy.
-        return any(self._writers.write(self.home(image_id), edit) for _ in self._placement().places(image_id))
+        return bool(self._write_at_home(image_id, Edit(image_id=image_id, changes=given)))
 
     def retry(self, image_id: str, now: float) -> str | None:
         """Try a picture that was set aside again; the job's id, None where it was not."""
         retry = Retry(image_id=image_id, job_id=uuid.uuid4().hex, now=now)
-        job_id = self._writers.write(self.home(image_id), retry)
+        job_id = self._write_at_home(image_id, retry)
         return None if job_id is None else str(job_id)
+
+    def _write_at_home(self, image_id: str, operation: Operation) -> Any:
+        """Have a picture's shard make a change; where the picture moves on meanwhile, the next one."""
+        return until_settled(lambda: self._writers.write(self.home(image_id), operation))
 
     # -- all of them
 
@@ -98,7 +98,8 @@ class ClusterPictures:
         """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
         key = None if after is None else self._key(after, order)
         parts = self._ask_all("page", key, limit, condition, order)
-        images = {image.image_id: image for part in parts for image in part}
+        # The shard that was added comes last: a copy in it counts once the picture is in no other.
+        images = {image.image_id: image for part in reversed(parts) for image in part}
         return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]
 
     def _key(self, after: ListPlace, order: ImageOrder) -> PageKey:
@@ -141,10 +142,6 @@ class ClusterPictures:
             self._writers.write(shard, BuildView(digest=model.header.digest, now=now))
         return next(state for known, state in self.view_states() if known is model)
 
-    def _found(self, image_id: str) -> list[tuple[int, Image]]:
-        """The shards that know a picture, and what they know."""
-        return self._known("image", image_id)
-
     def _known(self, method: str, image_id: str) -> list[tuple[int, Any]]:
         """The answers, with their shards, of those among a picture's shards that have one."""
         places = self._placement().places(image_id)
@@ -152,16 +149,17 @@ class ClusterPictures:
         return [(shard, answers[shard]) for shard in places if answers[shard] is not None]
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
-        """The answers of all shards. ShardLost where one does not answer."""
+        """The answers of all shards, in their order. ShardLost where one does not answer."""
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
-        return list(all_answers(self._fan_out, method, asked).values())
+        answers = all_answers(self._fan_out, method, asked)
+        return [answers[shard] for shard in asked]
 
 
 class ClusterPictureStore:
     """Takes pictures into the shards that they belong to."""
 
-    def __init__(self, writers: ShardWriters, placement: Callable[[], Placement]) -> None:
-        self._writers, self._placement = writers, placement
+    def __init__(self, fan_out: FanOut, writers: ShardWriters, placement: Callable[[], Placement]) -> None:
+        self._fan_out, self._writers, self._placement = fan_out, writers, placement
 
     def take_in(
         self,
@@ -175,25 +173,67 @@ class ClusterPictureStore:
 
         NotReady where a shard does not take its part: the others may have theirs, and the same request may come again.
         """
-        job_id, placement, parcels = job_id or uuid.uuid4().hex, self._placement(), regions or {}
-        duplicates: dict[int, bool] = {}
-        by_shard: dict[int, list[tuple[int, ReceivedPicture]]] = defaultdict(list)
-        for number, one in enumerate(pictures):
-            dated = (
-                one.picture if one.picture.added_at else replace(one.picture, added_at=now + number * ARRIVAL_STEP_S)
+        operation = TakeIn(job_id=job_id or uuid.uuid4().hex, pictures=[], now=now, kept_since=kept_since)
+        dated = [
+            (
+                number,
+                ReceivedPicture(
+                    one.path, replace(one.picture, added_at=one.picture.added_at or now + number * ARRIVAL_STEP_S)
+                ),
             )
-            by_shard[placement.places(dated.image_id)[0]].append((number, ReceivedPicture(one.path, dated)))
+            for number, one in enumerate(pictures)
+        ]
+        duplicates: dict[int, bool] = {}
+        until_settled(lambda: self._take_in_left(dated, operation, regions or {}, duplicates))
+        return TakenIn(operation.job_id, [duplicates[number] for number in range(len(pictures))])
+
+    def _take_in_left(
+        self,
+        dated: Sequence[tuple[int, ReceivedPicture]],
+        operation: TakeIn,
+        parcels: Mapping[str, bytes],
+        duplicates: dict[int, bool],
+    ) -> None:
+        """Take in those pictures that are not among `duplicates` yet, each where it is. NotReady, Moved."""
+        placement, left = self._placement(), [(number, one) for number, one in dated if number not in duplicates]
+        home = homes(self._fan_out, placement, [one.picture.image_id for _, one in left])
+        by_shard: dict[int, list[tuple[int, ReceivedPicture]]] = defaultdict(list)
+        for number, one in left:
+            by_shard[home[one.picture.image_id]].append((number, one))
         for shard, placed in by_shard.items():
             for step in steps(placed):
                 files = {one.picture.image_id: one.path.read_bytes() for _, one in step}
                 files |= {f"{name}{REGIONS}": parcels[name] for name in files.keys() & parcels.keys()}
-                new = [one.picture for _, one in step]
-                operation = TakeIn(job_id=job_id, pictures=new, now=now, kept_since=kept_since)
+                own = replace(operation, pictures=[one.picture for _, one in step])
                 if self._placement().num_shards != placement.num_shards:
                     raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
-                known = self._writers.write(shard, operation, files)
+                known = self._writers.write(shard, own, files)
                 duplicates |= zip((number for number, _ in step), known, strict=True)
-        return TakenIn(job_id, [duplicates[number] for number in range(len(pictures))])
+
+
+def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> dict[str, int]:
+    """Id -> the shard that has a picture, or would have it: the one that it is moved from until that let it go.
+
+    ShardLost.
+    """
+    places = {image_id: placement.places(image_id) for image_id in image_ids}
+    moving = defaultdict[int, list[str]](list)
+    for image_id, own in places.items():
+        if len(own) > 1:
+            moving[own[1]].append(image_id)
+    answers = all_answers(fan_out, "held", {shard: (some,) for shard, some in moving.items()})
+    held = {image_id for some in answers.values() for image_id in some}
+    return {image_id: own[1] if image_id in held else own[0] for image_id, own in places.items()}
+
+
+def until_settled(change: Callable[[], T]) -> T:
+    """The result of a change, which looks anew where pictures are when they have moved meanwhile. Moved."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return change()
+        except Moved:
+            continue
+    return change()
 
 
 def steps(placed: Sequence[tuple[int, ReceivedPicture]]) -> list[list[tuple[int, ReceivedPicture]]]:

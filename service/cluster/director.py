@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,15 +19,17 @@ from index.files import replace as replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.members_file import MembersFile
-from service.cluster.messages import SHARD_RETRY_S
+from service.cluster.move_gate import MoveGate
 from service.cluster.operations import Operation
+from service.cluster.placement import Placement
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_replica import Files
 from service.cluster.shard_writer import ShardWriter, WritableReplica
-from service.errors import NotReady, UserError
+from service.errors import UserError
 from service.storage.data_dir import DataDir
 
 TEND_S = 1.0
+LOOK_S = 5.0  # for a look at a shard that a change waits for
 PLAN = "cluster.json"
 NOTHING_PLANNED = "no collection runs on this Ray cluster: `regard cluster up` starts one"
 
@@ -79,6 +82,7 @@ class Director:
         self._threads = ThreadPoolExecutor(4, "director")
         self._writers: list[ShardWriter] = []
         self._plan: ClusterPlan | None = read_plan(data_dir)
+        self._gate = MoveGate(self._held, placement_of(self._plan))
         self._rebalancing: Rebalancing | None = None
         self._adding: tuple[str, ...] | None = None  # nodes of a shard that does not answer yet
         self._stop = threading.Event()
@@ -119,13 +123,14 @@ class Director:
     def write(
         self, shard: int, operation: Operation, files: Files | None = None, num_shards: int | None = None
     ) -> tuple[int, Any]:
-        """Have a shard make a change; its number, and what it returned. NotReady and what the change raises.
+        """Have a shard make a change; its number, and what it returned. NotReady, Moved and what the change raises.
 
-        `num_shards` are those that the caller placed pictures among, None for a move: others are refused.
+        `num_shards` are those that the caller placed pictures among, None for a step of the move: others are refused.
         """
-        if num_shards is not None and self._plan is not None and num_shards != len(self._plan.shards):
-            raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
-        return self._writers[shard].write(operation, files)
+        if num_shards is None:
+            return self._writers[shard].write(operation, files)
+        with self._gate.passing(shard, operation, num_shards):
+            return self._writers[shard].write(operation, files)
 
     def add_shard(self) -> int:
         """Add a shard, and move its share of the pictures to it in the background; its number."""
@@ -199,21 +204,42 @@ class Director:
         found = members.ask_every("job_is_found", {shard: (job_id,)})[shard]
         return 0 < len(found) == len(members.replicas[shard]) and all(found)
 
+    def step(self, image_id: str) -> AbstractContextManager[None]:
+        """A block within which nobody but the move changes the picture. NotReady."""
+        return self._gate.step(image_id)
+
+    def begin_pass(self) -> None:
+        """Note from now on whether a picture comes back where it is moved from."""
+        self._gate.begin_pass()
+
+    def finish(self) -> bool:
+        """End the move; False where a picture may have come back since the pass began."""
+        with self._changing:
+            assert self._plan is not None
+            ended = replace(self._plan, moving_from=None)
+            return self._gate.finish(lambda: self._keep(ended))
+
     def ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of one of the shard's replicas. ShardLost."""
         return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
 
-    def _members_of(self, shard: int) -> FanOut:
+    def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
+        """The ids among these whose pictures a shard has. ShardLost, soon: a change waits for it."""
+        held: list[str] = all_answers(self._members_of(shard, LOOK_S), "held", {shard: (image_ids,)})[shard]
+        return held
+
+    def _members_of(self, shard: int, deadline_s: float | None = None) -> FanOut:
         """The replicas of a shard that have every change."""
         members = self._writers[shard].membership().members
         replicas: list[Sequence[StartedReplica]] = [[] for _ in self._replicas]
         replicas[shard] = [replica for number, replica in enumerate(self._replicas[shard]) if number in members]
-        return FanOut(replicas, self._timeout_s, threads=self._threads)
+        return FanOut(replicas, deadline_s or self._timeout_s, threads=self._threads)
 
     def _keep(self, plan: ClusterPlan) -> None:
         make_folder(self._data_dir, private=True)
         replace_file(self._data_dir / PLAN, json.dumps(asdict(plan), indent=2).encode())
         self._plan = plan
+        self._gate.place(placement_of(plan))
 
     def _tend(self, every_s: float) -> None:
         while not self._stop.wait(every_s):
@@ -250,9 +276,7 @@ class Director:
             if self._rebalancing is None:
                 self._rebalancing = Rebalancing(self, plan.moving_from)
             if self._rebalancing.advance():
-                with self._changing:
-                    self._rebalancing = None
-                    self._keep(replace(plan, moving_from=None))
+                self._rebalancing = None
         except Exception:  # whatever it is, the next turn tries again, and nothing is taken away before it is there
             log.exception("pictures could not be moved")
 
@@ -261,6 +285,11 @@ def split_place(place: str) -> tuple[str, int]:
     """The node of a replica, and how often the replica was made anew: NODE, or NODE@2."""
     node, _, generation = place.partition("@")
     return node, int(generation or 0)
+
+
+def placement_of(plan: ClusterPlan | None) -> Placement:
+    """The places of pictures by a plan."""
+    return Placement(0) if plan is None else Placement(len(plan.shards), plan.moving_from)
 
 
 def read_plan(data_dir: Path) -> ClusterPlan | None:

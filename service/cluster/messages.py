@@ -12,7 +12,7 @@ from index.identities import CaptionCounts, CaptionName
 from index.records import Image
 from index.text_statistics import CountedText, ScoredText, TextStatistics
 from models.matching.encoded import EncodedTexts
-from service.errors import Problem
+from service.errors import NotReady, Problem
 
 Floats = npt.NDArray[np.float32]
 ItemName = TypeVar("ItemName", str, CaptionName)
@@ -22,6 +22,10 @@ SHARD_RETRY_S = 2  # after which another replica may answer, or the router know 
 
 class Behind(Exception):
     """A replica that lacks changes, or has just started, and so does not answer; another one does."""
+
+
+class Moved(NotReady):
+    """A change went to a shard that does not have the picture any more, or not yet; another one does."""
 
 
 class ShardLost(Problem):

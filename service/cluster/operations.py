@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from index.records import NewPicture
+from index.records import Image, NewPicture
 
 LONG_AGO = 0.0  # when what was let go counts as deleted: nothing of it is kept
 
@@ -87,6 +87,11 @@ class BuildView:
 Operation = TakeIn | Delete | Release | Restore | Edit | Retry | BuildView
 
 _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
+
+
+def has_picture(image: Image | None) -> bool:
+    """Whether a shard that knows this of a picture has it, deleted or not, and has not let it go."""
+    return image is not None and image.deleted_at != LONG_AGO
 
 
 def concerns(operation: Operation, image_id: str) -> bool:

@@ -1,19 +1,21 @@
 """The move of pictures to a shard that was added: taken in there first, let go where they were once they are found.
 
-Searches and changes go on meanwhile. A picture that is in both shards counts once. One that is edited after it was
-copied is not let go before the copy was edited too; one that is deleted is deleted in both.
+Searches and changes go on meanwhile. A picture that is in both shards counts once, as it is in the one that it moves
+from: changes go there (`move_gate.py`). One that was changed after it was copied is copied again; one that is deleted
+is deleted in both.
 """
 
 import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from index.list_orders import PageKey
 from index.records import Image, NewPicture
-from service.cluster.operations import LONG_AGO, Delete, Edit, Operation, Release, TakeIn
+from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, has_picture
 from service.cluster.shard_replica import REGIONS, Files
 
 AT_A_TIME = 32
@@ -38,6 +40,15 @@ class Shards(Protocol):
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
         """The number of a change, and what it returned. NotReady."""
+
+    def step(self, image_id: str) -> AbstractContextManager[None]:
+        """A block within which nobody else changes the picture. NotReady."""
+
+    def begin_pass(self) -> None:
+        """Note from now on whether a picture comes back where it is moved from."""
+
+    def finish(self) -> bool:
+        """End the move; False where a picture may have come back since the pass began."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +91,7 @@ class Rebalancing:
     def advance(self) -> bool:
         """One step; True once every picture is where it belongs.
 
-        One whose original is missing keeps it from ending: both places are looked at until it is sent again, or
-        deleted.
+        One whose original is missing keeps it from ending: it is looked at until it is sent again, or deleted.
         """
         if self._copied:
             self._let_go()
@@ -96,12 +106,16 @@ class Rebalancing:
                 self._sources.pop(0)
             if images:
                 return False
-        if not self._sources:
-            self._end_pass()
-        return self._passes_left == 0
+        return not self._sources and self._end_pass()
 
-    def _end_pass(self) -> None:
+    def _end_pass(self) -> bool:
+        """End the move, or begin anew: True where it is ended."""
         self._passes_left = 1 if self._stuck else self._passes_left - 1
+        if self._passes_left == 0:
+            if self._shards.finish():
+                return True
+            self._passes_left = 1
+        self._shards.begin_pass()
         self._sources = list(range(self._num_shards - 1))
         self._rescan_from = self._clock() + (STUCK_PAUSE_S if self._stuck else self._linger_s)
         if self._stuck:
@@ -112,39 +126,47 @@ class Rebalancing:
                 min(self._stuck),
             )
         self._stuck.clear()
+        return False
 
     def _copy(self, source: int, images: Mapping[int, list[Image]]) -> None:
         """Take pictures into the shards that they belong to; `images` by shard."""
         for target, own in images.items():
             job_id = uuid.uuid4().hex
             for image_id in [image.image_id for image in own]:
-                since = self._shards.sequence(source)  # before the look: what changes after it is seen by the release
-                image = self._shards.ask(source, "image", image_id)
-                if image is None:
-                    continue
-                content = self._shards.ask(source, "original", image)
-                if content is None:
-                    self._without_original(Moving(source, target, image_id, uuid.uuid4().hex, since))
-                    continue
-                operation = TakeIn(
-                    job_id=job_id, pictures=[as_new(image)], now=image.added_at, kept_since=image.added_at
-                )
-                files = {image_id: content}
-                if (parcel := self._shards.ask(source, "regions_parcel", image_id)) is not None:
-                    files[image_id + REGIONS] = parcel
-                _, duplicates = self._shards.write(target, operation, files)
-                if any(duplicates):  # copied before, and perhaps changed since
-                    self._describe(target, image)
-                self._copied.append(Moving(source, target, image_id, job_id, since))
+                with self._shards.step(image_id):
+                    copied = self._copied_one(source, target, image_id, job_id)
+                if copied is not None:
+                    self._copied.append(copied)
 
-    def _without_original(self, moving: Moving) -> None:
-        """Let a picture go if it was sent again to where it belongs; otherwise it is stuck."""
-        there = self._shards.ask(moving.target, "image", moving.image_id)
-        if there is not None and there.state == "ready":
-            self._found_at[moving.job_id] = self._clock()
-            self._copied.append(moving)
-        else:
+    def _copied_one(self, source: int, target: int, image_id: str, job_id: str) -> Moving | None:
+        """The move of a picture that was copied as it is now; None where there is none any more, or it is stuck."""
+        since = self._shards.sequence(source)  # before the look: what changes after it is seen by the release
+        image = self._shards.ask(source, "image", image_id)
+        if image is None or image.state == "deleted":
+            return None
+        copy = self._shards.ask(target, "image", image_id)
+        moving = Moving(source, target, image_id, job_id, since)
+        content = self._shards.ask(source, "original", image)
+        if content is None:
+            return self._without_original(moving, image, copy)
+        operation = TakeIn(job_id=job_id, pictures=[as_new(image)], now=image.added_at, kept_since=image.added_at)
+        files = {image_id: content}
+        if (parcel := self._shards.ask(source, "regions_parcel", image_id)) is not None:
+            files[image_id + REGIONS] = parcel
+        self._shards.write(target, operation, files)
+        if copy is not None:  # of before, and perhaps changed or deleted since
+            self._describe(target, image, copy)
+        return moving
+
+    def _without_original(self, moving: Moving, image: Image, copy: Image | None) -> Moving | None:
+        """Let a picture go if it is where it belongs with its bytes; otherwise it is stuck."""
+        if copy is None or copy.state != "ready":
             self._stuck.add(moving.image_id)
+            return None
+        self._describe(moving.target, image, copy)
+        moving = replace(moving, job_id=uuid.uuid4().hex)
+        self._found_at[moving.job_id] = self._clock()
+        return moving
 
     def _let_go(self) -> None:
         """Of copies that can be found, let the first picture go."""
@@ -154,17 +176,18 @@ class Rebalancing:
                 self._found_at[job_id] = now
         lingered = {job_id for job_id, found_at in self._found_at.items() if now - found_at >= self._linger_s}
         for moving in [one for one in self._copied if one.job_id in lingered]:
-            self._copied.remove(moving)
-            if (again := self._released(moving)) is not None:
+            with self._shards.step(moving.image_id):
+                again = self._released(moving)
+            self._copied.remove(moving)  # not before: a fault may have kept it from being let go
+            if again is not None:
                 self._copied.append(again)
             else:
                 self.moved += 1
 
     def _released(self, moving: Moving) -> Moving | None:
-        """None once the picture is gone from where it was; if it was changed meanwhile, the move that goes on."""
-        since = self._shards.sequence(moving.source)
+        """None once the picture is gone from where it was; if it was changed meanwhile, the move of a new copy."""
         current = self._shards.ask(moving.source, "image", moving.image_id)
-        if current is None or current.deleted_at == LONG_AGO:
+        if not has_picture(current):
             return None
         if current.state == "deleted":
             self._shards.write(moving.target, Delete(image_id=moving.image_id, now=current.deleted_at))
@@ -172,13 +195,11 @@ class Rebalancing:
         release = Release(image_id=moving.image_id, since=moving.since, num_shards=self._num_shards)
         if self._shards.write(moving.source, release)[1]:
             return None
-        self._describe(moving.target, current)
-        return replace(moving, since=since)
+        return self._copied_one(moving.source, moving.target, moving.image_id, uuid.uuid4().hex)
 
-    def _describe(self, target: int, image: Image) -> None:
-        """Give the copy of a picture the description that the first one has."""
-        copy = self._shards.ask(target, "image", image.image_id)
-        gone: dict[str, Any] = {} if copy is None else dict.fromkeys(copy.tags.keys() - image.tags.keys())
+    def _describe(self, target: int, image: Image, copy: Image) -> None:
+        """Give the copy of a picture the description that the first one has; `copy` is what it was before."""
+        gone: dict[str, Any] = dict.fromkeys(copy.tags.keys() - image.tags.keys())
         changes: dict[str, Any] = {"captions": list(image.captions), "tags": {**gone, **image.tags}}
         changes |= {"taken_at": image.taken_at, "filename": image.filename}
         self._shards.write(target, Edit(image_id=image.image_id, changes=changes))

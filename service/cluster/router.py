@@ -156,7 +156,7 @@ def router_services(
             own.wake,
             space=own.space,
             accepts_pictures=loaded.extractor.accepts_pictures,
-            store=ClusterPictureStore(writers, placement),
+            store=ClusterPictureStore(fan_out, writers, placement),
         ),
         progress=ClusterJobs(fan_out, placement),
         checks={"shards": lambda: shards_state(fan_out)},

@@ -10,6 +10,7 @@ from index.list_orders import PageKey, page_key
 from index.records import Failure, Image, ImageOrder, JobStatus, TagUse
 from service.api.job_progress import JobStates
 from service.api.stored_pictures import StoredPictures
+from service.cluster.operations import has_picture
 from service.cluster.placement import shard_of
 from service.search.model_views import ViewState
 from service.storage.originals import Originals
@@ -67,6 +68,10 @@ class ShardLists:
         """Id -> picture, of those that are there or on their way, and were not set aside."""
         found = {image_id: self._pictures.image(image_id) for image_id in image_ids}
         return {name: image for name, image in found.items() if image is not None and image.state in KNOWN_STATES}
+
+    def held(self, image_ids: Sequence[str]) -> list[str]:
+        """The ids among these whose pictures this shard has, deleted or not, and has not let go."""
+        return [image_id for image_id in image_ids if has_picture(self._pictures.image(image_id))]
 
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""

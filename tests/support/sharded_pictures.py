@@ -1,7 +1,8 @@
 """Pictures of several shards, each with one replica in this process."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from index.records import NewPicture
 from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore
 from service.cluster.fan_out import FanOut, all_answers
+from service.cluster.move_gate import MoveGate
 from service.cluster.operations import Operation
 from service.cluster.placement import Placement
 from service.cluster.shard_writer import ShardWriter
@@ -27,12 +29,25 @@ class Shards:
         self.directories: list[Directory] = []
         self.writers: list[ShardWriter] = []
         self.fan_out = FanOut([], deadline_s=5.0)
-        self.placement = Placement(num_shards)
+        self.gate = MoveGate(self._held, Placement(num_shards), turn_s=1.0)
+        self.before_write: Callable[[int, Operation], None] = lambda shard, operation: None
         for _ in range(num_shards):
             self.add()
         self.pictures = ClusterPictures(self.fan_out, self, lambda: self.placement, None)  # type: ignore[arg-type]
         self.jobs = ClusterJobs(self.fan_out, lambda: self.placement)
-        self.store = ClusterPictureStore(self, lambda: self.placement)
+        self.store = ClusterPictureStore(self.fan_out, self, lambda: self.placement)
+
+    @property
+    def placement(self) -> Placement:
+        return self.gate.placement
+
+    @placement.setter
+    def placement(self, placement: Placement) -> None:
+        self.gate.place(placement)
+
+    def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
+        held: list[str] = all_answers(self.fan_out, "held", {shard: (image_ids,)})[shard]
+        return held
 
     def add(self) -> None:
         number = len(self.directories)
@@ -45,7 +60,10 @@ class Shards:
         self.fan_out.replicas = [*self.fan_out.replicas, own]
 
     def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> Any:
-        return self.writers[shard].write(operation, files)[1]
+        """A change as a router has it made; `before_write` is what happens after the router looked."""
+        self.before_write(shard, operation)
+        with self.gate.passing(shard, operation, self.placement.num_shards):
+            return self.writers[shard].write(operation, files)[1]
 
     def detect(self) -> None:
         for directory in self.directories:
@@ -74,6 +92,15 @@ class MovingShards:
 
     def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> tuple[int, Any]:
         return self._shards.writers[shard].write(operation, files)
+
+    def step(self, image_id: str) -> AbstractContextManager[None]:
+        return self._shards.gate.step(image_id)
+
+    def begin_pass(self) -> None:
+        self._shards.gate.begin_pass()
+
+    def finish(self) -> bool:
+        return self._shards.gate.finish(lambda: None)
 
 
 def received(folder: Path, names: list[str]) -> list[ReceivedPicture]:

@@ -199,7 +199,7 @@ def test_a_shard_that_does_not_answer_is_said(shards: Shards, whole: Directory, 
 
 def test_pictures_that_were_placed_before_a_shard_came_are_refused(shards: Shards, tmp_path: Path) -> None:
     looks = iter([Placement(2), *[Placement(3)] * 10])
-    store = ClusterPictureStore(shards, lambda: next(looks))
+    store = ClusterPictureStore(shards.fan_out, shards, lambda: next(looks))
     with pytest.raises(NotReady, match="send it again"):
         store.take_in(received(tmp_path, ["one", "two"]), NOW, 0.0)
     assert sum(shards.pictures.counts().values()) == 0

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from service.cluster.cluster_view import ShardView
 from service.cluster.director import ClusterPlan, Director, read_plan, split_place
 from service.cluster.messages import Behind
 from service.cluster.operations import Delete
+from service.cluster.rebalancing import Rebalancing
 from service.errors import NotReady, UserError
 from tests.support.directories import NOW, Directory, take_in
 from tests.support.processes import wait_until
@@ -209,7 +211,9 @@ def test_a_replica_that_is_not_there_is_not_made_anew(opened: Any, machines: Mac
     assert machines.events == events
 
 
-def test_a_shard_is_added_once_all_of_its_replicas_are_there(opened: Any, machines: Machines) -> None:
+def test_a_shard_is_added_once_all_of_its_replicas_are_there(
+    opened: Any, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     director = opened()
     with pytest.raises(UserError, match="no collection runs"):
         director.add_shard()
@@ -222,7 +226,12 @@ def test_a_shard_is_added_once_all_of_its_replicas_are_there(opened: Any, machin
     wait_until(lambda: director.view().num_shards == 2)
     assert director.plan() == ClusterPlan((("a", "b"), ("a", "b")), 1, moving_from=1)
     assert director.view().moving_from == 1
-    assert opened().plan().moving_from == 1  # the move goes on after a restart
+    again = opened()
+    assert again.plan().moving_from == 1  # the move goes on after a restart
+    machines.moves_held = False
+    monkeypatch.setattr("service.cluster.director.Rebalancing", partial(Rebalancing, linger_s=0.0))
+    wait_until(lambda: again.plan().moving_from is None)
+    assert again.view().moving_from is None
 
 
 def test_places_are_read_as_they_are_written() -> None:

@@ -1,23 +1,26 @@
 """A shard that is added takes its share; nothing is lost, and what cannot be moved stands in no other's way."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from index.filters import EVERY
-from index.records import PictureChange
+from index.records import Image, PictureChange
 from service.cluster import rebalancing
 from service.cluster.messages import ShardLost
-from service.cluster.operations import Delete
+from service.cluster.operations import Delete, Operation, Release
 from service.cluster.placement import Placement, shard_of
 from service.cluster.rebalancing import Rebalancing
+from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
-from tests.support.directories import NOW, Directory
-from tests.support.sharded_pictures import MovingShards, Shards, fill, received
+from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from tests.support.directories import NOW, Directory, take_in
+from tests.support.sharded_pictures import NUM, MovingShards, Shards, fill, received
 
 NAMES = [f"picture {number}" for number in range(24)]
 
@@ -35,43 +38,106 @@ def whole(tmp_path: Path) -> Iterator[Directory]:
         yield directory
 
 
-def everything(shards: Shards) -> dict[str, tuple[str, tuple[str, ...], dict[str, Any], float | None]]:
-    images = shards.pictures.page(None, 1000, EVERY, "arrival")
+Described = dict[str, tuple[str, tuple[str, ...], dict[str, Any], float | None]]
+
+
+def described(images: Iterable[Image]) -> Described:
     return {one.image_id: (one.filename, one.captions, dict(one.tags), one.taken_at) for one in images}
 
 
-@pytest.mark.parametrize("seed", range(3))
+def everything(shards: Shards) -> Described:
+    return described(shards.pictures.page(None, 1000, EVERY, "arrival"))
+
+
+def said_again(folder: Path, name: str, **said: Any) -> ReceivedPicture:
+    """A picture that is sent once more, with something new said of it."""
+    (one,) = received(folder, [name])
+    return ReceivedPicture(one.path, replace(one.picture, **said))
+
+
+def id_of(name: str) -> str:
+    return next(iter(take_in(name)[1]))
+
+
+class Both:
+    """Changes made to shards and to one catalog, which agree on what comes of each; most are of pictures that move."""
+
+    def __init__(self, shards: Shards, whole: Directory, folder: Path, draw: random.Random) -> None:
+        self._shards, self._whole, self._folder, self._draw = shards, whole, folder, draw
+        self._count = 0
+        names = [f"picture {number}" for number in range(NUM + 8)]  # some of which were never there
+        self._names = [*(name for name in names if shard_of(id_of(name), 4) == 3), *names[:4]]
+
+    def change_any(self, *kinds: str) -> None:
+        self._count += 1
+        name = self._draw.choice(self._names)
+        image_id = id_of(name)
+        before, was_moving = self._whole.catalog.image(image_id), self._shards.placement.moving_from is not None
+        kind, now = self._draw.choice(kinds), NOW + 100 + self._count
+        if kind == "edit":
+            change = PictureChange(captions=[f"edit {self._count}"], tags={"third": None, "edit": self._count})
+            done = [one.change(image_id, change) for one in (self._shards.pictures, self._whole.catalog)]
+        elif kind == "delete":
+            done = [one.delete(image_id, now) for one in (self._shards.pictures, self._whole.catalog)]
+        elif kind == "restore":
+            done = [one.restore(image_id, NOW) for one in (self._shards.pictures, self._whole.catalog)]
+        else:
+            said = {"captions": [f"sent {self._count}"], "tags": {"sent": self._count}}
+            local = LocalPictureStore(self._whole.catalog, self._whole.originals)
+            sent = [
+                one.take_in([said_again(self._folder, name, **said)], now, NOW) for one in (self._shards.store, local)
+            ]
+            done = [list(one.duplicates) == [True] for one in sent]
+            self._whole.detect()
+        if was_moving and self._shards.placement.moving_from is None and before is not None and before.deleted_at:
+            # It ended meanwhile, and with it what was deleted where it began.
+            for one in (self._shards.pictures, self._whole.catalog):
+                one.delete(image_id, now)
+        else:
+            assert done[0] == done[1], (kind, name)
+        self.compare()
+
+    def compare(self) -> None:
+        assert everything(self._shards) == described(self._whole.catalog.list_images(None, 1000))
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_a_shard_that_is_added_takes_its_share_and_nothing_is_lost(
-    shards: Shards, whole: Directory, tmp_path: Path, seed: int
+    shards: Shards, whole: Directory, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rebalancing, "AT_A_TIME", 2)
     ids, draw = fill(shards, whole, tmp_path), random.Random(seed)
     shards.add()
     shards.placement = Placement(4, moving_from=3)
-    moves = 0
-    moving = Rebalancing(MovingShards(shards), 3, linger_s=2.0, clock=lambda: float(moves))
-    changed: dict[str, str] = {}
-    deleted: set[str] = set()
-    while not moving.advance():
-        moves += 1
-        # Whatever is changed meanwhile, before or after a picture was copied, holds.
-        edited, gone = draw.sample(sorted(set(ids) - deleted), 2)
-        assert shards.pictures.change(edited, PictureChange(captions=[f"edit {moves}"]))
-        changed[edited] = f"edit {moves}"
-        if moves % 3 == 0:
-            assert shards.pictures.delete(gone, NOW)
-            deleted.add(gone)
-        if draw.random() < 0.7:
-            shards.detect()
-        assert set(everything(shards)) == set(ids) - deleted
-        assert moves < 100
-    shards.placement = Placement(4)
-    assert set(everything(shards)) == set(ids) - deleted
-    for image_id, caption in changed.items():
-        if image_id not in deleted:
-            assert everything(shards)[image_id][1] == (caption,)
+    steps, ended = 0, False
+    moving = Rebalancing(MovingShards(shards), 3, linger_s=2.0, clock=lambda: float(steps))
+    both = Both(shards, whole, tmp_path, draw)
+
+    def step(*_: Any) -> None:
+        """A step of the move, now and then also between the look of a router and what it has written."""
+        nonlocal steps, ended
+        if not ended and draw.random() < 0.5:
+            steps += 1
+            ended = moving.advance()
+            if draw.random() < 0.7:
+                shards.detect()
+
+    shards.before_write = step
+    while not ended:  # whatever is changed meanwhile, before or after a picture was copied, holds
+        assert steps < 400
+        step()
+        both.compare()
+        for _ in range(2):
+            if steps < 60 and not ended:
+                both.change_any("edit", "delete", "restore", "send")
+    shards.before_write = lambda *_: None
+    assert shards.placement == Placement(4)
+    for _ in range(10):
+        both.change_any("edit", "delete")
+    here = set(everything(shards))
     for shard, directory in enumerate(shards.directories):
-        held = {one.image_id for one in directory.catalog.list_images(None, 1000)}
-        assert held == {one for one in set(ids) - deleted if shard_of(one, 4) == shard}
+        assert held(shards, shard) == {one for one in here if shard_of(one, 4) == shard}
+        assert {one.image_id for one in directory.catalog.queued(100)} <= here
     assert moving.moved
     assert all(shard_of(one, 4) == shard_of(one, 3) or shard_of(one, 4) == 3 for one in ids)
 
@@ -196,6 +262,58 @@ def test_a_picture_stays_for_a_while_after_its_copy_is_found(growing: Shards) ->
         rebalancing.advance()
         assert held(growing, 0) & copied == stay
         assert copied <= held(growing, 1)
+
+
+def test_a_move_whose_last_step_fails_does_not_end(growing: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    move, write, failed = Move(growing), ShardWriter.write, list[str]()
+
+    def fail_once(self: ShardWriter, operation: Operation, files: Any = None) -> tuple[int, Any]:
+        if isinstance(operation, Release) and operation.image_id not in failed:
+            failed.append(operation.image_id)
+            raise NotReady("the answer was lost")
+        return write(self, operation, files)
+
+    monkeypatch.setattr(ShardWriter, "write", fail_once)
+    move._rebalancing._passes_left = 1
+    moving = moving_ids(growing)
+    for _ in range(200):
+        try:
+            if move.run(1):
+                break
+        except NotReady:
+            continue
+    assert sorted(failed) == sorted(moving)
+    assert held(growing, 0) & set(moving) == set()
+    assert growing.placement == Placement(2)
+
+
+def test_what_is_said_of_a_picture_that_moves_is_said_of_the_copy(growing: Shards, tmp_path: Path) -> None:
+    sent = said_again(
+        tmp_path, next(name for name in NAMES if id_of(name) in moving_ids(growing)[-1:]), captions=["new"]
+    )
+    assert growing.store.take_in([sent], NOW + 50, 0.0).duplicates == [True]
+    assert Move(growing).run(200)
+    image = growing.pictures.image(sent.picture.image_id)
+    assert image is not None
+    assert "new" in image.captions
+
+
+@pytest.mark.parametrize("comes_back", ["restored", "sent again"])
+def test_a_copied_picture_that_is_deleted_and_comes_back_stays(
+    growing: Shards, tmp_path: Path, comes_back: str
+) -> None:
+    move, image_id = Move(growing), moving_ids(growing)[0]
+    assert not move.run(1)
+    assert image_id in held(growing, 1)
+    assert growing.pictures.delete(image_id, NOW + 60)
+    if comes_back == "restored":
+        assert growing.pictures.restore(image_id, NOW)
+    else:
+        name = next(name for name in NAMES if id_of(name) == image_id)
+        growing.store.take_in([said_again(tmp_path, name)], NOW + 70, NOW)
+    assert move.run(200)
+    assert held(growing, 1) >= {image_id}
+    assert image_id not in held(growing, 0)
 
 
 def test_a_picture_that_is_deleted_where_it_was_is_deleted_where_it_goes(growing: Shards) -> None:
