@@ -7,7 +7,7 @@ acknowledged change of each shard.
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +25,7 @@ from service.cluster.placement import Placement
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_replica import Files
 from service.cluster.shard_writer import ShardWriter, WritableReplica
-from service.errors import UserError
+from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 
 TEND_S = 1.0
@@ -77,6 +77,7 @@ class Director:
     ) -> None:
         """Read the plan, if there is one, and start what it says."""
         self._data_dir, self._nodes, self._timeout_s, self._grace_s = data_dir, nodes, timeout_s, grace_s
+        self._tend_s, self._tending = tend_s, list[threading.Thread]()
         self._changing = threading.Lock()
         self._replicas: list[Sequence[StartedReplica]] = []
         self._threads = ThreadPoolExecutor(4, "director")
@@ -88,8 +89,7 @@ class Director:
         self._stop = threading.Event()
         if self._plan is not None:
             self._start_shards(self._plan)
-        self._thread = threading.Thread(target=self._tend, args=(tend_s,), name="director", daemon=True)
-        self._thread.start()
+        self._tending.append(self._repeated(self._tend_once, "the cluster could not be tended"))
 
     def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> ClusterPlan:
         """Plan and start a new cluster; one that is planned already stays as it is."""
@@ -179,7 +179,8 @@ class Director:
     def close(self) -> None:
         """End the thread."""
         self._stop.set()
-        self._thread.join()
+        for thread in self._tending:
+            thread.join()
 
     def _start_shards(self, plan: ClusterPlan) -> None:
         for shard, nodes in enumerate(plan.shards):
@@ -189,7 +190,10 @@ class Director:
         replicas = [self._nodes.start(shard, number, node) for number, node in enumerate(nodes)]
         self._replicas.append(replicas)
         members = MembersFile(self._data_dir / f"members-{shard}.json")
-        self._writers.append(ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s, members=members))
+        writer = ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s, members=members)
+        self._writers.append(writer)
+        # In a thread of its own: one that waits for a replica keeps no other shard waiting.
+        self._tending.append(self._repeated(writer.tend, f"shard {shard} could not be tended"))
 
     def sequence(self, shard: int) -> int:
         """The number of a shard's last change."""
@@ -241,19 +245,23 @@ class Director:
         self._plan = plan
         self._gate.place(placement_of(plan))
 
-    def _tend(self, every_s: float) -> None:
-        while not self._stop.wait(every_s):
-            try:
-                self._tend_once()
-            except Exception:  # whatever it is, the next turn tries again
-                log.exception("the cluster could not be tended")
+    def _repeated(self, tend: Callable[[], None], complaint: str) -> threading.Thread:
+        """A thread that tends something until the end."""
+
+        def run() -> None:
+            while not self._stop.wait(self._tend_s):
+                try:
+                    tend()
+                except NotReady as fault:
+                    log.warning("%s: %s", complaint, fault)
+                except Exception:  # whatever it is, the next turn tries again
+                    log.exception(complaint)
+
+        thread = threading.Thread(target=run, name="director", daemon=True)
+        thread.start()
+        return thread
 
     def _tend_once(self) -> None:
-        writers = list(self._writers)
-        with ThreadPoolExecutor(len(writers) or 1, "tend") as threads:
-            for done in [threads.submit(writer.tend) for writer in writers]:
-                if (fault := done.exception()) is not None:
-                    log.error("a shard could not be tended: %s", fault)
         self._admit_shard()
         self._move_pictures()
 

@@ -8,8 +8,9 @@ a change, it asks all replicas how far they are and goes on from the furthest.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +19,10 @@ from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.operations import Operation, written
 from service.cluster.shard_replica import Files
 from service.errors import NotReady, Problem
+
+POSITION_S = 5.0  # for a look at how far a replica is, which waits for no disk
+TURN_S = 20.0  # a change waits so long for those before it; whoever asked has others to do
+FOLLOW_LOOK_S = 0.5  # most replicas that come back lack little
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +68,10 @@ class ShardWriter:
         grace_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         members: MembersStore | None = None,
+        turn_s: float = TURN_S,
     ) -> None:
-        """`quorum`: how many replicas a change needs at least; a replica has `timeout_s` seconds for it.
+        """`quorum`: how many replicas a change needs at least; a replica has `timeout_s` seconds for it, and a change
+        waits for `turn_s` seconds until it may begin.
 
         For `grace_s` seconds all replicas are waited for, since one that is not there yet may know of changes that the
         others lack.
@@ -74,7 +81,8 @@ class ShardWriter:
         self._store = members
         self._saved: frozenset[int] | None = None if members is None else members.read()
         self._following: dict[int, Future[Any]] = {}
-        self._turn = threading.Lock()
+        self._turn, self._turn_s = threading.Lock(), turn_s
+        self._recoveries = 0
         self._members: set[int] = set()
         self._position = ORIGIN
         self._unsure = True  # whether a replica may have changes that this writer does not know of
@@ -89,8 +97,10 @@ class ShardWriter:
         NotReady where too few replicas are there, or made it: it may then have been made, and can be sent again.
         Whatever the change raises in every replica is raised, and nothing has changed.
         """
-        with self._turn:
-            if self._unsure or len(self._members) < self._quorum:
+        recoveries = self._recoveries
+        with self._own_turn():
+            needs_recovery = self._unsure or len(self._members) < self._quorum
+            if needs_recovery and recoveries == self._recoveries:  # what was found out while this one waited holds
                 self._recover()
             if len(self._members) < self._quorum:
                 raise self._too_few(len(self._members))
@@ -118,11 +128,24 @@ class ShardWriter:
             return
         if self._members:
             self._begin_following(away, min(self._members))
-            wait(self._following.values(), self._timeout_s)
+            wait(self._following.values(), FOLLOW_LOOK_S)
             if self._following and not any(future.done() for future in self._following.values()):
-                return  # still at it; a second one beside it would do no good
-        with self._turn:
+                self._drop_restarted()  # the others are still at it; a second one beside it would do no good
+                return
+        with self._own_turn():
             self._recover()
+
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        """The turn of one change, or of a look at the replicas. NotReady where those before it take too long."""
+        if not self._turn.acquire(timeout=self._turn_s):
+            raise NotReady(
+                f"Shard {self._shard} is busy with other changes: send it again shortly.", retry_after=SHARD_RETRY_S
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _begin_following(self, away: set[int], sibling: int) -> None:
         """Have replicas catch up, except those that are at it."""
@@ -132,7 +155,8 @@ class ShardWriter:
 
     def _recover(self) -> None:
         """Find the furthest replica, have the others catch up from it, and let all of them answer."""
-        found = self._call(range(len(self._replicas)), "position")
+        self._recoveries += 1
+        found = self._call(range(len(self._replicas)), "position", timeout_s=POSITION_S)
         positions = {number: at for number, at in found.items() if isinstance(at, Position)}
         waits = self._position == ORIGIN and self._clock() < self._patient_until and len(positions) < len(found)
         if not positions or waits:
@@ -148,10 +172,12 @@ class ShardWriter:
             log.error("shard %d: no replica that is there has change %d", self._shard, self._position.sequence)
             self._members = set()
             return
-        behind = [number for number, at in positions.items() if at != positions[leader]]
+        uneven = [number for number, at in positions.items() if at != positions[leader]]
+        at_it = {number for number, future in list(self._following.items()) if not future.done()}
+        behind = [number for number in uneven if number not in at_it]
         caught_up = self._call(behind, "follow", leader)
         even = [leader, *(number for number, at in caught_up.items() if at == positions[leader])]
-        even += [number for number in positions if number not in behind and number != leader]
+        even += [number for number in positions if number not in uneven and number != leader]
         # A replica that comes back beside one that answers finds the regions of what it missed before it answers.
         stayed = self._members & set(even)
         joined = {
@@ -175,17 +201,19 @@ class ShardWriter:
 
     def _drop_restarted(self) -> None:
         """Notice members that were started again since, and do not answer searches until they are let to."""
-        with self._turn:
-            found = self._call(sorted(self._members), "has_joined")
+        with self._own_turn():
+            found = self._call(sorted(self._members), "has_joined", timeout_s=POSITION_S)
             gone = {number for number, joined in found.items() if joined is not True}
             if gone:
                 self._members -= gone
                 self._recover()
 
-    def _call(self, numbers: Sequence[int] | range, method: str, *arguments: Any) -> dict[int, Any]:
-        """Number -> what the replica returned or raised."""
+    def _call(
+        self, numbers: Sequence[int] | range, method: str, *arguments: Any, timeout_s: float = float("inf")
+    ) -> dict[int, Any]:
+        """Number -> what the replica returned or raised, within `timeout_s` and the time for a change."""
         running = {number: self._replicas[number].begin(method, *arguments) for number in numbers}
-        wait(running.values(), self._timeout_s)
+        wait(running.values(), min(timeout_s, self._timeout_s))
         return {number: _outcome(future) for number, future in running.items()}
 
     def _drop(self, numbers: set[int], outcomes: dict[int, Any]) -> None:

@@ -1,5 +1,6 @@
 """The director: plans once, remembers its plan, adds shards, and has lost replicas made anew, on nodes without Ray."""
 
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
@@ -232,6 +233,24 @@ def test_a_shard_is_added_once_all_of_its_replicas_are_there(
     monkeypatch.setattr("service.cluster.director.Rebalancing", partial(Rebalancing, linger_s=0.0))
     wait_until(lambda: again.plan().moving_from is None)
     assert again.view().moving_from is None
+
+
+def test_a_replica_that_hangs_keeps_no_other_shard_from_being_looked_after(
+    opened: Any, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    director = opened()
+    director.begin(2, 1, 1)
+    wait_until(lambda: members(director) == [{0}, {0}])
+    hung, released = machines.running[0, 0], Future[Any]()
+    monkeypatch.setattr(hung, "begin", lambda *_: released)
+    time.sleep(0.1)  # it is asked
+    other = machines.running[1, 0]
+    other.close()
+    other.open()
+    began = time.monotonic()
+    wait_until(lambda: other.joined)
+    assert time.monotonic() - began < 3.0  # and not the 5 s that the other replica has
+    released.set_result(None)
 
 
 def test_places_are_read_as_they_are_written() -> None:

@@ -2,13 +2,16 @@
 
 import random
 import sqlite3
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from service.cluster import shard_writer
 from service.cluster.journal import Diverged, Gap, Journal, JournalEntry
 from service.cluster.operations import (
     BuildView,
@@ -94,6 +97,59 @@ def test_a_member_that_was_started_again_is_let_in_again(pair: list[Directory]) 
     writer.tend()
     assert pair[0].joined
     assert writer.membership().members == {0, 1}
+
+
+class Hung:
+    """A replica that was stopped, and does not end: no call of it ever returns."""
+
+    name = "hung"
+
+    def begin(self, method: str, *arguments: Any) -> "Future[Any]":
+        return Future()
+
+
+def test_changes_do_not_wait_one_behind_the_other_for_a_replica_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_writer, "POSITION_S", 0.2)
+    writer = ShardWriter(0, [Hung()], 1, timeout_s=30.0)
+
+    def change() -> None:
+        with pytest.raises(NotReady, match="needs 1 replicas"):
+            writer.write(Delete(image_id="a", now=NOW))
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(12) as threads:
+        for refused in [threads.submit(change) for _ in range(12)]:
+            refused.result(timeout=20)
+    assert time.monotonic() - began < 2.0  # and not 12 x 0.2 s, or 12 x 30 s
+
+
+def test_a_change_does_not_wait_for_ever_for_those_before_it(pair: list[Directory]) -> None:
+    writer = ShardWriter(0, pair, 1, timeout_s=30.0, turn_s=0.05)
+    with writer._turn, pytest.raises(NotReady, match="busy with other changes"):
+        writer.write(*take_in("red"))
+    assert writer.write(*take_in("red"))[0] == 1
+
+
+def test_a_shard_is_looked_after_while_a_replica_copies_for_hours(
+    pair: list[Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_writer, "FOLLOW_LOOK_S", 0.01)
+    writer = writer_of(pair)
+    writer.write(*take_in("red"))
+    pair[1].down = True
+    writer.write(*take_in("blue"))
+    begin = pair[1].begin
+    monkeypatch.setattr(
+        pair[1], "begin", lambda method, *given: Future() if method == "follow" else begin(method, *given)
+    )
+    began = time.monotonic()
+    writer.tend()
+    pair[0].close()
+    pair[0].open()
+    writer.tend()
+    assert time.monotonic() - began < 10.0  # of the 30 s that a replica has
+    assert pair[0].joined
+    assert writer.membership().members == {0}
 
 
 def test_below_the_quorum_nothing_is_acknowledged(pair: list[Directory]) -> None:
