@@ -24,6 +24,8 @@ class ClusterView:
     moving_from: int | None = None
     adding: int | None = None
     """The number of a shard whose replicas are still starting."""
+    stuck: int = 0
+    """The number of pictures that cannot be moved, since their originals are missing."""
     keys: bytes | None = None
 
     @property

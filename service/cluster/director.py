@@ -44,6 +44,8 @@ class ClusterPlan:
     """Of each shard, the node of each replica, by a name that it keeps."""
     write_quorum: int
     moving_from: int | None = None
+    adding: tuple[str, ...] | None = None
+    """The nodes of a shard that does not answer yet, and that no picture belongs to."""
 
 
 class StartedReplica(WritableReplica, Protocol):
@@ -85,7 +87,6 @@ class Director:
         self._plan: ClusterPlan | None = read_plan(data_dir)
         self._gate = MoveGate(self._held, placement_of(self._plan))
         self._rebalancing: Rebalancing | None = None
-        self._adding: tuple[str, ...] | None = None  # nodes of a shard that does not answer yet
         self._stop = threading.Event()
         if self._plan is not None:
             self._start_shards(self._plan)
@@ -116,7 +117,8 @@ class Director:
         return ClusterView(
             shards=shards,
             moving_from=plan.moving_from if plan else None,
-            adding=None if self._adding is None else len(shards),
+            adding=len(shards) if plan and plan.adding else None,
+            stuck=self._rebalancing.num_stuck if self._rebalancing else 0,
             keys=keys.read_bytes() if keys.is_file() else None,
         )
 
@@ -138,15 +140,19 @@ class Director:
             plan = self._plan
             if plan is None:
                 raise UserError(NOTHING_PLANNED)
-            if plan.moving_from is not None or self._adding is not None:
+            if plan.moving_from is not None or plan.adding is not None:
                 raise UserError(
                     "pictures are still moving to the last shard that was added: `regard cluster rebalance` waits for"
                     " the end of it"
                 )
             number = len(plan.shards)
             nodes = tuple(self._nodes.choose(number, len(plan.shards[0])))
-            self._start_shard(number, nodes, plan.write_quorum)
-            self._adding = nodes
+            self._keep(replace(plan, adding=nodes))
+            try:
+                self._start_shard(number, nodes, plan.write_quorum)
+            except BaseException:
+                self._keep(plan)
+                raise
             return number
 
     def repair(self, shard: int, number: int) -> str:
@@ -183,7 +189,7 @@ class Director:
             thread.join()
 
     def _start_shards(self, plan: ClusterPlan) -> None:
-        for shard, nodes in enumerate(plan.shards):
+        for shard, nodes in enumerate([*plan.shards, *([plan.adding] if plan.adding else [])]):
             self._start_shard(shard, nodes, plan.write_quorum)
 
     def _start_shard(self, shard: int, nodes: Sequence[str], quorum: int) -> None:
@@ -268,12 +274,12 @@ class Director:
     def _admit_shard(self) -> None:
         """Let pictures belong to a shard that is being added once all of its replicas are there."""
         with self._changing:
-            plan, nodes = self._plan, self._adding
-            if plan is None or nodes is None:
+            plan = self._plan
+            if plan is None or plan.adding is None:
                 return
-            if len(self._writers[len(plan.shards)].membership().members) == len(nodes):
-                self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=len(plan.shards)))
-                self._adding = None
+            number, nodes = len(plan.shards), plan.adding
+            if len(self._writers[number].membership().members) == len(nodes):
+                self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=number, adding=None))
 
     def _move_pictures(self) -> None:
         """One step of the move to the shard that was added last."""
@@ -310,4 +316,5 @@ def read_plan(data_dir: Path) -> ClusterPlan | None:
         shards=tuple(tuple(nodes) for nodes in content["shards"]),
         write_quorum=content["write_quorum"],
         moving_from=content["moving_from"],
+        adding=tuple(adding) if (adding := content.get("adding")) else None,  # earlier releases forgot it
     )

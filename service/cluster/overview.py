@@ -30,10 +30,13 @@ class ReplicaRow:
 
 @dataclass(frozen=True)
 class ClusterOverview:
-    """All replicas, and whether a shard is being added."""
+    """All replicas, whether a shard is being added, and how many pictures cannot be moved to it."""
 
     replicas: Sequence[ReplicaRow]
     is_growing: bool
+    num_shards: int
+    """That pictures are placed among."""
+    stuck: int = 0
 
 
 class RunningCluster(Protocol):
@@ -72,7 +75,8 @@ def cluster_overview(cluster: RunningCluster) -> ClusterOverview:
             status = None
         is_member = number in view.shards[shard].members
         rows.append(replica_row(shard, number, node, status, is_member))
-    return ClusterOverview(rows, view.adding is not None or view.moving_from is not None)
+    is_growing = view.adding is not None or view.moving_from is not None
+    return ClusterOverview(rows, is_growing, view.num_shards, view.stuck)
 
 
 def replica_row(shard: int, number: int, node: str, status: ReplicaStatus | None, is_member: bool) -> ReplicaRow:

@@ -87,6 +87,7 @@ class Rebalancing:
         self._copied: list[Moving] = []
         self._stuck: set[str] = set()
         self.moved = 0
+        self.num_stuck = 0  # when all were last looked at
 
     def advance(self) -> bool:
         """One step; True once every picture is where it belongs.
@@ -110,6 +111,7 @@ class Rebalancing:
 
     def _end_pass(self) -> bool:
         """End the move, or begin anew: True where it is ended."""
+        self.num_stuck = len(self._stuck)
         self._passes_left = 1 if self._stuck else self._passes_left - 1
         if self._passes_left == 0:
             if self._shards.finish():

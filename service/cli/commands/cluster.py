@@ -94,7 +94,7 @@ def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
     number = running_cluster(chosen).add_shard()
     print_note(f"Shard {number} is there; its share of the pictures moves to it.")
     if wait:
-        wait_until_balanced(chosen)
+        wait_until_balanced(chosen, number + 1)
 
 
 @cluster.command()
@@ -160,12 +160,23 @@ def demo(
         raise typer.Exit(1)
 
 
-def wait_until_balanced(chosen: ClusterSettings) -> None:
-    """Return once no picture is moving any more."""
+def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
+    """Return once no picture is moving any more. UserError where there are fewer shards than so many then."""
     from service.cluster.overview import cluster_overview  # noqa: PLC0415
     from service.cluster.ray_director import running_cluster  # noqa: PLC0415
 
-    running = running_cluster(chosen)
-    while cluster_overview(running).is_growing:
+    running, stuck = running_cluster(chosen), 0
+    while (overview := cluster_overview(running)).is_growing:
+        if overview.stuck and overview.stuck != stuck:
+            print_note(
+                f"{overview.stuck} pictures stay where they are, since their originals are missing: send them again, or"
+                " delete them. The director's log names one."
+            )
+        stuck = overview.stuck
         time.sleep(SECONDS_BETWEEN)
+    if overview.num_shards < num_shards:
+        raise UserError(
+            f"shard {num_shards - 1} was given up before it was there: `regard cluster status` lists those that are,"
+            " `regard cluster add-shard` begins again"
+        )
     print_note("Every picture is in its shard.")

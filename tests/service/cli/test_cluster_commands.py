@@ -30,6 +30,7 @@ class StandIn:
 
     def __init__(self) -> None:
         self.looks_until_balanced = 0
+        self.num_shards, self.stuck, self.forgets = 1, 0, False
         self.repaired: list[tuple[int, int]] = []
 
     def plan(self) -> ClusterPlan:
@@ -37,7 +38,8 @@ class StandIn:
 
     def view(self) -> ClusterView:
         self.looks_until_balanced -= 1
-        return ClusterView([ShardView(frozenset({0}), 2, 12)], moving_from=1 if self.looks_until_balanced > 0 else None)
+        shards = [ShardView(frozenset({0}), 2, 12)] * self.num_shards
+        return ClusterView(shards, moving_from=1 if self.looks_until_balanced > 0 else None, stuck=self.stuck)
 
     def status(self, shard: int, number: int) -> "Future[Any]":
         answer: Future[Any] = Future()
@@ -49,6 +51,7 @@ class StandIn:
 
     def add_shard(self) -> int:
         self.looks_until_balanced = 3
+        self.num_shards += not self.forgets
         return 1
 
     def repair(self, shard: int, number: int) -> str:
@@ -160,6 +163,21 @@ def test_rebalance_waits(regard: Regard, stand_in: StandIn) -> None:
     status, _, notes = regard("cluster", "rebalance")
     assert (status, stand_in.looks_until_balanced) == (0, 0)
     assert "Every picture is in its shard." in notes
+
+
+def test_a_shard_that_was_not_added_in_the_end_is_no_success(regard: Regard, stand_in: StandIn) -> None:
+    stand_in.forgets = True
+    status, _, notes = regard("cluster", "add-shard")
+    assert status == 1
+    assert "shard 1 was given up before it was there" in notes
+    assert "Every picture" not in notes
+
+
+def test_pictures_that_keep_a_move_from_ending_are_said_once(regard: Regard, stand_in: StandIn) -> None:
+    stand_in.looks_until_balanced, stand_in.stuck = 4, 2
+    status, _, notes = regard("cluster", "rebalance")
+    assert status == 0
+    assert notes.count("2 pictures stay where they are, since their originals are missing: send them again") == 1
 
 
 def test_repair_says_where_the_replica_is_made_anew(regard: Regard, stand_in: StandIn) -> None:

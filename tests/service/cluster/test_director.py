@@ -235,6 +235,40 @@ def test_a_shard_is_added_once_all_of_its_replicas_are_there(
     assert again.view().moving_from is None
 
 
+def test_a_shard_that_is_being_added_is_remembered(opened: Any, machines: Machines, tmp_path: Path) -> None:
+    director = opened()
+    director.begin(1, 2, 1)
+    wait_until(lambda: members(director) == [{0, 1}])
+    director.close()  # it looks at nothing any more
+    assert director.add_shard() == 1
+    assert director.view().adding == 1
+    machines.moves_held = True
+    again = opened()
+    with pytest.raises(UserError, match="still moving to the last shard"):
+        again.add_shard()
+    wait_until(lambda: again.view().num_shards == 2)
+    assert again.plan() == ClusterPlan((("a", "b"), ("a", "b")), 1, moving_from=1)
+    assert again.view().adding is None
+
+
+def test_a_shard_that_cannot_be_started_is_not_being_added(
+    opened: Any, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    director = opened()
+    plan = director.begin(1, 1, 1)
+    with monkeypatch.context() as broken:
+        broken.setattr(machines, "start", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            director.add_shard()
+    assert director.plan() == plan
+    assert director.add_shard() == 1
+
+
+def test_plans_of_earlier_releases_are_read(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text('{"shards": [["a", "b"]], "write_quorum": 1, "moving_from": null}')
+    assert read_plan(tmp_path) == ClusterPlan((("a", "b"),), 1)
+
+
 def test_a_replica_that_hangs_keeps_no_other_shard_from_being_looked_after(
     opened: Any, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

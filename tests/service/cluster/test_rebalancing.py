@@ -243,6 +243,7 @@ def test_a_move_ends_once_the_stuck_pictures_are_sent_again_or_deleted(
     move = Move(growing)
     assert not move.run(60)
     assert "2 pictures stay where they are" in caplog.text
+    assert move._rebalancing.num_stuck == 2
     assert growing.pictures.delete(lost[0], NOW)
     (again,) = [one for one in received(tmp_path, NAMES) if one.picture.image_id == lost[1]]
     growing.store.take_in([again], NOW, 0.0)
