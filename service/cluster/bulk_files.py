@@ -8,6 +8,7 @@ from pathlib import Path
 from index.records import Image, NewPicture, TagValue
 from service.cluster.cluster_pictures import ARRIVAL_STEP_S
 from service.errors import UnreadablePicture
+from service.ingest.description_bounds import DescriptionBounds
 from service.ingest.filenames import display_name
 from service.ingest.picture_store import ReceivedPicture
 from service.settings import MB
@@ -64,6 +65,13 @@ def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledF
         problem = f"A node cannot read {offered.path}: {fault.strerror}. Every node has to see the same files."
         raise NotTaken(problem) from fault
     return SpooledFile(offered, path, image_id)
+
+
+def check_bounds(one: SpooledFile, bounds: DescriptionBounds) -> None:
+    """NotTaken where the picture would get more captions or tags than one may have."""
+    problem = bounds.refusal(one.image_id, one.offered.captions, one.offered.tags)
+    if problem is not None:
+        raise NotTaken(problem)
 
 
 def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limits: BulkLimits) -> ReceivedPicture:

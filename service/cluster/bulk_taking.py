@@ -18,6 +18,7 @@ from service.cluster.bulk_files import (
     NotTaken,
     OfferedFile,
     SpooledFile,
+    check_bounds,
     is_said_already,
     picture_in,
     spooled_file,
@@ -26,6 +27,7 @@ from service.cluster.cluster_pictures import ClusterPictureStore
 from service.cluster.fan_out import all_answers
 from service.cluster.messages import ShardLost
 from service.errors import NotReady
+from service.ingest.description_bounds import DescriptionBounds
 from service.ingest.filenames import display_name
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
 from service.ingest.picture_store import ReceivedPicture, TakenIn
@@ -101,11 +103,13 @@ class BulkTaker:
                     spooled.append(spooled_file(offered, folder, self._limits.max_file_bytes))
             try:
                 known = self._patiently(lambda: self._store.known([one.image_id for one in spooled]))
+                bounds = DescriptionBounds(known.get)
                 for one in spooled:
                     if is_said_already(one.offered, known.get(one.image_id)):
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
                         continue
                     with _noted(one.offered, rejected):
+                        check_bounds(one, bounds)
                         pictures.append(picture_in(one, self._finder, known.get(one.image_id), self._limits))
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)

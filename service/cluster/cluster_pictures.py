@@ -59,9 +59,7 @@ class ClusterPictures:
 
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""
-        found = [image for _, image in self._known("image", image_id)]
-        # While it is in two shards, it is what the one has that it is moved from.
-        return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
+        return picture_in_shards(self._fan_out, self._placement(), image_id)
 
     def home(self, image_id: str) -> int:
         """The shard that has a picture, or would have it."""
@@ -118,7 +116,7 @@ class ClusterPictures:
 
     def failure(self, image_id: str) -> Failure | None:
         """Why a picture was set aside, or has no regions; None where it was not."""
-        return next((failure for _, failure in self._known("failure", image_id)), None)
+        return next(iter(known_in_shards(self._fan_out, self._placement(), "failure", image_id)), None)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
         """Pictures set aside, those that came last first, after a place in their list."""
@@ -141,12 +139,6 @@ class ClusterPictures:
         for shard in range(self._placement().num_shards):
             self._writers.write(shard, BuildView(digest=model.header.digest, now=now))
         return next(state for known, state in self.view_states() if known is model)
-
-    def _known(self, method: str, image_id: str) -> list[tuple[int, Any]]:
-        """The answers, with their shards, of those among a picture's shards that have one."""
-        places = self._placement().places(image_id)
-        answers = all_answers(self._fan_out, method, dict.fromkeys(places, (image_id,)))
-        return [(shard, answers[shard]) for shard in places if answers[shard] is not None]
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         """The answers of all shards, in their order. ShardLost where one does not answer."""
@@ -187,6 +179,10 @@ class ClusterPictureStore:
         until_settled(lambda: self._take_in_left(dated, operation, regions or {}, duplicates))
         return TakenIn(operation.job_id, [duplicates[number] for number in range(len(pictures))])
 
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state; None when never seen, or erased. ShardLost."""
+        return picture_in_shards(self._fan_out, self._placement(), image_id)
+
     def _take_in_left(
         self,
         dated: Sequence[tuple[int, ReceivedPicture]],
@@ -209,6 +205,19 @@ class ClusterPictureStore:
                     raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
                 known = self._writers.write(shard, own, files)
                 duplicates |= zip((number for number, _ in step), known, strict=True)
+
+
+def known_in_shards(fan_out: FanOut, placement: Placement, method: str, image_id: str) -> list[Any]:
+    """The answers of those among a picture's shards that have one. ShardLost."""
+    places = placement.places(image_id)
+    answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)))
+    return [answers[shard] for shard in places if answers[shard] is not None]
+
+
+def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
+    """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. ShardLost."""
+    found: list[Image] = known_in_shards(fan_out, placement, "image", image_id)
+    return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
 
 
 def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> dict[str, int]:

@@ -193,7 +193,7 @@ class Intake:
         self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry]
     ) -> tuple[list[_Picture], list[RejectedFile]]:
         """The pictures that do not get more captions and tags than one may have, and those that would."""
-        bounds, kept, refused = DescriptionBounds(self._catalog.image), list[_Picture](), list[RejectedFile]()
+        bounds, kept, refused = DescriptionBounds(self._store.image), list[_Picture](), list[RejectedFile]()
         for picture in pictures:
             entry = manifest.get(picture.file.filename)
             tags = [] if entry is None else [*entry.tags, *entry.default_tags]

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from index.arrivals import Arrival
 from index.catalog import Catalog
-from index.records import NewPicture
+from index.records import Image, NewPicture
 from service.storage.originals import Originals, StagedFile
 
 
@@ -30,12 +30,19 @@ class PictureStore(Protocol):
     def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float) -> TakenIn:
         """A job of the pictures. One that was deleted, but not before `kept_since`, comes back as it was."""
 
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state, as it is where it would be taken in; None when never seen, or erased."""
+
 
 class LocalPictureStore:
     """Takes pictures into one data directory."""
 
     def __init__(self, catalog: Catalog, originals: Originals) -> None:
         self._catalog, self._originals = catalog, originals
+
+    def image(self, image_id: str) -> Image | None:
+        """A picture in whatever state; None when never seen, or erased."""
+        return self._catalog.image(image_id)
 
     def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str = "") -> TakenIn:
         """A job of the pictures, of the id given or a new one."""

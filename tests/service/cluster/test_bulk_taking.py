@@ -196,6 +196,20 @@ def test_what_is_no_picture_is_said_and_stops_nothing(
     assert sum(len(list((one.folder / "found").iterdir())) for one in shards.all()) == 2 * 2
 
 
+def test_files_keep_to_the_bound_of_what_is_said_of_a_picture(
+    shards: TwoShards, files: list[OfferedFile], pool: DecodePool, folder: Path
+) -> None:
+    one, path = taker(shards, pool, folder), files[0].path
+    first = OfferedFile(0, "a.png", path, [f"caption {number}" for number in range(600)], {"album": "a"})
+    more = OfferedFile(1, "b.png", path, [f"caption {number}" for number in range(600, 1001)])
+    receipt = one.take([first, more], "together")
+    assert [file.filename for file in receipt.accepted] == ["a.png"]
+    assert "would have 1001 captions, and may have 1000" in receipt.rejected[0].problem
+    again = one.take([more], "later")
+    assert (again.job_id, again.accepted) == ("", [])
+    assert "would have 1001 captions" in again.rejected[0].problem
+
+
 def test_a_shard_that_is_away_is_waited_for(
     shards: TwoShards, files: list[OfferedFile], pool: DecodePool, folder: Path
 ) -> None:

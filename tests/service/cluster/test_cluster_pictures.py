@@ -1,5 +1,7 @@
 """Lists and changes over shards are those of one catalog with all pictures."""
 
+import asyncio
+import json
 import math
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from index.catalog import Catalog
 from index.failures import failure_key
 from index.filters import EVERY, Filter
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
@@ -17,9 +20,14 @@ from service.cluster.cluster_pictures import ClusterJobs, ClusterPictureStore, m
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement, shard_of
-from service.errors import NotReady
+from service.errors import NothingAccepted, NotReady
+from service.ingest.intake import IngestReceipt, Intake
+from service.ingest.multipart import FormLimits
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from service.storage.free_space import FreeSpace
+from service.storage.originals import Originals
 from tests.support.directories import NOW, Directory
+from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 from tests.support.sharded_pictures import Shards, fill, received
 
 NUM = 30
@@ -203,3 +211,33 @@ def test_pictures_that_were_placed_before_a_shard_came_are_refused(shards: Shard
     with pytest.raises(NotReady, match="send it again"):
         store.take_in(received(tmp_path, ["one", "two"]), NOW, 0.0)
     assert sum(shards.pictures.counts().values()) == 0
+
+
+def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(shards: Shards, tmp_path: Path) -> None:
+    limits = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5)
+    uploaded = part("images", b"a picture", "one.png")
+    with closing(Catalog(tmp_path / "router" / "catalog.sqlite")) as own:  # which knows no picture
+        intake = Intake(
+            own,
+            Originals(tmp_path / "router"),
+            limits,
+            lambda path: "png",
+            lambda job_id: None,
+            space=FreeSpace(Path(), 0),
+            delete_grace_s=1e9,
+            store=shards.store,
+        )
+
+        def send(first: int, count: int) -> IngestReceipt:
+            captions = [f"caption {number}" for number in range(first, first + count)]
+            described = part("manifest", json.dumps({"one.png": {"captions": captions}}).encode())
+            return asyncio.run(intake.receive(CONTENT_TYPE, None, pieces(multipart_body(described, uploaded))))
+
+        for turn in range(10):
+            (accepted,) = send(100 * turn, 100).accepted
+        with pytest.raises(NothingAccepted) as refused:
+            send(1000, 1)
+    assert "would have 1001 captions, and may have 1000" in refused.value.extra["rejected"][0]["problem"]
+    image = shards.pictures.image(accepted.image_id)
+    assert image is not None
+    assert len(image.captions) == 1000
