@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from service.cluster.messages import SHARD_RETRY_S, Moved
 from service.cluster.operations import Delete, Operation, Restore, TakeIn
 from service.cluster.placement import Placement
-from service.cluster.taking_back import touched_ids
+from service.cluster.undo import touched_ids
 from service.errors import NotReady
 
 TURN_S = 10.0  # a change waits so long for another one of the same picture

@@ -28,7 +28,7 @@ from service.cluster.operations import (
     concerns,
     read_operation,
 )
-from service.cluster.taking_back import state_before, take_back
+from service.cluster.undo import state_before, take_back
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.found_regions import FoundRegions, parcel_is_whole
 from service.storage.incoming import upload_folder
