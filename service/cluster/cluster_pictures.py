@@ -35,7 +35,7 @@ MOST_VALUES = 10_000  # of a tag in one shard: values are counted exactly as lon
 STEP_BYTES = 16 * 2**20  # of pictures that one change takes in, so that no message is large
 STEP_PICTURES = 64
 ARRIVAL_STEP_S = 1e-6  # between the pictures of a request, so that their order is the same everywhere
-ATTEMPTS = 3  # of a change whose pictures are on the move
+MOVE_ATTEMPTS = 3  # of a change whose pictures are on the move
 T = TypeVar("T")
 
 
@@ -237,7 +237,7 @@ def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> di
 
 def until_settled(change: Callable[[], T]) -> T:
     """The result of a change, which looks anew where pictures are when they have moved meanwhile. Moved."""
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(MOVE_ATTEMPTS - 1):
         try:
             return change()
         except Moved:

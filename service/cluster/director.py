@@ -29,7 +29,7 @@ from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 
 TEND_S = 1.0
-LOOK_S = 5.0  # for a look at a shard that a change waits for
+HELD_LOOK_S = 5.0  # for a look at a shard that a change waits for
 PLAN = "cluster.json"
 NOTHING_PLANNED = "no collection runs on this Ray cluster: `regard cluster up` starts one"
 
@@ -235,7 +235,7 @@ class Director:
 
     def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
         """The ids among these whose pictures a shard has. ShardLost, soon: a change waits for it."""
-        held: list[str] = all_answers(self._members_of(shard, LOOK_S), "held", {shard: (image_ids,)})[shard]
+        held: list[str] = all_answers(self._members_of(shard, HELD_LOOK_S), "held", {shard: (image_ids,)})[shard]
         return held
 
     def _members_of(self, shard: int, deadline_s: float | None = None) -> FanOut:

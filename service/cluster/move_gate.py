@@ -16,7 +16,7 @@ from service.cluster.placement import Placement
 from service.cluster.undo import touched_ids
 from service.errors import NotReady
 
-TURN_S = 10.0  # a change waits so long for another one of the same picture
+PICTURE_TURN_S = 10.0  # a change waits so long for another one of the same picture
 
 
 class MoveGate:
@@ -26,7 +26,7 @@ class MoveGate:
         self,
         held: Callable[[int, Sequence[str]], Collection[str]],
         placement: Placement,
-        turn_s: float = TURN_S,
+        turn_s: float = PICTURE_TURN_S,
     ) -> None:
         """`held` says which of some pictures a shard has, deleted or not, and has not let go."""
         self._held, self._placement, self._turn_s = held, placement, turn_s
