@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regard_client import Receipt
 from service.cli.commands.cluster import cluster_settings
-from service.cli.descriptions import NOTHING_SAID, Descriptions, descriptions_by_name, tell_unmatched, with_album
+from service.cli.descriptions import NOTHING_SAID, Descriptions, album_tag, descriptions_by_name, tell_unmatched
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import show_progress
 from service.cli.sending import found_pictures
@@ -50,5 +50,5 @@ def offered_files(
     from service.cluster.bulk_files import OfferedFile  # noqa: PLC0415 - PyTorch comes with it
 
     for number, (name, path) in enumerate(files):
-        known = with_album(said.get(name, NOTHING_SAID), albums.get(path))
-        yield OfferedFile(number, name, str(path.resolve()), known.captions, known.tags, known.taken_seconds)
+        known, default = said.get(name, NOTHING_SAID), album_tag(albums.get(path))
+        yield OfferedFile(number, name, str(path.resolve()), known.captions, known.tags, known.taken_seconds, default)

@@ -63,11 +63,9 @@ def new_captions(line: CaptionLine, known: Collection[str]) -> list[str]:
     return [caption for caption in line.captions if caption not in known]
 
 
-def with_album(said: ManifestEntry, album: str | None) -> ManifestEntry:
-    """A description with the name of the picture's folder as a tag, unless that is said already."""
-    if album is None or "album" in said.tags:
-        return said
-    return said.model_copy(update={"tags": {"album": album, **said.tags}})
+def album_tag(album: str | None) -> dict[str, str]:
+    """The tag that a picture without an album gets from the folder that holds it; none where there is none."""
+    return {} if album is None else {"album": album}
 
 
 def tell_unmatched(described: Iterable[str], names: Collection[str]) -> None:

@@ -10,7 +10,7 @@ import typer
 from pydantic import SecretStr
 
 from service.cli.connection import connect
-from service.cli.descriptions import NOTHING_SAID, Descriptions, descriptions_by_name, tell_unmatched
+from service.cli.descriptions import NOTHING_SAID, Descriptions, album_tag, descriptions_by_name, tell_unmatched
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import Progress, print_note, show_progress
 from service.cli.picture_files import FoundFiles, find_files
@@ -151,8 +151,7 @@ def described(files: Iterable[tuple[str, Path]], said: Descriptions, albums: Map
     from regard_client import Picture  # noqa: PLC0415 - half a second, which `--help` should not take
 
     for name, path in files:
-        known, album = said.get(name, NOTHING_SAID), albums.get(path)
-        default = {} if album is None else {"album": album}
+        known, default = said.get(name, NOTHING_SAID), album_tag(albums.get(path))
         yield Picture(
             path, name, captions=known.captions, tags=known.tags, default_tags=default, taken_at=known.taken_at
         )

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from index.records import Image, NewPicture, TagValue
@@ -27,6 +27,8 @@ class OfferedFile:
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     taken_at: float | None = None
+    default_tags: Mapping[str, TagValue] = field(default_factory=dict)
+    """Tags of a picture that has none of these names: they undo no edit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,13 @@ def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledF
         problem = f"A node cannot read {offered.path}: {fault.strerror}. Every node has to see the same files."
         raise NotTaken(problem) from fault
     return SpooledFile(offered, path, image_id)
+
+
+def with_default_tags(one: SpooledFile, known: Image | None) -> SpooledFile:
+    """The file with those of its default tags that the picture lacks, which `known` is where it is there already."""
+    has = {} if known is None else known.tags
+    defaults = {name: value for name, value in one.offered.default_tags.items() if name not in has}
+    return replace(one, offered=replace(one.offered, tags={**defaults, **one.offered.tags}))
 
 
 def check_bounds(one: SpooledFile, bounds: DescriptionBounds) -> None:

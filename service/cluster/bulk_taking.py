@@ -22,6 +22,7 @@ from service.cluster.bulk_files import (
     is_said_already,
     picture_in,
     spooled_file,
+    with_default_tags,
 )
 from service.cluster.cluster_pictures import ClusterPictureStore
 from service.cluster.fan_out import all_answers
@@ -104,6 +105,7 @@ class BulkTaker:
             try:
                 known = self._patiently(lambda: self._store.known([one.image_id for one in spooled]))
                 bounds = DescriptionBounds(known.get)
+                spooled = [with_default_tags(one, known.get(one.image_id)) for one in spooled]
                 for one in spooled:
                     if is_said_already(one.offered, known.get(one.image_id)):
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))

@@ -246,7 +246,7 @@ class Intake:
 
     def _new_picture(self, picture: _Picture, manifest: Mapping[str, ManifestEntry]) -> NewPicture:
         entry = manifest.get(picture.file.filename, ManifestEntry())
-        known = self._catalog.image(picture.image_id) if entry.default_tags else None
+        known = self._store.image(picture.image_id) if entry.default_tags else None
         named = set() if known is None else set(known.tags)
         defaults = {name: value for name, value in entry.default_tags.items() if name not in named}
         return NewPicture(

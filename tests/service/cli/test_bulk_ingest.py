@@ -58,7 +58,7 @@ def test_files_go_with_captions_and_albums(photos: Path, tmp_path: Path, albums:
         (n, f"Beach/{n}.png", str(photos / "Beach" / f"{n}.png")) for n in range(5)
     ]
     assert [list(one.captions) for one in FakeRun.offered] == [[], [], ["our beach"], [], []]
-    assert [one.tags for one in FakeRun.offered] == [{"album": "Beach"} if albums else {}] * 5
+    assert [one.default_tags for one in FakeRun.offered] == [{"album": "Beach"} if albums else {}] * 5
     assert (summary.accepted, summary.duplicates, summary.skipped) == (2, 1, {"films": 1})
     assert summary.failed == [{"filename": "Beach/1.png", "problem": "Too narrow."}]
     assert summary.rejected == [{"filename": "Beach/4.png", "problem": "It is no picture."}]
@@ -75,8 +75,9 @@ def test_files_are_offered_with_what_is_said_of_them(tmp_path: Path) -> None:
     files = [(name, tmp_path / name) for name in ("a.png", "b.png")]
     said = {"a.png": ManifestEntry(captions=["a wall"], tags={"year": 2024}, taken_at="1970-01-02")}
     first, second = offered_files(files, said, {path: "walls" for _, path in files})
-    assert (first.captions, first.tags, first.taken_at) == (["a wall"], {"album": "walls", "year": 2024}, 86_400.0)
-    assert (second.captions, second.tags, second.taken_at) == ([], {"album": "walls"}, None)
+    assert (first.captions, first.tags, first.taken_at) == (["a wall"], {"year": 2024}, 86_400.0)
+    assert (second.captions, second.tags, second.taken_at) == ([], {}, None)
+    assert first.default_tags == second.default_tags == {"album": "walls"}
 
 
 @pytest.mark.parametrize("option", [["--watch"], ["--url", "http://127.0.0.1:1"]])

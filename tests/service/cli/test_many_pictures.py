@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard_client import Client, Picture
-from service.cli.descriptions import captions_by_name, descriptions_by_name, with_album
+from service.cli.descriptions import captions_by_name, descriptions_by_name
 from service.cli.sending import send_files
 from service.errors import UserError
 from service.ingest.manifest import ManifestEntry
@@ -154,13 +154,6 @@ def test_what_may_not_be_said_of_a_picture_is_named_with_its_line(
     path = written(tmp_path, {"image": "a.png", "captions": []}, {"image": "b.png", "captions": ["x"], **said})
     with pytest.raises(UserError, match=problem):
         descriptions_by_name(path)
-
-
-def test_the_name_of_a_folder_is_an_album_where_none_is_said() -> None:
-    said = ManifestEntry(captions=["a wall"], tags={"album": "walls"})
-    assert with_album(said, "2024") == said
-    assert with_album(ManifestEntry(tags={"year": 2024}), "May").tags == {"album": "May", "year": 2024}
-    assert with_album(said, None) is said
 
 
 def test_pictures_are_taken_in_with_what_a_file_says_of_them(url: str, tmp_path: Path) -> None:

@@ -171,6 +171,12 @@ def test_a_run_goes_on_where_one_was_ended(
     assert [one.take([dated], job_id).job_id for job_id in ("fifth", "sixth")] == ["fifth", ""]
     (image,) = shards.store.known([again.accepted[0].image_id]).values()
     assert image.taken_at == 86_400.0
+    default = OfferedFile(0, files[0].name, files[0].path, default_tags={"album": "c"})
+    assert one.take([default], "seventh").job_id == "", "an album that is there stays"
+    placed = OfferedFile(0, files[0].name, files[0].path, default_tags={"album": "c", "place": "Oslo"})
+    assert one.take([placed], "eighth").job_id == "eighth"
+    (image,) = shards.store.known([again.accepted[0].image_id]).values()
+    assert dict(image.tags) == {"album": "b", "place": "Oslo"}
 
 
 def test_what_is_no_picture_is_said_and_stops_nothing(
