@@ -80,13 +80,25 @@ def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, n
 
 
 def open_features(folder: Path) -> ExtractedFeatures:
-    """The features in `folder`; ValueError while some pictures are still missing."""
+    """The features in `folder`; ValueError while some pictures are still missing, or where arrays lack rows."""
     manifest = _read_manifest(folder)
     ids = _read_ids(folder)
     if manifest["done"] < len(ids):
         raise ValueError(f"{folder} holds {manifest['done']} of {len(ids)} pictures: extract the rest first")
-    arrays = {name: open_array(folder / f"{name}.npy") for name in Detections.__dataclass_fields__}
+    arrays = {name: _open_rows(folder / f"{name}.npy", len(ids)) for name in Detections.__dataclass_fields__}
     return ExtractedFeatures(**arrays, ids=ids, digest=manifest["digest"], label_names=tuple(manifest["labels"]))
+
+
+def _open_rows(path: Path, num: int) -> np.ndarray:
+    """The first `num` rows of a mapped array: while a folder grows, its files are longer than its list of names."""
+    array = open_array(path)
+    if array.ndim < 2 or len(array) < num:
+        rows = len(array) if array.ndim else 0
+        raise ValueError(
+            f"{path} has {rows} rows, where {IDS_FILE} names {num} pictures: put back the files that belong together,"
+            " or extract them anew into another folder"
+        )
+    return array[:num]
 
 
 def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:

@@ -95,3 +95,11 @@ def test_a_damaged_manifest_is_named(photographs: dict[str, Path], tmp_path: Pat
     (tmp_path / "out" / "manifest.json").write_text(content)
     with pytest.raises(ValueError, match=r"out/manifest\.json is no manifest of features"):
         open_features(tmp_path / "out")
+
+
+def test_an_array_with_fewer_rows_than_names_is_named(photographs: dict[str, Path], tmp_path: Path) -> None:
+    list(extract_features(FakeExtractor(), photographs, tmp_path / "out"))
+    whole = np.load(tmp_path / "out" / "features.npy")
+    np.save(tmp_path / "out" / "features.npy", whole[:-2])
+    with pytest.raises(ValueError, match=r"out/features\.npy has 6 rows, where ids\.txt names 8 pictures"):
+        open_features(tmp_path / "out")
