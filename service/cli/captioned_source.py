@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from models.matching.matcher import Matcher
 
 
+PUBLISHED = "bottom-up-36"  # what made the arrays of --precomp unless --extractor says so
 FIRST_REGIONS = re.compile(r"(.+)-first-(\d+)")  # as `CaptionedFeatures.first_regions` names them
 
 
@@ -55,6 +56,8 @@ class CaptionedSource:
     captions: Path | None
     features: Path | None
     images: Path | None = None
+    extractor: str | None = None
+    """The name of what made the features in SCAN's layout; None for that of the published ones."""
 
     def check(self, selection: Selection, all_captioned: bool = False) -> None:
         """UserError where something is missing or a line of the captions is wrong. Imports nothing heavy.
@@ -88,7 +91,7 @@ class CaptionedSource:
 
         with user_input(self.precomp or self.features):
             if self.precomp is not None:
-                data = read_precomp(self.precomp, _precomp_split(selection))
+                data = read_precomp(self.precomp, _precomp_split(selection), self.extractor or PUBLISHED)
                 data = data.pictures(selection.pictures(len(data)))
                 data = data.first(selection.first) if selection.first else data
             else:
@@ -98,16 +101,21 @@ class CaptionedSource:
             return data.first_regions(selection.regions) if selection.regions else data
 
 
-def require_source(precomp: Path | None, captions: Path | None, features: Path | None) -> CaptionedSource:
+def require_source(
+    precomp: Path | None, captions: Path | None, features: Path | None, extractor: str | None = None
+) -> CaptionedSource:
     """The source that the options of a command without photographs name; typer.BadParameter where they name none."""
     if precomp is None and (features is None or captions is None):
         raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
-    refuse_beside_precomp(precomp, captions, features)
-    return CaptionedSource(precomp, captions, features)
+    refuse_beside_precomp(precomp, captions, features, extractor=extractor)
+    return CaptionedSource(precomp, captions, features, extractor=extractor)
 
 
-def refuse_beside_precomp(precomp: Path | None, *others: Path | None) -> None:
-    """typer.BadParameter where another source stands beside --precomp, which holds features and captions."""
+def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor: str | None = None) -> None:
+    """typer.BadParameter where another source stands beside --precomp, which holds features and captions, or an
+    extractor is named without it."""
+    if precomp is None and extractor is not None:
+        raise typer.BadParameter("--extractor goes with --precomp: other features tell what made them")
     if precomp is not None and any(other is not None for other in others):
         raise typer.BadParameter("--precomp holds features and captions: leave --features, --captions and --images out")
 
@@ -122,7 +130,8 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
         few = FIRST_REGIONS.fullmatch(matcher.extractor_digest)
         if few is not None and few[1] == made:
             raise UserError(f"{name} was trained on the first regions alone: give --regions {few[2]}")
-        raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}")
+        advice = f": give --extractor {matcher.extractor_digest} if it made --precomp" if made == PUBLISHED else ""
+        raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}{advice}")
     if data.feature_dim != matcher.feature_dim:
         wanted = matcher.feature_dim
         raise UserError(f"{name} reads features of {wanted} numbers, these have {data.feature_dim}")

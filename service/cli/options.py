@@ -73,6 +73,9 @@ PrecompFolder = Annotated[
     Path | None,
     typer.Option("--precomp", exists=True, file_okay=False, help="Features and captions in SCAN's layout instead."),
 ]
+PrecompExtractor = Annotated[
+    str | None, typer.Option("--extractor", help="Name of what made the features of --precomp; else bottom-up-36.")
+]
 NumRegions = Annotated[
     int | None,
     typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: the whole picture alone."),

@@ -15,6 +15,7 @@ from service.cli.options import (
     FeaturesFolder,
     GallerySeed,
     HeldOut,
+    PrecompExtractor,
     PrecompFolder,
 )
 from service.cli.output import print_json, print_note, print_table, show_progress
@@ -32,6 +33,7 @@ def calibrate(
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,
+    extractor: PrecompExtractor = None,
     split: CalibrationSplit = "dev",
     bank_split: Annotated[str, typer.Option(help="Split whose captions the bank against hubs is made of.")] = "train",
     bank: Annotated[int, typer.Option(min=1, help="How many typical sentences stand for them.")] = 160,
@@ -66,7 +68,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
-    source = require_source(precomp, captions, features)
+    source = require_source(precomp, captions, features, extractor)
     check_checkpoint(folder)
     source.check(Selection(split))
     if share > 0 or fit_share or stage_one:

@@ -14,6 +14,7 @@ from service.cli.options import (
     FeaturesFolder,
     GallerySeed,
     HeldOut,
+    PrecompExtractor,
     PrecompFolder,
 )
 from service.cli.output import print_json, print_note, show_progress
@@ -26,6 +27,7 @@ def calibrate_ensemble(
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,
+    extractor: PrecompExtractor = None,
     split: CalibrationSplit = "dev",
     held_out: HeldOut = 0.5,
     seed: GallerySeed = 0,
@@ -33,7 +35,7 @@ def calibrate_ensemble(
     as_json: AsJson = False,
 ) -> None:
     """Make an ensemble's scores probabilities. Writes ensembles.json beside the last member's weights."""
-    source = require_source(precomp, captions, features)
+    source = require_source(precomp, captions, features, extractor)
     members = ensemble_members(model)
     if not members:
         raise UserError(f"{model} is no ensemble: name two or more models with + between")

@@ -18,6 +18,7 @@ from service.cli.options import (
     Device,
     FeaturesFolder,
     NumRegions,
+    PrecompExtractor,
     PrecompFolder,
 )
 from service.cli.output import Progress, print_json, print_note, print_table, show_progress
@@ -49,6 +50,7 @@ def evaluate(
     ] = None,
     features: FeaturesFolder = None,
     precomp: PrecompFolder = None,
+    extractor: PrecompExtractor = None,
     first: Annotated[int | None, typer.Option(min=1, help="Only that many pictures of the split, the first.")] = None,
     part: Annotated[
         Literal["first", "second"] | None,
@@ -86,7 +88,7 @@ def evaluate(
     if grounding or short_questions:
         if features is None and images is None:
             raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
-        if any((precomp, split, part, gallery, questions, regions, fold5, halves)):
+        if any((precomp, extractor, split, part, gallery, questions, regions, fold5, halves)):
             raise typer.BadParameter(
                 "with --grounding and --short-questions there are only --captions, --first, --detector and --device"
             )
@@ -99,9 +101,9 @@ def evaluate(
         raise typer.BadParameter("--questions goes with --gallery")
     if precomp is None and (captions is None or (features is None and images is None)):
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
-    refuse_beside_precomp(precomp, captions, features, images)
+    refuse_beside_precomp(precomp, captions, features, images, extractor=extractor)
     entry = model or read_settings({}).models[0]
-    source = CaptionedSource(precomp, captions, features, images)
+    source = CaptionedSource(precomp, captions, features, images, extractor)
     selection = Selection(split, tuple(gallery or ()), part, first, regions)
     check_models([entry])
     check_detector(detector)

@@ -13,7 +13,15 @@ from models.datasets.captions import read_captions
 from models.freed_memory import keep_freed_memory
 from models.training.recipes import RECIPES, Recipe
 from service.cli.captioned_source import CaptionedSource, Selection, require_source
-from service.cli.options import CaptionsFile, Device, FeaturesFolder, NumRegions, OutFolder, PrecompFolder
+from service.cli.options import (
+    CaptionsFile,
+    Device,
+    FeaturesFolder,
+    NumRegions,
+    OutFolder,
+    PrecompExtractor,
+    PrecompFolder,
+)
 from service.cli.out_folder import sole_writer
 from service.cli.output import print_note, show_progress
 from service.errors import UserError, user_input
@@ -46,6 +54,7 @@ def train(
     captions: CaptionsFile = None,
     features: FeaturesFolder = None,
     precomp: PrecompFolder = None,
+    extractor: PrecompExtractor = None,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -91,10 +100,11 @@ def train(
     keep_freed_memory()
     of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
     of_models = {"--features": features, "--precomp": precomp, "--word-vectors": word_vectors, "--regions": regions}
+    of_models |= {"--extractor": extractor}
     _refuse_others(recipe, of_models if recipe in PARTS else of_parts)
     if recipe not in PARTS:
         selections = Selection(split, regions=regions), Selection(dev, regions=regions)
-        source = require_source(precomp, captions, features)
+        source = require_source(precomp, captions, features, extractor)
         _train_matcher(recipe, source, selections, out, changes, device, start, word_vectors)
         return
     if backbone is None or captions is None:

@@ -1,10 +1,14 @@
-"""Options of `regard train` that a recipe does not read are refused rather than passed over."""
+"""Options of `regard train`: what a recipe does not read is refused, and a name of features reaches the model."""
 
 from pathlib import Path
 
 import pytest
 
+from models.matching.checkpoint import load_matcher
+from service.model_loading import LoadedModels
+from service.settings import Settings
 from tests.support.cli_runner import Regard
+from tests.support.feature_layouts import arrays, built, scan_layout
 
 MODEL = ["train", "scan-t2i-avg-flickr8k", "--out", "run"]
 BACKBONE = ["train", "backbone", "--out", "run", "--backbone", "a", "--captions", "a"]
@@ -17,6 +21,8 @@ BACKBONE = ["train", "backbone", "--out", "run", "--backbone", "a", "--captions"
         ([*MODEL, "--backbone", "a"], "--backbone is not read by"),
         ([*MODEL, "--sentence-encoder", "."], "--sentence-encoder is not read by"),
         ([*MODEL, "--precomp", ".", "--captions", "a"], "--precomp holds features and captions"),
+        ([*MODEL, "--features", ".", "--captions", "a", "--extractor", "x"], "--extractor goes with --precomp"),
+        ([*BACKBONE, "--extractor", "x"], "--extractor is not read by backbone"),
         ([*BACKBONE, "--precomp", "."], "--precomp is not read by backbone"),
         ([*BACKBONE, "--regions", "3"], "--regions is not read by backbone"),
         ([*BACKBONE, "--teacher", "a"], "--teacher is not read by backbone"),
@@ -41,3 +47,23 @@ def test_an_option_that_is_not_read_is_named(
 def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
     status, _, noted = regard("train", "backbones", "--out", "run", "--backbone", "a")
     assert (status, "no recipe is called backbones; there are backbone, head, detector" in noted) == (1, True)
+
+
+def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(regard: Regard, tmp_path: Path) -> None:
+    own, data, best = tmp_path / "own", tmp_path / "data", tmp_path / "run" / "best"
+    for split in ("train", "dev"):
+        scan_layout(own, arrays(), split)
+    recipe = ("epochs=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "batch=5", "least_count=1")
+    changes = [word for change in recipe for word in ("--set", change)]
+    named = ("--precomp", own, "--device", "cpu", "--extractor", "mine")
+    status, _, noted = regard("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", *named, *changes)
+    assert status == 0, noted
+    status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named)
+    assert status == 0, noted
+    status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named[:4])
+    assert (status, "these are of bottom-up-36: give --extractor mine if it made --precomp" in noted) == (1, True)
+    status, _, noted = regard("ingest-features", own, "--split", "dev", "--data-dir", data, "--extractor", "mine")
+    assert status == 0, noted
+    served = LoadedModels.from_settings(Settings(data_dir=data, models=(str(best),), device="cpu"))
+    assert served.extractor.digest == "mine"
+    assert set(built(data, load_matcher(best)).matchers) == {"scan-t2i-avg"}
