@@ -106,6 +106,17 @@ def read_lines(path: Path, what: str = "a caption") -> list[str]:
     return lines
 
 
+def read_scored_sentences(path: Path, split: str | None = None) -> list[str]:
+    """All captions of a file in its order, blank ones refused: of JSON lines (.jsonl) those of every picture, or of the
+    split that is given; of any other file its lines. ValueError as `read_captions` and `read_lines`."""
+    if path.suffix != ".jsonl":
+        return read_lines(path)
+    sentences = [text for line in read_captions(path, split) for text in line.captions]
+    if not sentences:
+        raise ValueError(f"{path} has no caption" + (f" in split {split!r}" if split else ""))
+    return sentences
+
+
 def captioned_photographs(folder: Path, lines: Iterable[CaptionLine]) -> dict[str, Path]:
     """Name -> file of the captioned pictures in a folder; ValueError names one that is not there."""
     photographs = {line.image: folder / line.image for line in lines}

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from models.batches import Regions, tiles
-from models.datasets.captions import read_lines
+from models.datasets.captions import read_scored_sentences
 from models.datasets.npy_files import open_array
 from models.matching.checkpoint import load_matcher
 from models.matching.encoded import EncodedTexts
@@ -38,19 +38,21 @@ def score_all(
     captions: Path,
     device: torch.device | str = "cpu",
     report_progress: Callable[[int], object] = lambda num_images: None,
+    split: str | None = None,
 ) -> Float[np.ndarray, "K Q"]:
-    """float64 scores of `features` (.npy, [K R F]) with `captions` (one a line) by the checkpoint in `weights`.
+    """float64 scores of `features` (.npy, [K R F]) with `captions` by the checkpoint in `weights`.
 
-    As the authors evaluate: encoders compute in float32, everything after them in float64. Captions are scored as
-    answers: a short one, asked as a question, may have other scores. `report_progress` is called
-    with the number of pictures scored so far. ValueError where the arrays do not fit the checkpoint.
+    Captions are those of `read_scored_sentences`: one a line, or of JSON lines, all or a split's. As the authors
+    evaluate: encoders compute in float32, everything after them in float64. Captions are scored as answers: a short
+    one, asked as a question, may have other scores. `report_progress` is called with the number of pictures scored so
+    far. ValueError where the arrays do not fit the checkpoint.
     """
     matcher = load_matcher(weights, device)
     arrays = open_array(features)
     if arrays.ndim != 3 or not arrays.shape[1] or arrays.shape[2] != matcher.feature_dim:
         expected = f"(pictures, regions, {matcher.feature_dim})"
         raise ValueError(f"{features} has shape {arrays.shape}; {weights} scores features of shape {expected}")
-    sentences = read_lines(captions)
+    sentences = read_scored_sentences(captions, split)
     exact = deepcopy(matcher).double()
     texts = [
         (chosen, exact.texts_from(encoded.words.to(dtype=torch.float64), asked=False))

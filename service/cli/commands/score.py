@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.datasets.captions import read_lines
+from models.datasets.captions import read_scored_sentences
 from service.cli.options import Device
 from service.cli.output import Progress, show_progress
 from service.errors import UserError, user_input
@@ -22,8 +22,11 @@ def score(
     features: Annotated[
         Path, typer.Option(exists=True, dir_okay=False, help="Array [pictures, regions, numbers], as .npy.")
     ],
-    captions: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="A caption a line.")],
+    captions: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="A caption a line, or JSON lines (.jsonl).")
+    ],
     out: Annotated[Path, typer.Option(help="Where to write the scores [pictures, captions], as .npy.")],
+    split: Annotated[str | None, typer.Option(help="Split of the JSON lines; all if not given.")] = None,
     device: Device = "auto",
 ) -> None:
     """Score all pictures with all captions, in float64 as the published evaluations do."""
@@ -38,8 +41,10 @@ def score(
         arrays = open_array(features)
     if arrays.ndim != 3 or not arrays.shape[1]:
         raise UserError(f"{features} has shape {arrays.shape}, not (pictures, regions, numbers)")
+    if split is not None and captions.suffix != ".jsonl":
+        raise typer.BadParameter("--split goes with captions as JSON lines, in a file called .jsonl")
     with user_input(captions):
-        read_lines(captions)
+        read_scored_sentences(captions, split)
     from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - PyTorch comes with it
     from service.model_loading import device_of  # noqa: PLC0415
 
@@ -47,8 +52,11 @@ def score(
         _check_features(weights, features, arrays, progress)
         with progress.activity("loading the model and encoding the captions"):
             task = progress.add_task("scoring", len(arrays))
-            scores = score_all(weights, features, captions, device_of(device), task.update)
+            scores = score_all(weights, features, captions, device_of(device), task.update, split)
+    out = out if out.suffix == ".npy" else out.with_name(f"{out.name}.npy")  # as np.save names it
     np.save(out, scores)
+    num_pictures, num_captions = scores.shape
+    print(f"{out}: a row for each of {num_pictures} pictures, a column for each of {num_captions} captions, in float64")
 
 
 def _check_features(weights: Path, features: Path, arrays: "np.ndarray", progress: Progress) -> None:

@@ -25,7 +25,9 @@ def regard(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return int(ended.value.code or 0)
 
 
-def test_a_checkpoint_is_converted_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_converted_and_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN)
     vocab = authors.write_vocabulary(tmp_path / "vocab.json")
     assert regard(monkeypatch, "convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w") == 0
@@ -37,6 +39,19 @@ def test_a_checkpoint_is_converted_and_scores(tmp_path: Path, monkeypatch: pytes
     scores = np.load(tmp_path / "s.npy")
     assert (scores.shape, scores.dtype) == ((3, 2), np.float64)
     assert np.isfinite(scores).all()
+    said = capsys.readouterr().out
+    assert said == (
+        f"{tmp_path / 's.npy'}: a row for each of 3 pictures, a column for each of 2 captions, in float64\n"
+    )
+    lines = [{"image": "1", "captions": ["grass", "a dog runs"]}, {"image": "2", "captions": ["a"], "split": "dev"}]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options |= {"captions": "captions.jsonl", "out": "t"}
+    arguments = [part for name, value in options.items() for part in (f"--{name}", tmp_path / value)]
+    assert regard(monkeypatch, "score", *arguments, "--device", "cpu") == 0
+    assert "t.npy: a row for each of 3 pictures, a column for each of 3 captions" in capsys.readouterr().out
+    np.testing.assert_allclose(np.load(tmp_path / "t.npy")[:, :2], scores[:, ::-1])
+    assert regard(monkeypatch, "score", *arguments, "--device", "cpu", "--split", "dev") == 0
+    assert np.load(tmp_path / "t.npy").shape == (3, 1)
 
 
 def test_features_are_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
