@@ -5,14 +5,15 @@ and manifest.json (the extractor's digest and labels, and how many pictures are 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 
-from models.datasets.npy_files import create_array, open_array
+from models.datasets.npy_files import create_array, grow_array, open_array
 from models.datasets.photographs import open_upright
 from models.extractors.base import Detections, Extractor
 from models.pictures import LONGEST_SIDE
@@ -21,6 +22,7 @@ from models.whole_files import write_whole
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
 BATCH = 32  # pictures that an extractor looks at together
+BATCH_PER_THREAD = 4  # of a processor, which takes seconds for each: so its progress is seen, and a kill loses little
 
 
 @runtime_checkable
@@ -64,13 +66,20 @@ def extract_features(
 ) -> Iterator[int]:
     """Extract the regions of `photographs` (name -> file) to the folder `out`, going on where an earlier run stopped.
 
-    Yields how many pictures are done. ValueError if `out` was begun with another extractor or other photographs.
+    Photographs that the folder does not name yet come behind those that it does. Yields how many pictures are done.
+    ValueError if `out` was begun with another extractor, or names a picture that is not among the photographs.
     """
-    ids = tuple(photographs)
+    ids = in_stored_order(photographs, out)
     done = begin_folder(extractor, ids, out)
     for start in range(done, len(ids), batch):
         found = regions_of_files(extractor, [photographs[name] for name in ids[start : start + batch]])
         yield write_regions(extractor, start, found, out)
+
+
+def pictures_at_once(extractor: Extractor) -> int:
+    """The number of pictures that keeps an extractor's device busy, and no more than BATCH."""
+    weight = next(extractor.parameters(), None)
+    return BATCH if weight is None or weight.is_cuda else min(BATCH, BATCH_PER_THREAD * torch.get_num_threads())
 
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
@@ -101,24 +110,36 @@ def _open_rows(path: Path, num: int) -> np.ndarray:
     return array[:num]
 
 
+def in_stored_order(names: Iterable[str], out: Path) -> tuple[str, ...]:
+    """The names, first those that the folder `out` holds, in its order; as they are where it lacks one of these."""
+    given = dict.fromkeys(names)
+    stored = _read_ids(out) if (out / MANIFEST_FILE).exists() else ()
+    return tuple(dict.fromkeys((*stored, *given))) if all(name in given for name in stored) else tuple(given)
+
+
 def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
-    """Create the folder `out` with room for all pictures unless it exists; returns how many it already holds.
+    """Create the folder `out` with room for all pictures, or make room there for those behind the ones it names;
+    returns how many it already holds.
 
     ValueError if it was begun with another source, other pictures or another number of regions, or a name has a line
-    break. OSError where the disk has no room for all of it, and then leaves nothing.
+    break. OSError where the disk has no room for all of it, and then leaves what was there before.
     """
+    if (broken := next((name for name in ids if "\n" in name or "\r" in name), None)) is not None:
+        raise ValueError(f"{broken!r} has a line break in its name, and {IDS_FILE} a name a line: rename it")
     if (out / MANIFEST_FILE).exists():
-        manifest = _read_manifest(out)
+        manifest, stored = _read_manifest(out), _read_ids(out)
         if manifest["digest"] != source.digest:
             raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
-        if _read_ids(out) != ids:
-            raise ValueError(f"{out} was begun with other photographs: name another folder for these")
+        if ids[: len(stored)] != stored:
+            raise ValueError(_why_not_begun_with(ids, stored, out))
         num_regions = open_array(out / "features.npy").shape[1]
         if num_regions != source.num_regions:
             raise ValueError(f"{out} was begun with room for {num_regions} regions, not {source.num_regions}")
+        if len(ids) > len(stored):
+            for name in feature_layout(source):
+                grow_array(out / f"{name}.npy", len(ids))
+            _write_ids(ids, out)  # last: until then the folder is that of before
         return int(manifest["done"])
-    if (broken := next((name for name in ids if "\n" in name or "\r" in name), None)) is not None:
-        raise ValueError(f"{broken!r} has a line break in its name, and {IDS_FILE} a name a line: rename it")
     out.mkdir(parents=True, exist_ok=True)
     made = list[Path]()
     try:
@@ -129,9 +150,22 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
         for file in made:
             file.unlink()
         raise
-    (out / IDS_FILE).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
+    _write_ids(ids, out)
     _write_manifest(source, 0, out)
     return 0
+
+
+def _why_not_begun_with(ids: tuple[str, ...], stored: tuple[str, ...], out: Path) -> str:
+    """The advice for pictures that a folder was not begun with."""
+    gone = sorted(set(stored).difference(ids))
+    if not gone:
+        return (
+            f"{out} was begun with the same pictures in another order: keep that, new ones last, or name another folder"
+        )
+    return (
+        f"{out} was begun with other photographs, of which {len(gone)} are not among these, as {gone[0]}: give them"
+        " too, and new ones are added, or name another folder"
+    )
 
 
 def write_regions(source: FeatureSource, start: int, regions: Mapping[str, np.ndarray], out: Path) -> int:
@@ -159,6 +193,10 @@ def feature_layout(source: FeatureSource) -> dict[str, tuple[tuple[int, ...], st
 
 def _read_ids(folder: Path) -> tuple[str, ...]:
     return tuple((folder / IDS_FILE).read_text(encoding="utf-8").split("\n")[:-1])  # other marks may stand in a name
+
+
+def _write_ids(ids: Iterable[str], folder: Path) -> None:
+    write_whole(folder / IDS_FILE, "".join(f"{name}\n" for name in ids).encode())
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

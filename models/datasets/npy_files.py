@@ -1,12 +1,14 @@
 """Arrays in .npy files, mapped into memory."""
 
 import errno
+import io
+import math
 import os
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import dtype_to_descr, open_memmap, write_array_header_1_0
 
 
 def open_array(path: Path, mode: Literal["r", "r+"] = "r") -> np.memmap:
@@ -31,6 +33,32 @@ def create_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
     except OSError as fault:
         path.unlink(missing_ok=True)
         raise OSError(fault.errno, fault.strerror, str(path)) from fault
+
+
+def grow_array(path: Path, rows: int) -> None:
+    """Give the array in a file so many rows, zeros behind those that it has, which stay as they are.
+
+    A kill leaves the array of before or the larger one. OSError where the disk has no room, and then the one of before.
+    """
+    array = open_array(path)
+    if len(array) >= rows:
+        return
+    head, start, shape = io.BytesIO(), array.offset, (rows, *array.shape[1:])
+    write_array_header_1_0(head, {"descr": dtype_to_descr(array.dtype), "fortran_order": False, "shape": shape})
+    if len(head.getvalue()) != start or not array.flags.c_contiguous:
+        raise ValueError(f"{path} was laid out by another program, and cannot take in more rows")
+    size = start + math.prod(shape) * array.itemsize
+    with path.open("rb+") as file:
+        try:
+            _take_room(file.fileno(), size)
+            file.truncate(size)  # where no room is taken ahead
+        except OSError as fault:
+            file.truncate(start + array.nbytes)
+            raise OSError(fault.errno, fault.strerror, str(path)) from fault
+        os.fsync(file.fileno())
+        file.write(head.getvalue())  # which alone says how many rows there are
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _take_room(file: int, size: int) -> None:

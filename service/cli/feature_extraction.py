@@ -63,18 +63,27 @@ def extract_with_progress(
 ) -> None:
     """Write the features of photographs (name -> file) to `out`, or go on where an earlier run ended.
 
-    `is_kept`: whether `out` is there for longer than the command. UserError where it was begun with other pictures or
-    another detector; UnreadablePhotograph.
+    `is_kept`: whether `out` is there for longer than the command. UserError where it holds pictures that are not among
+    these, or was begun with another detector; UnreadablePhotograph.
     """
-    from models.datasets.feature_store import begin_folder, extract_features  # noqa: PLC0415
+    from models.datasets.feature_store import (  # noqa: PLC0415
+        begin_folder,
+        extract_features,
+        in_stored_order,
+        pictures_at_once,
+    )
     from service.media.formats import register_formats  # noqa: PLC0415
 
     register_formats()
     with sole_writer(out, goes_on=is_kept):
         with user_input():
-            begin_folder(extractor, tuple(photographs), out)
+            held = begin_folder(extractor, in_stored_order(photographs, out), out)
+        if held == len(photographs):
+            print_note(f"{out} holds all {held} pictures: nothing is left to do")
+            return
         task = progress.add_task("finding regions", len(photographs))
-        for done in extract_features(extractor, photographs, out):
+        task.update(held)
+        for done in extract_features(extractor, photographs, out, pictures_at_once(extractor)):
             task.update(done)
 
 

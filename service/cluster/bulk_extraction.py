@@ -14,7 +14,14 @@ import numpy as np
 import ray
 import ray.data
 
-from models.datasets.feature_store import BATCH, begin_folder, feature_layout, regions_of_files, write_regions
+from models.datasets.feature_store import (
+    BATCH,
+    begin_folder,
+    feature_layout,
+    in_stored_order,
+    regions_of_files,
+    write_regions,
+)
 from models.extractors.base import Extractor
 
 AHEAD = 2  # rows that a process has waiting besides the one that it works on
@@ -48,7 +55,7 @@ def extract_on_nodes(
     ValueError if `out` was begun with another detector or other photographs.
     """
     extractor = load()
-    names = tuple(photographs)
+    names = in_stored_order(photographs, out)
     done = begin_folder(extractor, names, out)
     files = [str(photographs[name].resolve()) for name in names]
     rows = [{"start": start, "files": files[start : start + batch]} for start in range(done, len(files), batch)]

@@ -183,4 +183,9 @@ def _convert_features(files: list[Path], out: Path, regions: int, objects: Path 
 
         for done in convert_tsv(files, out, num_regions=regions, objects=objects, extractor=extractor):
             task.update(done)
-        task.finish()
+        if task.completed:
+            task.finish()
+            return
+        task.over = True  # a bar of nothing would say that nothing was found
+        progress.changed(task)
+        print_note(f"{out} holds all pictures of these files: nothing is left to do")

@@ -30,6 +30,8 @@ def extract(
 ) -> None:
     """Write region features of pictures. Training and evaluation read them.
 
+    A run that was stopped goes on; pictures that came since are added behind those that OUT holds.
+
     A file that is no whole picture is named and left out, and makes the exit status 1.
     """
     photographs = dict(picture_files([images]))

@@ -88,6 +88,11 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
     assert list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "cut", num_regions=2, batch=2)) == [4, 5]
     list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "whole", num_regions=2))
     assert np.array_equal(open_features(tmp_path / "cut").features, open_features(tmp_path / "whole").features)
+    (tmp_path / "b.tsv").write_text(six("9", 1))
+    assert list(convert_tsv([tmp_path / "a.tsv", tmp_path / "b.tsv"], tmp_path / "cut", num_regions=2)) == [6]
+    assert np.array_equal(open_features(tmp_path / "cut").features[:5], open_features(tmp_path / "whole").features)
+    with pytest.raises(ValueError, match="the same pictures in another order"):
+        list(convert_tsv([tmp_path / "b.tsv", tmp_path / "a.tsv"], tmp_path / "cut", num_regions=2))
 
 
 @pytest.mark.parametrize(

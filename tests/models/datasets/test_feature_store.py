@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pytest
+import torch
 
 from models.datasets import feature_store
-from models.datasets.feature_store import extract_features, open_features
-from models.datasets.npy_files import create_array
+from models.datasets.feature_store import extract_features, open_features, pictures_at_once
+from models.datasets.npy_files import create_array, grow_array
+from models.extractors.base import Detections
 from tests.support.fakes import COLOURS, FakeExtractor
 
 
@@ -56,8 +58,51 @@ def test_another_extractor_or_other_photographs_are_refused(photographs: dict[st
     with pytest.raises(ValueError, match="made by extractor fake-extractor, not another"):
         next(extract_features(FakeExtractor("another"), photographs, out))
     del photographs["red"]
-    with pytest.raises(ValueError, match="other photographs"):
+    with pytest.raises(ValueError, match="other photographs, of which 1 are not among these, as red: give them too"):
         next(extract_features(FakeExtractor(), photographs, out))
+
+
+def test_more_photographs_are_added_behind_those_of_before(photographs: dict[str, Path], tmp_path: Path) -> None:
+    out, names = tmp_path / "out", list(photographs)
+    for _ in extract_features(FakeExtractor(), {name: photographs[name] for name in names[3:6]}, out, batch=2):
+        break  # so that the earlier run is not whole either
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    list(extract_features(FakeExtractor(), {name: photographs[name] for name in names[3:6]}, out, batch=2))
+    held = open_features(out)
+    old = {name: getattr(held, name).copy() for name in Detections.__dataclass_fields__}
+    for path, content in before.items():
+        (out / path).write_bytes(content)
+    for _ in extract_features(FakeExtractor(), photographs, out, batch=3):
+        break  # as a kill after the first batch leaves it
+    with pytest.raises(ValueError, match="5 of 8"):
+        open_features(out)
+    assert list(extract_features(FakeExtractor(), photographs, out, batch=3)) == [8]
+    grown = open_features(out)
+    assert grown.ids == (*names[3:6], *names[:3], *names[6:])
+    expected = FakeExtractor().extract([PIL.Image.open(photographs[name]) for name in grown.ids]).tensors()
+    for name, array in old.items():
+        assert np.array_equal(getattr(grown, name)[:3], array), name
+        np.testing.assert_allclose(getattr(grown, name), expected[name].numpy(), rtol=1e-3)
+
+
+def test_a_processor_is_given_fewer_pictures_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    extractor = FakeExtractor()
+    assert pictures_at_once(extractor) == 32
+    extractor.register_parameter("weight", torch.nn.Parameter(torch.zeros(1)))
+    for threads, expected in ((1, 4), (2, 8), (64, 32)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert pictures_at_once(extractor) == expected
+
+
+def test_a_folder_that_began_to_grow_is_read_as_before(photographs: dict[str, Path], tmp_path: Path) -> None:
+    out, few = tmp_path / "out", dict(list(photographs.items())[:3])
+    list(extract_features(FakeExtractor(), few, out))
+    held = open_features(out).features.copy()
+    for name in ("features", "boxes"):  # as a kill leaves it
+        grow_array(out / f"{name}.npy", 8)
+    assert np.array_equal(open_features(out).features, held)
+    list(extract_features(FakeExtractor(), photographs, out))
+    assert open_features(out).features.shape[0] == 8
 
 
 def test_names_may_hold_any_mark_but_a_line_break(photographs: dict[str, Path], tmp_path: Path) -> None:

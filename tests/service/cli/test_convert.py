@@ -54,12 +54,17 @@ def test_a_checkpoint_is_converted_and_scores(
     assert np.load(tmp_path / "t.npy").shape == (3, 1)
 
 
-def test_features_are_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.tsv").write_text(six("1", 2))
     (tmp_path / "b.tsv").write_text(six("2", 3))
     files = [tmp_path / "a.tsv", tmp_path / "b.tsv"]
     assert regard(monkeypatch, "convert", "tsv", *files, "--out", tmp_path / "out", "--regions", 4) == 0
     assert open_features(tmp_path / "out").features.shape == (2, 4, 4)
+    assert "converting 100% 2/2" in capsys.readouterr().err
+    assert regard(monkeypatch, "convert", "tsv", *files, "--out", tmp_path / "out", "--regions", 4) == 0
+    assert capsys.readouterr().err == (f"{tmp_path / 'out'} holds all pictures of these files: nothing is left to do\n")
 
 
 def test_what_is_refused_ends_in_one_line(
