@@ -32,13 +32,12 @@ def measured_models(given: argparse.Namespace, name: str, **options: Any) -> Ite
         raise SystemExit("give either --images or --features")
     source = BoxedSource(given.boxes, given.images, given.features, given.captions)
     objects = source.objects(given.first)
-    lines = source.lines(objects)
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         features = given.features or Path(folder) / "features"
         if given.features is None:
             extractor = load_detector(given.detector, given.device)
-            extract_with_progress(extractor, source.photographs(lines), features, progress)
-        data, boxes = source.load(lines, features)
+            extract_with_progress(extractor, source.photographs(source.lines(objects)), features, progress)
+        data, boxes, objects = source.load(name, objects, features)
         for model in given.models:
             matcher = load_model(model, device_of(given.device))
             yield matcher.name, measure_boxed(name, matcher, data, boxes, objects, progress, **options)

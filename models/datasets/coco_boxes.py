@@ -1,13 +1,16 @@
 """Objects of pictures, read from COCO's instances format (images, annotations with a box, categories)."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+SAME_SHAPE = 0.03  # by which the ratio of sides may differ: sides are rounded when a picture is made smaller
+OUTSIDE = 1.1  # of a picture's sides, beyond which no box ends that was drawn carelessly
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,27 @@ class PictureObjects:
     image: str
     boxes: Mapping[str, Float[np.ndarray, "n 4"]]
     shown: frozenset[str]
+    size: tuple[float, float] | None = None
+    """Width and height of the picture that the boxes were drawn in, where the file says so."""
+
+    def scaled_to(self, size: tuple[float, float]) -> "PictureObjects":
+        """The same objects in a picture of that width and height; ValueError where they cannot be of such a picture."""
+        width, height = size
+        if self.size is None:
+            ends = [own[:, 2:].max(0) for own in self.boxes.values()]
+            if any((end > np.array(size) * OUTSIDE).any() for end in ends):
+                raise ValueError(
+                    f"{self.image} is {width:g} x {height:g} pixels, and a box ends outside: give the width and height"
+                    " that the boxes go by with each of `images`"
+                )
+            return self
+        zoom = np.array([width / self.size[0], height / self.size[1]] * 2)
+        if abs(zoom[0] / zoom[1] - 1) > SAME_SHAPE:
+            raise ValueError(
+                f"{self.image} is {self.size[0]:g} x {self.size[1]:g} there, and {width:g} x {height:g} as found: the"
+                " boxes are those of another picture, or of one that lies on its side"
+            )
+        return replace(self, boxes={name: own * zoom for name, own in self.boxes.items()}, size=size)
 
 
 @dataclass(frozen=True)
@@ -33,6 +57,10 @@ class BoxedPictures:
     def showing(self, name: str) -> list[int]:
         """The places of the pictures that show a class."""
         return [place for place, picture in enumerate(self.pictures) if name in picture.shown]
+
+    def of_pictures(self, names: Collection[str]) -> "BoxedPictures":
+        """Only the pictures of these names."""
+        return BoxedPictures([picture for picture in self.pictures if picture.image in names], self.classes)
 
     def first(self, num: int | None) -> "BoxedPictures":
         """The first `num` pictures, all for None."""
@@ -71,9 +99,15 @@ def _boxed_pictures(stored: Mapping[str, Any]) -> BoxedPictures:
             str(image["file_name"]),
             {name: np.array(own) for name, own in boxes[image["id"]].items()},
             frozenset(shown[image["id"]]),
+            _size_of(image),
         )
         for image in stored["images"]
     ]
     if not pictures:
         raise ValueError("there is no picture")
     return BoxedPictures(pictures, list(classes.values()))
+
+
+def _size_of(image: Mapping[str, Any]) -> tuple[float, float] | None:
+    sides = [float(image.get(name) or 0) for name in ("width", "height")]
+    return (sides[0], sides[1]) if min(sides) > 0 else None

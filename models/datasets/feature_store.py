@@ -15,7 +15,7 @@ import torch
 
 from models.datasets.npy_files import create_array, grow_array, open_array
 from models.datasets.photographs import open_upright
-from models.extractors.base import Detections, Extractor
+from models.extractors.base import PICTURE, Detections, Extractor
 from models.pictures import LONGEST_SIDE
 from models.whole_files import write_whole
 
@@ -59,6 +59,15 @@ class ExtractedFeatures:
     """The extractor's."""
     label_names: tuple[str, ...] = ()
     """The names that `labels` are indices into."""
+
+    def picture_size(self, row: int) -> tuple[float, float] | None:
+        """Width and height of a picture in the pixels of its boxes, which the region that is all of it tells."""
+        whole = self.label_names.index(PICTURE) if PICTURE in self.label_names else None
+        places = np.flatnonzero(self.mask[row] & (self.labels[row] == whole))
+        if whole is None or not len(places):
+            return None
+        _, _, width, height = self.boxes[row, places[0]]
+        return float(width), float(height)
 
 
 def extract_features(

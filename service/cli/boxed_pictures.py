@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
-from service.cli.output import Progress, print_table
+from service.cli.output import Progress, print_note, print_table
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -33,11 +33,30 @@ class BoxedSource:
     captions: Path | None
 
     def objects(self, first: int | None = None) -> "BoxedPictures":
-        """The first pictures with their objects. UserError where the file is in another format."""
+        """The first pictures that are there, with their objects; how many are not is noted. UserError where none is, or
+        the file is in another format."""
         from models.datasets.coco_boxes import read_coco_boxes  # noqa: PLC0415 - NumPy comes with it
 
         with user_input(self.boxes):
-            return read_coco_boxes(self.boxes).first(first)
+            every = read_coco_boxes(self.boxes)
+        there = self._there([picture.image for picture in every.pictures])
+        gone = [picture.image for picture in every.pictures if picture.image not in there]
+        if gone:
+            folder, all_of_them = self.features or self.images, f"the {len(every.pictures)} pictures of {self.boxes}"
+            if not there:
+                raise UserError(f"{folder} holds none of {all_of_them}, as {gone[0]}")
+            print_note(f"{folder} lacks {len(gone)} of {all_of_them}, which are left out, as {gone[0]}")
+        return every.of_pictures(there).first(first)
+
+    def _there(self, names: Sequence[str]) -> set[str]:
+        """Those of the names that there are pictures or features of."""
+        if self.features is None:
+            assert self.images is not None
+            return {name for name in names if (self.images / name).is_file()}
+        from models.datasets.feature_store import open_features  # noqa: PLC0415 - PyTorch comes with it
+
+        with user_input(self.features):
+            return set(open_features(self.features).ids).intersection(names)
 
     def lines(self, objects: "BoxedPictures") -> list[CaptionLine]:
         """The pictures in the order of their objects, with the captions they have."""
@@ -53,21 +72,31 @@ class BoxedSource:
         with user_input():
             return captioned_photographs(self.images, lines)
 
-    def load(self, lines: Sequence[CaptionLine], features: Path) -> tuple["CaptionedFeatures", "np.ndarray"]:
-        """The pictures' features in `features` with their captions, and the boxes [N R 4] of their regions. UserError
-        where a picture was not extracted or the regions have no boxes."""
+    def load(
+        self, name: str, objects: "BoxedPictures", features: Path
+    ) -> tuple["CaptionedFeatures", "np.ndarray", "BoxedPictures"]:
+        """The pictures' features in `features` with their captions, the boxes [N R 4] of their regions, and the
+        objects, for "grounding" in pixels of the same pictures. UserError where regions have no boxes, or objects are
+        of other pictures.
+        """
         import numpy as np  # noqa: PLC0415 - only when there is something to measure
 
         from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.coco_boxes import BoxedPictures  # noqa: PLC0415
         from models.datasets.feature_store import open_features  # noqa: PLC0415
 
         with user_input(features):
             stored = open_features(features)
-            data = CaptionedFeatures.join(stored, lines)
+            data = CaptionedFeatures.join(stored, self.lines(objects))
         boxes = stored.boxes[data.rows].astype(np.float64)
         if not np.isfinite(boxes[data.mask[data.rows]]).all():
             raise UserError(f"{features} has regions without boxes")
-        return data, boxes
+        if name != "grounding":  # short questions ask what is shown, wherever it is
+            return data, boxes, objects
+        sizes = [stored.picture_size(int(row)) for row in data.rows]
+        with user_input(self.boxes):
+            scaled = [one.scaled_to(size) if size else one for one, size in zip(objects.pictures, sizes, strict=True)]
+        return data, boxes, BoxedPictures(scaled, objects.classes)
 
 
 def measure_boxed(

@@ -154,26 +154,41 @@ def _measure_with_boxes(
     entry = model or read_settings({}).models[0]
     check_models([entry])
     check_detector(detector)
-    prepared = {name: (source, source.objects(first)) for name, source in given.sources().items()}
-    for source, objects in prepared.values():
-        if source.features is None:
-            source.photographs(source.lines(objects))
+    sources = given.sources()
+    objects_of = {source.boxes: source.objects(first) for source in dict.fromkeys(sources.values())}
+    for source in sources.values():
+        source.lines(objects_of[source.boxes])  # which refuses captions in another format
     from service.model_loading import load_model_as_served  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
             matcher = load_model_as_served(entry, read_settings({"device": device}))
         report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest}
-        for name, (source, objects) in prepared.items():
-            lines, features = source.lines(objects), source.features or Path(folder) / boxes_name(source.boxes)
-            if source.features is None:
-                extractor = load_detector(detector, device)
-                extract_with_progress(extractor, source.photographs(lines), features, progress, is_kept=False)
-            data, boxes = source.load(lines, features)
+        for name, source in sources.items():
+            given_objects = objects_of[source.boxes]
+            features = source.features or Path(folder) / boxes_name(source.boxes)
+            if source.features is None and not features.exists():
+                extractor, photographs = (
+                    load_detector(detector, device),
+                    source.photographs(source.lines(given_objects)),
+                )
+                extract_with_progress(extractor, photographs, features, progress, is_kept=False)
+            data, boxes, objects = source.load(name, given_objects, features)
             check_fits(matcher, data, matcher.name)
             with user_input(source.boxes):
                 report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
+            if name == "grounding" and given.captions is not None:
+                _note_without_captions(given.captions, data, report[name])
     return report
+
+
+def _note_without_captions(captions: Path, data: "CaptionedFeatures", grounding: dict[str, Any]) -> None:
+    """Notes why there is no row of captions in a report, where there is none."""
+    from models.evaluation.grounding import CAPTIONS  # noqa: PLC0415
+
+    if CAPTIONS not in grounding["pointing"]:
+        why = "names a class that is marked in its picture" if any(data.captions) else "is of one of these pictures"
+        print_note(f"there is no row for captions: none in {captions} {why}")
 
 
 def boxes_name(boxes: Path) -> str:

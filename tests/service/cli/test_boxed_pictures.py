@@ -70,7 +70,52 @@ def test_what_cannot_be_measured_is_said(regard: Regard, given: dict[str, Any], 
     assert (status, "only" in errors) == (2, True)
     (tmp_path / "empty").mkdir()
     status, _, errors = regard(*fixed, "--grounding", given["boxes"], "--images", tmp_path / "empty")
-    assert (status, "0.png" in errors) == (1, True)
+    assert (status, f"empty holds none of the 9 pictures of {given['boxes']}, as 0.png" in errors) == (1, True)
+
+
+def changed_boxes(given: dict[str, Any], name: str, value: dict[str, Any]) -> None:
+    """Add to every picture of the boxes file, or to every annotation."""
+    boxes = json.loads(given["boxes"].read_text())
+    boxes[name] = [one | value for one in boxes[name]]
+    given["boxes"].write_text(json.dumps(boxes))
+
+
+def test_pictures_that_are_not_there_are_left_out_and_told(regard: Regard, given: dict[str, Any]) -> None:
+    boxes = json.loads(given["boxes"].read_text())
+    boxes["images"].insert(0, {"id": 99, "file_name": "gone.png"})
+    given["boxes"].write_text(json.dumps(boxes))
+    fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"]]
+    both = ["--grounding", given["boxes"], "--short-questions", given["boxes"]]
+    status, said, noted = regard(*fixed, *both, "--json")
+    assert status == 0, noted
+    assert json.loads(said)["grounding"]["pictures"] == json.loads(said)["short_questions"]["pictures"] == 9
+    assert noted.count(f"lacks 1 of the 10 pictures of {given['boxes']}, which are left out, as gone.png") == 1
+
+
+def test_captions_of_other_pictures_are_told(regard: Regard, given: dict[str, Any], tmp_path: Path) -> None:
+    fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"]]
+    asked = [*fixed, "--grounding", given["boxes"], "--captions", tmp_path / "others.jsonl"]
+    for image, why in (("other.png", "is of one of these pictures"), ("0.png", "names a class that is marked in its")):
+        (tmp_path / "others.jsonl").write_text(json.dumps({"image": image, "captions": ["nothing"]}))
+        status, _, noted = regard(*asked)
+        assert (status, f"no row for captions: none in {tmp_path / 'others.jsonl'} {why}" in noted) == (0, True)
+    (tmp_path / "others.jsonl").write_text(json.dumps({"image": "0.png", "captions": ["a red wall"]}))
+    assert "no row for captions" not in regard(*asked)[2]
+
+
+def test_boxes_on_another_scale_are_scaled_or_refused(regard: Regard, given: dict[str, Any]) -> None:
+    fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"], "--json"]
+    asked = [*fixed, "--grounding", given["boxes"]]
+    expected = json.loads(regard(*asked)[1])["grounding"]
+    changed_boxes(given, "annotations", {"bbox": [0, 0, 200, 200]})  # the pictures are 40 x 20
+    status, _, errors = regard(*asked)
+    assert (status, "0.png is 40 x 20 pixels, and a box ends outside" in errors) == (1, True)
+    assert regard(*fixed, "--short-questions", given["boxes"])[0] == 0  # which go by no boxes
+    changed_boxes(given, "images", {"width": 400, "height": 200})
+    assert json.loads(regard(*asked)[1])["grounding"] == expected
+    changed_boxes(given, "images", {"width": 200, "height": 400})
+    status, _, errors = regard(*asked)
+    assert (status, "0.png is 200 x 400 there, and 40 x 20 as found" in errors) == (1, True)
 
 
 @pytest.mark.parametrize("program", [grounding, short_questions])
