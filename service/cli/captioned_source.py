@@ -125,16 +125,19 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
 
     With `regions`, features of which only the first are left fit a model of as many, and one of all.
     """
-    made = data.extractor_digest
+    check_reads(matcher, data.extractor_digest, data.feature_dim, name, regions)
+
+
+def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:
+    """UserError unless the model reads features of `width` numbers that the detector `made` makes; as `check_fits`."""
     if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
         few = FIRST_REGIONS.fullmatch(matcher.extractor_digest)
         if few is not None and few[1] == made:
             raise UserError(f"{name} was trained on the first regions alone: give --regions {few[2]}")
         advice = f": give --extractor {matcher.extractor_digest} if it made --precomp" if made == PUBLISHED else ""
         raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}{advice}")
-    if data.feature_dim != matcher.feature_dim:
-        wanted = matcher.feature_dim
-        raise UserError(f"{name} reads features of {wanted} numbers, these have {data.feature_dim}")
+    if width != matcher.feature_dim:
+        raise UserError(f"{name} reads features of {matcher.feature_dim} numbers, these have {width}")
 
 
 def _precomp_split(selection: Selection) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
-from service.cli.captioned_source import CaptionedSource, Selection, check_fits, refuse_beside_precomp
+from service.cli.captioned_source import CaptionedSource, Selection, check_fits, check_reads, refuse_beside_precomp
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
     AsJson,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from models.matching.matcher import Matcher
 
 QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
+FOLDS = 5  # as `models.evaluation.evaluate`, which PyTorch comes with
 RECALLS = ("r1", "r5", "r10")
 SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": "difference"}
 
@@ -107,14 +108,16 @@ def evaluate(
     selection = Selection(split, tuple(gallery or ()), part, first, regions)
     check_models([entry])
     check_detector(detector)
-    source.check(selection, all_captioned=not gallery)
+    _check_source(source, selection, fold5, halves)
     from service.model_loading import load_model_as_served  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
             matcher = load_model_as_served(entry, read_settings({"device": device}))
         if precomp is None and features is None:
-            source = _extract(source, selection, load_detector(detector, device), Path(folder), progress)
+            finder = load_detector(detector, device)
+            _check_detector_fits(matcher, finder, regions)
+            source = _extract(source, selection, finder, Path(folder), progress)
         data = source.load(selection)
         check_fits(matcher, data, matcher.name, regions)
         if gallery:
@@ -168,10 +171,9 @@ def _measure_with_boxes(
             given_objects = objects_of[source.boxes]
             features = source.features or Path(folder) / boxes_name(source.boxes)
             if source.features is None and not features.exists():
-                extractor, photographs = (
-                    load_detector(detector, device),
-                    source.photographs(source.lines(given_objects)),
-                )
+                extractor = load_detector(detector, device)
+                check_reads(matcher, extractor.digest, extractor.feature_dim, matcher.name)
+                photographs = source.photographs(source.lines(given_objects))
                 extract_with_progress(extractor, photographs, features, progress, is_kept=False)
             data, boxes, objects = source.load(name, given_objects, features)
             check_fits(matcher, data, matcher.name)
@@ -207,6 +209,29 @@ def _print_measured(report: dict[str, Any], as_json: bool) -> None:
         print_short_questions(report["short_questions"])
 
 
+def _check_source(source: CaptionedSource, selection: Selection, fold5: bool, halves: bool) -> None:
+    """UserError where the pictures cannot be measured so, before their regions are found, which takes long."""
+    source.check(selection, all_captioned=not selection.gallery)
+    if source.captions is not None:
+        _check_number(len(selection.lines(source.captions)), fold5, halves)
+
+
+def _check_number(pictures: int, fold5: bool, halves: bool) -> None:
+    """UserError where so many pictures cannot be measured in five folds or two halves."""
+    if fold5 and pictures % FOLDS:
+        raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds")
+    if halves and pictures < 2:
+        raise UserError("--halves measures two halves of the pictures, and there is one picture")
+
+
+def _check_detector_fits(matcher: "Matcher", extractor: "Extractor", regions: int | None) -> None:
+    """UserError where the model does not read what the detector will find."""
+    if regions is not None and regions > extractor.num_regions:
+        raise UserError(f"pictures have {extractor.num_regions} regions, of which {regions} cannot be kept")
+    made = extractor.digest if regions is None else f"{extractor.digest}-first-{regions}"
+    check_reads(matcher, made, extractor.feature_dim, matcher.name, regions)
+
+
 def _extract(
     source: CaptionedSource, selection: Selection, extractor: "Extractor", out: Path, progress: Progress
 ) -> CaptionedSource:
@@ -228,13 +253,9 @@ def _measure_gallery(
 def _measure(
     matcher: "Matcher", data: "CaptionedFeatures", fold5: bool, halves: bool, progress: Progress
 ) -> dict[str, Any]:
-    from models.evaluation.evaluate import FOLDS  # noqa: PLC0415
     from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
 
-    if fold5 and len(data) % FOLDS:
-        raise UserError(f"{len(data)} pictures do not make {FOLDS} equal folds")
-    if halves and len(data) < 2:
-        raise UserError("--halves measures two halves of the pictures, and there is one picture")
+    _check_number(len(data), fold5, halves)
     note_not_finite(data)
     return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
 

@@ -99,8 +99,13 @@ def train(
         raise UserError(f"no recipe is called {recipe}; there are {', '.join((*PARTS, *RECIPES))}")
     keep_freed_memory()
     of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
-    of_models = {"--features": features, "--precomp": precomp, "--word-vectors": word_vectors, "--regions": regions}
-    of_models |= {"--extractor": extractor}
+    of_models: dict[str, Any] = {
+        "--extractor": extractor,
+        "--features": features,
+        "--precomp": precomp,
+        "--word-vectors": word_vectors,
+        "--regions": regions,
+    }
     _refuse_others(recipe, of_models if recipe in PARTS else of_parts)
     if recipe not in PARTS:
         selections = Selection(split, regions=regions), Selection(dev, regions=regions)

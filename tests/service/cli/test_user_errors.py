@@ -66,6 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "vocab.json").write_text("[]")
     (folder / "empty.npy").write_bytes(b"")
     (folder / "one.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": ["a dog"]}) + "\n")
+    (folder / "png.jsonl").write_text(json.dumps({"image": "a.png", "captions": ["a dog"]}) + "\n")
     (folder / "whole").mkdir()
     PIL.Image.new("RGB", (16, 12)).save(folder / "whole" / "a.png")
     (folder / "photos").mkdir()
@@ -105,9 +106,17 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         (["extract", "whole", "--out", "out", "--detector", "garbled"], "garbled"),
         (["extract", "whole", "--out", "captions.txt"], "captions.txt"),
         (["extract", "photos", "--out", "out"], "no pictures in photos"),
-        ([*EVALUATE, "--images", "photos", "--captions", "one.jsonl"], "photos/a.jpg: is no picture that can be read"),
+        (["evaluate", "--images", "photos", "--captions", "one.jsonl"], "photos/a.jpg: is no picture that can be read"),
         ([*SCORE, "--features", "empty.npy", "--captions", "captions.txt"], "empty.npy holds no whole array"),
         ([*EVALUATE, "--precomp", "precomp", "--split", "test", "--halves", "--first", "1"], "there is one picture"),
+        (
+            [*EVALUATE, "--images", "whole", "--captions", "png.jsonl", "--fold5"],
+            "1 pictures do not make 5 equal folds",
+        ),
+        (
+            [*EVALUATE, "--images", "whole", "--captions", "png.jsonl"],
+            "scan-t2i-avg reads features of detector bottom-up-36",
+        ),
         (["bench", "rerank", "--plot", "gone/a.png"], "there is no folder gone to write a.png to"),
         (["bench", "train", "--device", "cuda"], "train is measured on the processor"),
         (["bench", "rerank", "--device", "cuda:99"], "there is no device cuda:99"),
@@ -152,6 +161,7 @@ def test_a_mistake_that_is_found_late_is_one_line_too(
     assert len(lines) == 1, noted
     assert lines[0].startswith("regard: ")
     assert words in lines[0]
+    assert "finding" not in noted or "png.jsonl" not in arguments  # which is refused at once
 
 
 def test_a_value_error_from_deep_inside_is_not_taken_for_a_mistake(
