@@ -13,6 +13,7 @@ from service.errors import Misconfigured
 SHIPPED_WEIGHTS = Path(models.__path__[0]) / "weights"
 DETECTOR = "detector"  # its folder among the shipped weights
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "digest")
+BEST = "best"  # the folder that a training writes its weights to
 VOCABULARY_FILE = "vocabulary.json"  # of a model that does not name a sentence encoder in its config.json
 
 
@@ -22,6 +23,14 @@ def model_name(entry: str) -> str:
         return "+".join(map(model_name, members))
     name, equals, _ = entry.partition("=")
     return name if equals and not Path(entry).is_dir() else Path(entry).absolute().name
+
+
+def shown_name(entry: str) -> str:
+    """The name by which people tell a model from others: the folder of a training stands before its `best`."""
+    if members := ensemble_members(entry):
+        return "+".join(map(shown_name, members))
+    folder = Path(entry).absolute()
+    return "/".join(folder.parts[-2:]) if folder.name == BEST and folder.is_dir() else model_name(entry)
 
 
 def ensemble_members(entry: str) -> list[str]:
@@ -113,5 +122,7 @@ def check_checkpoint(folder: Path) -> None:
     missing = [name for name in CHECKPOINT_FILES if not (folder / name).is_file()]
     if not (folder / VOCABULARY_FILE).is_file() and not _names_sentence_encoder(folder):
         missing.append(VOCABULARY_FILE)
+    if missing and (folder / BEST / CHECKPOINT_FILES[0]).is_file():
+        raise Misconfigured(f"{folder} is what a training wrote, and its weights are in {folder / BEST}: name that")
     if missing:
         raise Misconfigured(f"{folder} holds no checkpoint: {', '.join(missing)} missing")

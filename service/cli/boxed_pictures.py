@@ -127,7 +127,8 @@ def print_grounding(report: dict[str, Any]) -> None:
                 [f"{kind} ({own['questions']})", way]
                 + [f"{own[way][by]:.1f} ({ends[by][0]:.1f} to {ends[by][1]:.1f})" for by in ("overlap", "centre")]
             )
-    print(f"{report['pictures']} pictures, {report['classes']} classes; people are shown: {report['shown_by']}")
+    shown = report["shown_by"] or "no regions of words, of which this model says nothing"
+    print(f"{report['pictures']} pictures, {report['classes']} classes; people are shown: {shown}")
     print_table("question (how many)", "region by", f"IoU {report['iou']:g}", "centre inside", rows=rows)
     covered = [f"{found['percent']:.1f} % of {what}" for what, found in report["coverage"].items()]
     print(f"any region covers (IoU {report['iou']:g}) {' and '.join(covered)}")

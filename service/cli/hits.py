@@ -136,11 +136,14 @@ def strongest_word(explanation: dict[str, Any]) -> str:
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:
     """A line for each word of the sentence: its contribution to the score, and the region with the largest share of it;
     where the model has no shares, the region that it attends to most. The marks that a sentence begins and ends with
-    have one line, so that all contributions add up to the score. One line for what the text alone found."""
+    have one line, so that all contributions add up to the score. One line for what the text alone found, or where the
+    model says nothing of single words."""
     if explanation.get("kind") == "text":
         return [f"  found by its text alone: {', '.join(word['text'] for word in explanation['words'])}"]
     lines = []
     by_region = explanation.get("shares") or explanation.get("attention")
+    if explanation and explanation["contributions"] is None and not by_region:
+        return ["  This model's score is no sum over the words."]
     for number, word in enumerate(explanation.get("words", ())):
         if word["special"]:
             continue

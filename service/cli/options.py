@@ -15,6 +15,13 @@ Url = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Model = Annotated[str | None, typer.Option("--model", help="A model of `regard models`; the default if not given.")]
+WeightsOrNames = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="A shipped model, the folder of one, or several with + between: their mean; the default if not given.",
+    ),
+]
 NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
 ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
 ResultOrder = Annotated[

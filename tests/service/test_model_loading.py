@@ -10,7 +10,7 @@ from service import model_loading
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.errors import Misconfigured
 from service.model_loading import LoadedModels, device_of, load_model, load_models
-from service.model_names import model_name
+from service.model_names import check_models, model_name, shown_name
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor
 from tests.support.kernels import load_kernels
@@ -78,6 +78,24 @@ def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(fold
 def test_what_cannot_be_loaded_is_said_in_words(entries: list[str], words: str, folders: Path) -> None:
     with pytest.raises(Misconfigured, match=words):
         load_models(entries, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [
+        ("other/best", "other/best"),
+        ("mine=other/best", "mine"),
+        ("caan", "caan"),
+        ("scan-t2i-avg+other/best", "scan-t2i-avg+other/best"),
+    ],
+)
+def test_a_training_is_shown_by_its_folder(entry: str, name: str, folders: Path) -> None:
+    assert shown_name(entry) == name
+
+
+def test_the_folder_of_a_training_says_where_its_weights_are(folders: Path) -> None:
+    with pytest.raises(Misconfigured, match="other is what a training wrote, and its weights are in other/best: name"):
+        check_models(["other"])
 
 
 def test_views_are_named_as_models_are_served(folders: Path) -> None:

@@ -20,6 +20,7 @@ from service.cli.options import (
     NumRegions,
     PrecompExtractor,
     PrecompFolder,
+    WeightsOrNames,
 )
 from service.cli.output import Progress, print_json, print_note, print_table, show_progress
 from service.cli.settings_options import read_settings
@@ -40,12 +41,7 @@ SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": 
 def evaluate(
     images: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of pictures.")] = None,
     captions: CaptionsFile = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A shipped model, the folder of one, or several with + between: their mean; the default if not given."
-        ),
-    ] = None,
+    model: WeightsOrNames = None,
     split: Annotated[
         str | None, typer.Option(help="Split of the captions; all if not given, of --precomp `test`.")
     ] = None,

@@ -8,11 +8,11 @@ import typer
 from models.text.request_words import subject_of
 from service.cli.find_regions import decode_picture, find_regions
 from service.cli.hits import explanation_lines
-from service.cli.options import AsJson, DetectorFolder, Device, Model, PictureFile
+from service.cli.options import AsJson, DetectorFolder, Device, PictureFile, WeightsOrNames
 from service.cli.output import print_json, show_progress
 from service.cli.settings_options import read_settings
 from service.errors import UserError, user_input
-from service.model_names import check_detector, check_models
+from service.model_names import check_detector, check_models, shown_name
 
 if TYPE_CHECKING:
     from models.matching.matcher import Matcher
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def explain(
     sentence: Annotated[str, typer.Argument(help="What the picture might show.")],
     picture: PictureFile,
-    model: Model = None,
+    model: WeightsOrNames = None,
     detector: DetectorFolder = None,
     device: Device = "auto",
     out: Annotated[
@@ -46,6 +46,7 @@ def explain(
         with user_input():
             loaded = LoadedModels.from_settings(settings, stored=False)
         name, matcher = next(iter(loaded.matchers.items()))
+        name = name if model is None else shown_name(settings.models[0])
         from service.search.one_pair import explain_one  # noqa: PLC0415
         from service.search.query_notes import note_on  # noqa: PLC0415
 

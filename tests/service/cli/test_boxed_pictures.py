@@ -103,6 +103,15 @@ def test_captions_of_other_pictures_are_told(regard: Regard, given: dict[str, An
     assert "no row for captions" not in regard(*asked)[2]
 
 
+def test_a_model_that_says_nothing_of_words_shows_no_regions(
+    regard: Regard, given: dict[str, Any], tmp_path: Path
+) -> None:
+    model = small_weights(tmp_path / "sman", "sman")
+    fixed = ["evaluate", "--model", model, "--device", "cpu", "--features", given["features"]]
+    status, said, _ = regard(*fixed, "--grounding", given["boxes"])
+    assert (status, "people are shown: no regions of words" in said) == (0, True)
+
+
 def test_boxes_on_another_scale_are_scaled_or_refused(regard: Regard, given: dict[str, Any]) -> None:
     fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"], "--json"]
     asked = [*fixed, "--grounding", given["boxes"]]

@@ -6,12 +6,27 @@ import PIL.Image
 import pytest
 
 import service.model_loading
+from models.matching.checkpoint import load_matcher
 from service.model_loading import LoadedModels
 from tests.support.cli_runner import Regard
-from tests.support.fakes import FakeMatcher
+from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.marked_pictures import QUERY, MarkExtractor, check_panels, marked_files, size_of
+from tests.support.small_matchers import small_weights
 
 NAMES = ["turned-5.jpg", "turned-6.png", "turned-7.jpg", "turned-8.jpg", "huge.jpg", "tiny.png", "panorama.jpg"]
+
+
+def test_a_training_is_named_by_its_folder(
+    regard: Regard, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = small_weights(tmp_path / "run" / "best", "sman")
+    loaded = LoadedModels(extractor=FakeExtractor(), matchers={"best": load_matcher(best)}, views=["best"])
+    monkeypatch.setattr(service.model_loading.LoadedModels, "from_settings", lambda settings, stored=True: loaded)
+    status, said, _ = regard("explain", "a red wall", files / NAMES[0], "--model", best)
+    assert status == 0
+    first, *others = said.splitlines()
+    assert first.split()[1:] == ["run/best"]
+    assert others == ["  This model's score is no sum over the words."]
 
 
 @pytest.fixture(scope="module")

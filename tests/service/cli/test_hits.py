@@ -37,7 +37,7 @@ def test_what_the_text_alone_found_says_so() -> None:
 
 def test_without_shares_a_word_is_shown_with_the_region_it_attends_to_most() -> None:
     assert explanation_lines(explanation(attention=ATTENTION)) == ["  a dog [1, 2, 30, 40]", "  dog picture"]
-    assert explanation_lines(explanation()) == ["  a", "  dog"]
+    assert explanation_lines(explanation()) == ["  This model's score is no sum over the words."]
     assert explanation_lines({}) == []
 
 
