@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 
+from models.batches import Regions
 from models.datasets.npy_files import create_array, grow_array, open_array
 from models.datasets.photographs import open_upright
 from models.extractors.base import PICTURE, Detections, Extractor
@@ -59,6 +60,11 @@ class ExtractedFeatures:
     """The extractor's."""
     label_names: tuple[str, ...] = ()
     """The names that `labels` are indices into."""
+
+    def regions(self, pictures: "slice | Sequence[int] | np.ndarray" = slice(None)) -> Regions:
+        """Features of some of the pictures, of all unless rows are given, as a matcher encodes them, in float32."""
+        features = self.features[pictures].astype(np.float32)
+        return Regions(torch.from_numpy(features), torch.from_numpy(np.array(self.mask[pictures])))
 
     def picture_size(self, row: int) -> tuple[float, float] | None:
         """Width and height of a picture in the pixels of its boxes, which the region that is all of it tells."""

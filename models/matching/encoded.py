@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from models.batches import Rows, Words
+from models.batches import Regions, Rows, Words
 
 HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
 STAGE_ONE = "stage_one"  # the one that holds its embedding and -offset, where stage one is a part of the score
@@ -42,6 +42,13 @@ def stored_arrays(images: Rows, wide: Collection[str]) -> dict[str, np.ndarray]:
 
 def _is_halved(tensor: Tensor) -> bool:
     return tensor.is_floating_point() and tensor.dim() > 1
+
+
+def of_width(regions: Regions, feature_dim: int, reader: str) -> Regions:
+    """The regions, if their features have so many numbers; ValueError, which names the model that reads them."""
+    if regions.vectors.shape[-1] != feature_dim:
+        raise ValueError(f"{reader} reads features of {feature_dim} numbers, these have {regions.vectors.shape[-1]}")
+    return regions
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.batches import ReadSentences, Regions, Words
 from models.kernels.interface import RecordKernels, field_reader, table_kernels
 from models.matching.calibration import Calibration
-from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts, to_half
+from models.matching.encoded import HUBNESS, STAGE_ONE, EncodedImages, EncodedTexts, of_width, to_half
 from models.matching.hubness import HubnessConfig, HubnessCorrection
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.stage_one import StageOneHead
@@ -125,6 +125,8 @@ class Matcher(nn.Module, ABC):
 
     def tokenize(self, sentences: Sequence[str]) -> ReadSentences:
         """Word ids or states of words, padded; ValueError on an empty sentence."""
+        if isinstance(sentences, str):  # whose letters would be read as sentences
+            raise TypeError("sentences come as a list: give [sentence] for a single one")
         return self.reader.encode(sentences)
 
     def encode_words(self, sentences: Sequence[str]) -> tuple[Words, Float[Tensor, "Q E"]]:
@@ -237,6 +239,7 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
+        regions = of_width(regions, self.feature_dim, self.name)
         projected = self.reranker.project(regions.to(self.device, torch.float32))
         # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
         # vector's inner product and its length would speak of two different vectors.

@@ -35,6 +35,11 @@ def test_arrays_hold_what_the_extractor_said(photographs: dict[str, Path], tmp_p
     for name, tensor in expected.tensors().items():
         array = getattr(features, name)
         np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-3)
+    few = features.regions(slice(2, 5))
+    assert few.vectors.dtype == torch.float32
+    assert torch.equal(few.vectors, expected.features[2:5].half().float())
+    assert torch.equal(few.mask, expected.mask[2:5])
+    assert len(features.regions()) == 8
     with pytest.raises(ValueError, match="read-only"):
         features.features[0] = 0
 

@@ -10,6 +10,15 @@ from models.matching.ensemble import build_ensemble
 from tests.support.small_matchers import small_matcher
 
 
+def test_what_a_matcher_does_not_read_is_said_in_words() -> None:
+    matcher = small_matcher("scan-t2i-avg")
+    regions = Regions(torch.zeros(3, 4, matcher.feature_dim + 1), torch.ones(3, 4, dtype=torch.bool))
+    with pytest.raises(ValueError, match="scan-t2i-avg reads features of 16 numbers, these have 17"):
+        matcher.encode_regions(regions)
+    with pytest.raises(TypeError, match=r"sentences come as a list: give \[sentence\]"):
+        matcher.encode_sentences("red")
+
+
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "caan", "sman"])
 def test_what_is_precomputed_comes_from_the_rounded_vectors(name: str) -> None:
     matcher = small_matcher(name)
