@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from models.evaluation.fit_calibration import CalibrationPlan
     from models.matching.matcher import Matcher
 
+TRAINED_ON = "train"  # the split that `regard train` takes unless told otherwise
+
 
 def calibrate(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of a model.")],
@@ -70,6 +72,7 @@ def calibrate(
     """Make a model's scores probabilities. Writes calibration.json beside its weights, which gives it a new digest."""
     source = require_source(precomp, captions, features, extractor)
     check_checkpoint(folder)
+    note_trained_on(split)
     source.check(Selection(split))
     if share > 0 or fit_share or stage_one:
         source.check(Selection(bank_split))
@@ -95,6 +98,15 @@ def calibrate(
     else:
         print_calibration(report)
         print_note(f"calibration.json is in {folder}; views of it are built anew")
+
+
+def note_trained_on(split: str | None) -> None:
+    """Notes that probabilities would be too sure, for the split that models are trained on."""
+    if split == TRAINED_ON:
+        print_note(
+            f"the split {TRAINED_ON} is what models are trained on: fitted there, probabilities are far too sure,"
+            " unless this model was trained on another"
+        )
 
 
 @dataclass(frozen=True)

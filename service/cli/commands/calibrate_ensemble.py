@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
-from service.cli.commands.calibrate import print_assessment
+from service.cli.commands.calibrate import note_trained_on, print_assessment
 from service.cli.options import (
     AsJson,
     CalibrationSplit,
@@ -41,6 +41,7 @@ def calibrate_ensemble(
         raise UserError(f"{model} is no ensemble: name two or more models with + between")
     for member in members:
         check_checkpoint(weights_folder(member))
+    note_trained_on(split)
     source.check(Selection(split))
     report = _calibrate(model, members, source, split, held_out, seed, device)
     if as_json:
