@@ -43,7 +43,10 @@ class CaptionedFeatures:
         row_of = {name: row for row, name in enumerate(features.ids)}
         missing = [line.image for line in lines if line.image not in row_of]
         if missing:
-            raise ValueError(f"{len(missing)} captioned pictures were not extracted, the first is {missing[0]}")
+            raise ValueError(
+                f"{len(missing)} captioned pictures were not extracted, the first is {missing[0]}: extract them too, or"
+                " take their lines out of the captions"
+            )
         rows = np.array([row_of[line.image] for line in lines])
         return cls(features.features, features.mask, [line.captions for line in lines], features.digest, rows)
 
