@@ -19,6 +19,8 @@ TRAINING_OPTIONS = frozenset(
 )
 POOLINGS = {"LogSumExp": "lse", "Mean": "avg", "Max": "avg", "Sum": "avg"}
 NORMALISATIONS = ("softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm")
+SIGNS: Mapping[CheckpointKind, str] = {"scan": "agg_func", "bfan": "focal_type", "camp": "cross_model"}
+"""An option that the checkpoints of one kind have, and those of no other."""
 CAMP_NETWORKS = {"gate_fusion_new": "camp-released", "cross_attention_new": "camp-released-attention"}
 
 
@@ -50,6 +52,15 @@ class AuthorsOptions:
         if value not in list(known):
             raise ConversionError(f"option {name} is {value!r}; known: {', '.join(map(repr, known))}")
         return value
+
+    def check_kind(self, kind: CheckpointKind) -> None:
+        """ConversionError where the options are plainly those of another kind of checkpoint."""
+        others = [other for other, sign in SIGNS.items() if sign in self.stored]
+        if others and kind not in others:
+            raise ConversionError(
+                f"it is a checkpoint of {others[0].upper()}, as its option {SIGNS[others[0]]} tells, and not of"
+                f" {kind.upper()}: convert it as {others[0]}"
+            )
 
 
 @dataclass(frozen=True)

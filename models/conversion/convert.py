@@ -44,6 +44,7 @@ def convert_checkpoint(
         raise FileExistsError(f"{out} holds a checkpoint already")
     parts, stored = read_authors_checkpoint(file)
     opt = AuthorsOptions(stored)
+    opt.check_kind(kind)
     model = TRANSLATIONS[kind](opt)
     vocabulary, vocabulary_file = read_authors_vocabulary(vocab)
     matcher = untrained_model(model, opt, vocabulary, features)

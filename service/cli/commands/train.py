@@ -1,9 +1,10 @@
 """`regard train`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -96,7 +97,7 @@ def train(
     """
     changes = change or []
     if recipe not in (*PARTS, *RECIPES):
-        raise UserError(f"no recipe is called {recipe}; there are {', '.join((*PARTS, *RECIPES))}")
+        raise UserError(f"no recipe is called {recipe}{_among(recipe, (*PARTS, *RECIPES))}")
     keep_freed_memory()
     of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
     of_models: dict[str, Any] = {
@@ -140,6 +141,12 @@ def _refuse_others(recipe: str, options: dict[str, Any]) -> None:
             raise typer.BadParameter(f"{name} is not read by {recipe}: leave it out")
 
 
+def _among(name: str, known: Iterable[str]) -> str:
+    """What a name that is not known may mean, and else all that are."""
+    near = get_close_matches(name, known := list(known), n=1, cutoff=0.7)
+    return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+
+
 def change_recipe(recipe: R, changes: list[str]) -> R:
     """The recipe with fields replaced by name=value; UserError names one that it has not, or a value that is none."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
@@ -149,7 +156,7 @@ def change_recipe(recipe: R, changes: list[str]) -> R:
     for change in changes:
         name, equals, text = change.partition("=")
         if not equals or name not in fields:
-            raise UserError(f"--set {change}: write name=value, with a name among {', '.join(fields)}")
+            raise UserError(f"--set {change}: write name=value, with a name of the recipe{_among(name, fields)}")
         try:
             value = json.loads(text)
         except ValueError:

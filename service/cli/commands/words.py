@@ -30,10 +30,17 @@ def words(
     for path in captions:
         with user_input(path):
             texts += read_sentences(path, split)
-    from models.training.caption_word_vectors import learn_word_vectors, nearest_words  # noqa: PLC0415 - imports torch
+    from models.training.caption_word_vectors import (  # noqa: PLC0415 - imports torch
+        TooFewWords,
+        learn_word_vectors,
+        nearest_words,
+    )
 
     with show_progress() as progress, progress.activity("learning word vectors"):
-        vectors, parts = learn_word_vectors(texts, dim, least)
+        try:
+            vectors, parts = learn_word_vectors(texts, dim, least)
+        except TooFewWords as fault:
+            raise UserError(f"{fault}; give a smaller --dim, a lower --least or more captions") from fault
     vectors.save(out)
     parts.save(out.with_name(out.name + ".parts"))
     print_note(f"{out}: vectors of {len(vectors.words)} words")

@@ -176,6 +176,26 @@ def test_a_refusal_names_what_is_not_known_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (
+            "bfan",
+            authors.SCAN,
+            "a checkpoint of SCAN, as its option agg_func tells, and not of BFAN: convert it as scan",
+        ),
+        ("scan", authors.BFAN, "convert it as bfan"),
+        ("scan", authors.CAMP, "convert it as camp"),
+    ],
+)
+def test_a_checkpoint_of_another_kind_is_told(
+    kind: Any, options: dict[str, Any], message: str, vocab: Path, tmp_path: Path
+) -> None:
+    file = authors.write(tmp_path / "other.pth.tar", authors.encoders(), dict(options))
+    with pytest.raises(ConversionError, match=message):
+        convert_checkpoint(kind, file, vocab, tmp_path / "out")
+
+
 def test_a_payload_beside_the_weights_does_not_run(vocab: Path, tmp_path: Path) -> None:
     class Payload:
         def __reduce__(self) -> Any:

@@ -46,7 +46,18 @@ def test_an_option_that_is_not_read_is_named(
 
 def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
     status, _, noted = regard("train", "backbones", "--out", "run", "--backbone", "a")
-    assert (status, "no recipe is called backbones; there are backbone, head, detector" in noted) == (1, True)
+    assert (status, "no recipe is called backbones: did you mean backbone?" in noted) == (1, True)
+    _, _, noted = regard("train", "something", "--out", "run", "--backbone", "a")
+    assert "no recipe is called something; there are backbone, head, detector" in noted
+
+
+def test_a_misspelt_field_is_told(regard: Regard, tmp_path: Path) -> None:
+    scan_layout(tmp_path / "own", arrays(), "train")
+    given = ("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", "--precomp", tmp_path / "own")
+    status, _, noted = regard(*given, "--set", "learning-rate=1")
+    assert (status, "--set learning-rate=1: write name=value" in noted) == (1, True)
+    assert noted.endswith("did you mean learning_rate?\n")
+    assert "; there are model, " in regard(*given, "--set", "zzz=1")[2]
 
 
 def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(regard: Regard, tmp_path: Path) -> None:

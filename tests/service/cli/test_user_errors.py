@@ -15,6 +15,7 @@ import torch
 import models.matching.matcher
 import models.training.trainer
 from index.lock import WriterLock
+from models.datasets.feature_store import extract_features
 from service.cli.user_errors import LIBRARY_ERRORS, is_user_error, one_line
 from service.errors import Misconfigured, UserError, user_input
 from service.ingest.import_features import import_features
@@ -57,6 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "detector" / "config.json").write_text('{"kind": "nonsense"}')
     (folder / "garbled").mkdir()
     (folder / "garbled" / "config.json").write_text("{")
+    small_weights(folder / "run" / "best", "scan-t2i-avg", feature_dim=WIDTH)
     (folder / "captions.txt").write_text("a dog\n")
     (folder / "blank.txt").write_text("a dog\n\n")
     (folder / "nonsense.npy").write_text("nonsense")
@@ -69,6 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "png.jsonl").write_text(json.dumps({"image": "a.png", "captions": ["a dog"]}) + "\n")
     (folder / "whole").mkdir()
     PIL.Image.new("RGB", (16, 12)).save(folder / "whole" / "a.png")
+    list(extract_features(FakeExtractor(), {"a.png": folder / "whole" / "a.png"}, folder / "found"))
     (folder / "photos").mkdir()
     (folder / "photos" / "a.jpg").write_bytes(b"hello")
     for name, width in (("flat", None), ("wide", WIDTH + 1), ("endless", WIDTH)):
@@ -124,6 +127,11 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
             ["extract", "whole", "--out", "out", "--detector", "weights"],
             "weights holds a matching model, and no detector",
         ),
+        (
+            [*EVALUATE, "--features", "found", "--captions", "one.jsonl"],
+            "1 captioned pictures were not extracted, the first is a.jpg: extract them too, or take their lines out",
+        ),
+        (["score", "--weights", "run", *SCORE[3:], "--features", "flat.npy", "--captions", "captions.txt"], "run/best"),
         (CALIBRATE, "5 pictures to fit on and 6 to judge by"),
         (["calibrate", "others", *CALIBRATE[2:]], "reads features of detector others"),
         ([*TRAIN, "--precomp", "wide", "--split", "test", "--dev", "test", "--out", "trained"], "was begun on other"),
@@ -132,7 +140,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*TRAIN, "--precomp", "infinite", "--out", "new"], "to learn from hold numbers that are not finite"),
         (["convert", "scan", "captions.txt", "--out", "new", "--vocab", "vocab.json"], "captions.txt"),
         (["convert", "tsv", "nonsense.tsv", "--out", "new"], "nonsense.tsv:1: 2 columns"),
-        (["words", "captions.txt", "--out", "words.txt"], "vectors of 300 numbers need as many words"),
+        (["words", "captions.txt", "--out", "words.txt"], "give a smaller --dim, a lower --least or more captions"),
         (["words", "endless.npy", "--out", "words.txt"], "endless.npy"),
         (["ingest-features", "nonsense.tsv", "--data-dir", "data"], "nonsense.tsv:1: 2 columns"),
         (["ingest-features", "precomp", "--data-dir", "locked"], "only one worker may write"),
@@ -162,6 +170,13 @@ def test_a_mistake_that_is_found_late_is_one_line_too(
     assert lines[0].startswith("regard: ")
     assert words in lines[0]
     assert "finding" not in noted or "png.jsonl" not in arguments  # which is refused at once
+
+
+def test_the_split_of_a_training_is_warned_of(regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    warned = "the split train is what models are trained on"
+    assert warned in regard(*[*CALIBRATE[:-3], "train", "--device", "cpu"])[2]
+    assert warned not in regard(*CALIBRATE)[2]
 
 
 def test_a_value_error_from_deep_inside_is_not_taken_for_a_mistake(
