@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.evaluate import evaluate
+from models.evaluation.evaluate import Progress, evaluate
 from models.matching.checkpoint import new_matcher, save_matcher
 from models.matching.matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
@@ -120,9 +120,10 @@ class Training:
             },
         )
 
-    def run(self, log: Log) -> SingleMatcher:
+    def run(self, log: Log, progress: Progress | None = None) -> SingleMatcher:
         """Train to the end of the recipe or until it no longer improves, going on where an earlier run stopped.
 
+        `progress` is told how far each validation is.
         Returns the last average; the best one so far is in `out`/best. ValueError where `out` holds another training
         or a loss is not finite.
         """
@@ -139,11 +140,11 @@ class Training:
             losses = self._train_step(pictures, sentences)
             log({"step": self.step, "steps": self.total_steps, **losses})
             if self._is_validated():
-                self._validate(log)
+                self._validate(log, progress)
             if self._is_validated() or self.step % self.recipe.save_every == 0:
                 self.checkpoint.save(self.step)
         if self.early_stopping.best_rsum < 0:  # there was no step
-            self._validate(log)
+            self._validate(log, progress)
             self.checkpoint.save(self.step)
         return self.averaged_matcher()
 
@@ -229,9 +230,9 @@ class Training:
             others=lambda projected, words: self.auxiliary.losses(self.matcher, batch, projected, words),
         )
 
-    def _validate(self, log: Log) -> None:
+    def _validate(self, log: Log, progress: Progress | None = None) -> None:
         """Evaluate the averaged matcher, and keep it where it is the best so far."""
-        report = evaluate(self.averaged_matcher(), self.dev, shortlists=(100,))
+        report = evaluate(self.averaged_matcher(), self.dev, shortlists=(100,), progress=progress)
         log({"step": self.step, "steps": self.total_steps, "validation": report})
         if self.early_stopping.is_best(report["exhaustive"]["rsum"]):
             save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER, matrix_bits=self.recipe.weight_bits)

@@ -49,7 +49,7 @@ class BoxedSource:
         return every.of_pictures(there).first(first)
 
     def _there(self, names: Sequence[str]) -> set[str]:
-        """Those of the names that there are pictures or features of."""
+        """Names, of these, that there are pictures or features of."""
         if self.features is None:
             assert self.images is not None
             return {name for name in names if (self.images / name).is_file()}

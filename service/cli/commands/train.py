@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -24,7 +25,7 @@ from service.cli.options import (
     PrecompFolder,
 )
 from service.cli.out_folder import sole_writer
-from service.cli.output import print_note, show_progress
+from service.cli.output import Progress, print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
 from service.validation_messages import plain_message
@@ -142,7 +143,7 @@ def _refuse_others(recipe: str, options: dict[str, Any]) -> None:
 
 
 def _among(name: str, known: Iterable[str]) -> str:
-    """What a name that is not known may mean, and else all that are."""
+    """Advice on a name that is not known: the nearest one that is, or else all of them."""
     near = get_close_matches(name, known := list(known), n=1, cutoff=0.7)
     return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
 
@@ -242,7 +243,7 @@ def _tune_backbone(
             with user_input():
                 encoder = load_bert_encoder(sentence_encoder)
                 training = SentenceTuning(tuning, folder, train, dev, backbone, encoder, out, place, start)
-        with _log_with_progress(out, training.total_steps) as log:
+        with show_progress() as progress, _log_with_progress(out, training.total_steps, progress) as log:
             training.run(log)
 
 
@@ -269,7 +270,7 @@ def _fit_head(
             fitting = HeadFitting(
                 recipe, captions.parent.resolve(), train, dev, backbone, published, encoder, out, place
             )
-        with _log_with_progress(out, fitting.total_steps) as log:
+        with show_progress() as progress, _log_with_progress(out, fitting.total_steps, progress) as log:
             fitting.run(log)
 
 
@@ -311,8 +312,8 @@ def _train_matcher(
                 raise UserError(f"the training in {out} is finished, and its weights are gone: name another folder")
             print_note(f"the training in {out} was finished before; give another folder to train anew")
         else:
-            with _log_with_progress(out, training.total_steps) as log:
-                training.run(log)
+            with show_progress() as progress, _log_with_progress(out, training.total_steps, progress) as log:
+                training.run(log, partial(_report_validation, progress))
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
     print(
         f"{out / BEST_FOLDER}: rsum {rsum:.1f} on {num_dev} dev pictures, the best of {training.step} of at most"
@@ -333,12 +334,16 @@ def _check_recipe(name: str, changes: list[str], start: Path | None, word_vector
     return recipe
 
 
+def _report_validation(progress: Progress, what: str, done: int, total: int) -> None:
+    progress.report(f"validating: {what}", done, total)
+
+
 @contextmanager
-def _log_with_progress(out: Path, steps: int) -> "Iterator[Log]":
+def _log_with_progress(out: Path, steps: int, progress: Progress) -> "Iterator[Log]":
     """A log that writes to files in `out` and moves a progress bar."""
     from models.training.logs import open_log  # noqa: PLC0415
 
-    with open_log(out) as log, show_progress() as progress:
+    with open_log(out) as log:
         task = progress.add_task("training", steps)
 
         def log_and_show(entry: dict[str, Any]) -> None:
