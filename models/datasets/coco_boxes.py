@@ -28,7 +28,7 @@ class PictureObjects:
     """Width and height of the picture that the boxes were drawn in, where the file says so."""
 
     def scaled_to(self, size: tuple[float, float]) -> "PictureObjects":
-        """Objects in pixels of a picture of that width and height; ValueError where they cannot be of such a picture."""
+        """Objects in pixels of a picture of that width and height; ValueError where they cannot be of such a one."""
         width, height = size
         if self.size is None:
             ends = [own[:, 2:].max(0) for own in self.boxes.values()]
