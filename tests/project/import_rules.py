@@ -91,6 +91,7 @@ ROOMS: dict[str, set[str]] = {
         "model_loading",
         "model_names",
         "panels",
+        "problem_page",
         "redis_url",
         "search",
         "settings",
@@ -111,7 +112,8 @@ ROOMS: dict[str, set[str]] = {
         "this_machine",
         "worker",
     },
-    "service.startup_answers": {"connections", "errors", "settings"},
+    "service.problem_page": {"errors"},
+    "service.startup_answers": {"connections", "errors", "problem_page", "settings"},
     "service.bench": {
         "errors",
         "ingest",
