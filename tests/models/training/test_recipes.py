@@ -78,7 +78,7 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
         ("momentum=2", "momentum must be 0 or more and less than 1"),
         ("stage_one=apart", "stage one learns apart in layers of its own, which there are none of: set embed_dim"),
         ("optimizer=adadelta", "adadelta has no momentum, which one cycle of the learning rate moves: set decay_after"),
-        ("steps=3", "with a name among model"),
+        ("steps=3", "with a name of the recipe; there are model, "),
         ("width", "write name=value"),
     ],
 )
