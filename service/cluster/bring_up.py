@@ -20,6 +20,7 @@ from service.cluster.operations import Operation
 from service.cluster.ray_director import connect_to_ray, director_of
 from service.cluster.ray_nodes import RayNodes, living_nodes, node_name, pinned
 from service.cluster.remote import (
+    CHANGES,
     DIRECTOR,
     NAMESPACE,
     Outcome,
@@ -40,6 +41,9 @@ VIEW_S = 0.5  # between two looks at the cluster
 WRITE_S = 120.0
 APP = "regard"
 HOSTS = ("127.0.0.1", "localhost", "0.0.0.0")
+LOOKS, OPERATORS = "looks", "operators"
+# Changes that wait for a replica that hangs leave routers the way to look, and operators the way to repair it.
+DIRECTOR_GROUPS = {LOOKS: 8, OPERATORS: 4, CHANGES: 64}
 
 log = logging.getLogger(__name__)
 
@@ -52,26 +56,32 @@ class DirectorActor:
         self._settings, self._address = settings, address
         self._director = Director(Path(settings["data_dir"]), RayNodes(settings))
 
+    @ray.method(concurrency_group=LOOKS)
     def settings(self) -> dict[str, Any]:
         """The settings that replicas run with."""
         return self._settings
 
+    @ray.method(concurrency_group=LOOKS)
     def address(self) -> tuple[str, int]:
         """The host and port that the collection is served at."""
         return self._address
 
+    @ray.method(concurrency_group=OPERATORS)
     def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> Outcome:
         """Plan and start a cluster, unless it is."""
         return outcome_of(self._director.begin, num_shards, num_replicas, write_quorum)
 
+    @ray.method(concurrency_group=LOOKS)
     def plan(self) -> ClusterPlan | None:
         """The plan of the cluster."""
         return self._director.plan()
 
+    @ray.method(concurrency_group=LOOKS)
     def view(self) -> ClusterView:
         """The view of the cluster that routers work with."""
         return self._director.view()
 
+    @ray.method(concurrency_group=CHANGES)
     def write(
         self, shard: int, operation: Operation, files: "dict[str, ray.ObjectRef[bytes]]", num_shards: int
     ) -> Outcome:
@@ -81,10 +91,12 @@ class DirectorActor:
         except (Problem, ValueError) as problem:
             return Outcome(problem=problem)
 
+    @ray.method(concurrency_group=OPERATORS)
     def add_shard(self) -> Outcome:
         """Add a shard and begin to move its share of the pictures there; its number."""
         return outcome_of(self._director.add_shard)
 
+    @ray.method(concurrency_group=OPERATORS)
     def repair(self, shard: int, number: int) -> Outcome:
         """Make a replica anew."""
         return outcome_of(self._director.repair, shard, number)
@@ -168,15 +180,15 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
     check_running(plain, address)
     # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
     serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
-    director: Any = (
-        ray.remote(DirectorActor)
+    remote: Any = ray.remote  # whose types do not know of groups
+    director = (
+        remote(concurrency_groups=DIRECTOR_GROUPS)(DirectorActor)
         .options(
             name=DIRECTOR,
             namespace=NAMESPACE,
             lifetime="detached",
             get_if_exists=True,
             max_restarts=-1,
-            max_concurrency=64,
             num_cpus=0,
             **pinned(node_name(own_node())),
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import ray
 
+from service.cluster.bring_up import DIRECTOR_GROUPS, DirectorActor
 from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.journal import ORIGIN, JournalEntry
 from service.cluster.remote import GROUPS, ReplicaActor
@@ -43,9 +44,30 @@ class HeldReplica(ReplicaActor):
         self._host = SimpleNamespace(node=HeldNode(), is_open=True)  # type: ignore[assignment]
 
 
-def test_every_call_has_threads_of_its_kind() -> None:
-    calls = {name: call for name, call in inspect.getmembers(ReplicaActor, inspect.isfunction) if name[0] != "_"}
-    assert {getattr(call, "__ray_concurrency_group__", name) for name, call in calls.items()} == set(GROUPS)
+class HeldDirector(DirectorActor):
+    """A director's actor whose changes take until its plan is asked for."""
+
+    def __init__(self) -> None:
+        ended = threading.Event()
+        self._director = SimpleNamespace(write=lambda *_: ended.wait(), plan=ended.set)  # type: ignore[assignment]
+        self._settings = {}
+
+
+@pytest.mark.parametrize(("actor", "groups"), [(ReplicaActor, GROUPS), (DirectorActor, DIRECTOR_GROUPS)])
+def test_every_call_has_threads_of_its_kind(actor: type, groups: dict[str, int]) -> None:
+    calls = {name: call for name, call in inspect.getmembers(actor, inspect.isfunction) if name[0] != "_"}
+    assert {getattr(call, "__ray_concurrency_group__", name) for name, call in calls.items()} == set(groups)
+
+
+def test_looks_do_not_wait_for_changes(ray_cluster: RayCluster) -> None:
+    director = ray.remote(concurrency_groups=DIRECTOR_GROUPS)(HeldDirector).options(num_cpus=0).remote()
+    many = 2 * sum(DIRECTOR_GROUPS.values())
+    changes = [director.write.remote(0, None, {}, 1) for _ in range(many)]
+    assert ray.get(director.settings.remote()) == {}
+    assert ray.wait(changes, timeout=0)[0] == []
+    ray.get(director.plan.remote())
+    assert [outcome.value for outcome in ray.get(changes)] == [True] * many
+    ray.kill(director)
 
 
 def test_searches_do_not_wait_for_changes(ray_cluster: RayCluster) -> None:

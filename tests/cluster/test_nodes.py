@@ -7,7 +7,7 @@ import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
-from service.cluster.bring_up import DirectorActor, check_running
+from service.cluster.bring_up import DIRECTOR_GROUPS, DirectorActor, check_running
 from service.cluster.demo.local_nodes import NODES, RayCluster
 from service.cluster.ray_nodes import LABEL, RayNodes, living_nodes
 from service.cluster.remote import DIRECTOR, NAMESPACE, dumped_settings, replica_name
@@ -90,7 +90,7 @@ def test_a_running_collection_stays_where_and_as_it_is(ray_cluster: RayCluster, 
     plain, address = dumped_settings(Settings(data_dir=tmp_path, models=("caan",))), ("127.0.0.1", 8642)
     check_running(plain, address)  # nothing runs
     options = {"name": DIRECTOR, "namespace": NAMESPACE, "lifetime": "detached", "num_cpus": 0}
-    director = ray.remote(DirectorActor).options(**options).remote(plain, address)
+    director = ray.remote(concurrency_groups=DIRECTOR_GROUPS)(DirectorActor).options(**options).remote(plain, address)
     assert ray.get(director.plan.remote()) is None
     check_running(plain, address)
     with pytest.raises(UserError, match=r"is served at http://127\.0\.0\.1:8642: `regard cluster down` first"):
