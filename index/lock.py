@@ -16,7 +16,11 @@ LOOK_EVERY_S = 0.01
 
 
 class Locked(Exception):
-    """Another process writes here; the message says which."""
+    """Another process writes here, `holder`; the message says so."""
+
+    def __init__(self, message: str, holder: str) -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class WriterLock:
@@ -33,9 +37,8 @@ class WriterLock:
             self._file.seek(0)
             holder = self._file.read().strip() or "another process"
             self._file.close()
-            raise Locked(
-                f"{data_dir} is already written by {holder}; only one worker may write a data directory"
-            ) from None
+            told = f"{data_dir} is already written by {holder}; only one worker may write a data directory"
+            raise Locked(told, holder) from None
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._file.flush()

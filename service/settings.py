@@ -223,7 +223,10 @@ class Settings(BaseSettings):
         " checksums; 0 for none.",
     )
     delete_grace_s: float = Field(
-        86_400.0, ge=0, description="Seconds during which a deletion can be undone; then all is erased."
+        86_400.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds during which a deletion can be undone; then all is erased.",
     )
 
     @field_validator("models", "views", "allowed_hosts", mode="before")

@@ -1,9 +1,10 @@
 """Files as responses, whole or in part."""
 
 import re
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
@@ -20,6 +21,13 @@ class PartialFileResponse(FileResponse):
         if len(ranges) != 1 or not _is_range(ranges[0]):
             scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
         await super().__call__(scope, receive, send)
+
+
+def not_modified(request: Request, headers: Mapping[str, str]) -> Response | None:
+    """The answer to a client whose copy has the tag in `headers`, by its If-None-Match; None for any other."""
+    given = ",".join(request.headers.getlist("if-none-match"))
+    is_current = any(one.strip().removeprefix("W/") in ("*", headers["ETag"]) for one in given.split(","))
+    return Response(status_code=304, headers=dict(headers)) if is_current else None
 
 
 def check_range(request: Request, size: int) -> None:

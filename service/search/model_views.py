@@ -189,16 +189,22 @@ class ModelViews:
         # What another process has called searchable is found here too, whenever the last turn of refreshing was.
         model.refresh(QUERY_WAITS_S)
         snapshot = model.snapshot()
-        if (snapshot is None or not snapshot.counts.images) and model.maintained and self._is_current(model):
-            progress = self._regions.progress()
-            if progress is not None and progress.total:
-                raise migrating(progress)
-        if (snapshot is None or not snapshot.counts.images or not model.maintained) and self._catalog.num_slots():
-            self._maintain(self._catalog.requested_views())
-            state = model.state(self._catalog)
-            if snapshot is None or state.state == "not built" or is_begun(state):
-                raise not_built(model, state, self._catalog.read_only)
+        if snapshot is None or not snapshot.counts.images or not model.maintained:
+            self._check_searchable(model, snapshot)
         return model, snapshot
+
+    def _check_searchable(self, model: ModelView, snapshot: Snapshot | None) -> None:
+        """ViewNotBuilt or NotReady where a view that is empty, or that no worker keeps up, lacks pictures."""
+        is_empty = snapshot is None or not snapshot.counts.images
+        progress = self._regions.progress() if is_empty and model.maintained and self._is_current(model) else None
+        if progress is not None and progress.total:
+            raise migrating(progress)
+        if not self._catalog.num_slots():
+            return
+        self._maintain(self._catalog.requested_views())
+        state = model.state(self._catalog)
+        if snapshot is None or state.state == "not built" or is_begun(state):
+            raise not_built(model, state, self._catalog.read_only)
 
     def request_build(self, model: ModelView, now: float) -> None:
         """Have a worker build the model's view and keep it up from now on, also after a restart."""

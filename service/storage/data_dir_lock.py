@@ -41,7 +41,8 @@ def wait_for_lock(folder: Path) -> WriterLock:
             if time.monotonic() >= end:
                 raise Locked(
                     f"{locked}: end the `regard serve` or `regard worker` that it belongs to, name another --data-dir,"
-                    " or search this one beside it with `regard serve --role api`"
+                    " or search this one beside it with `regard serve --role api`",
+                    locked.holder,
                 ) from None
             if not is_told:
                 log.info("%s: waiting %g s for it to end", locked, PATIENCE_S)

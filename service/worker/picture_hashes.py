@@ -27,7 +27,7 @@ class MissingHashes:
             return False
         missing = self._hashes.missing(HASHED_AT_ONCE + len(self._left))
         each = {one.image_id: self._hash(one) for one in missing if one.image_id not in self._left}
-        if made := {image_id: looks for image_id, looks in each.items() if looks is not None}:
+        if made := {image_id: found for image_id, found in each.items() if found is not None}:
             self._hashes.add(made)
         self._left.update(each.keys() - made.keys())
         self._complete = not each

@@ -68,7 +68,7 @@ def open_worker(
         ingestion = Ingestion(store, batch=batch, found=found, places=places)
         stack.callback(ingestion.close)
         repair = RecordRepair(store, ingestion.end_batch)
-        repair.mend_tail(batch)
+        repair.repair_tail(batch)
         worker = Worker(
             store,
             ingestion=ingestion,

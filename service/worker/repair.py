@@ -30,7 +30,7 @@ class RecordRepair:
         """Leading slots that have a record."""
         return self._catalog.region_stores.num_records(self._extractor.digest)
 
-    def mend_tail(self, batch: int) -> int:
+    def repair_tail(self, batch: int) -> int:
         """Make those committed records of a damaged tail again that do not match their checksums, `batch` at a time;
         the number of these records."""
         committed = self.num_records()

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from index.records import Image
 from service.api.dependencies import ServicesDep
-from service.api.file_response import PartialFileResponse, check_range, is_unchanged
+from service.api.file_response import PartialFileResponse, check_range, is_unchanged, not_modified
 from service.api.picture_files import missing_original
 from service.api.problems import problem_responses
 from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
@@ -52,9 +52,9 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     """The uploaded file without GPS, maker notes and other metadata; TIFF, HEIC and AVIF come as JPEG."""
     image = require_picture(find_image(services, image_id))
     headers = {"ETag": f'"{image_id}"', **CACHE_HEADERS}
-    if is_current(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return send_made(request, image, lambda: services.picture_files.find(image), headers)
+    return not_modified(request, headers) or send_made(
+        request, image, lambda: services.picture_files.find(image), headers
+    )
 
 
 @router.get(
@@ -71,16 +71,11 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
 def get_original(image_id: str, request: Request, services: ServicesDep) -> Response:
     """The uploaded file, byte for byte: with the place where it was taken, if it tells that. Also of a picture that
     waits or was set aside."""
-    image = services.pictures.image(image_id)
-    if image is None or image.state == "deleted":
-        raise NotFound(f"There is no picture {image_id}.")
-    require_picture(image)
+    image = require_picture(find_image_in_any_state(services, image_id))
     headers = {"ETag": f'"{image_id}-original"', **CACHE_HEADERS}
-    if is_current(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
     path, name = services.originals.path(image_id, image.extension), image.filename.rsplit("/", 1)[-1]
     try:
-        return send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
+        return not_modified(request, headers) or send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
     except FileNotFoundError:
         log.error("the original of picture %s is missing: there is no %s", image_id, path)
         raise missing_original(image_id) from None
@@ -97,9 +92,9 @@ def get_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Res
     """At most 320 pixels a side, upright, without metadata."""
     image = require_picture(find_ready_image(services, image_id))
     headers = {"ETag": f'"{image_id}-thumbnail"', **CACHE_HEADERS}
-    if is_current(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return send_made(request, image, lambda: services.picture_files.thumbnail(image), headers)
+    return not_modified(request, headers) or send_made(
+        request, image, lambda: services.picture_files.thumbnail(image), headers
+    )
 
 
 @router.get(
@@ -132,9 +127,7 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
 )
 def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
     """The state, file, date, captions and tags, the regions found in it, and why it was set aside if it was."""
-    image = services.pictures.image(image_id)
-    if image is None or image.state == "deleted":
-        raise NotFound(f"There is no picture {image_id}.")
+    image = find_image_in_any_state(services, image_id)
     shown = services.regions.shown(image) if image.state == "ready" else None
     failure = services.pictures.failure(image_id)
     return image_info(image, None if shown is None else shown[1].regions, failure)
@@ -166,17 +159,17 @@ def send_file(
     return PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
 
 
-def is_current(request: Request, tag: str) -> bool:
-    """Whether the client's copy is the one with this tag, by its If-None-Match, which may be `*` or a list."""
-    given = ",".join(request.headers.getlist("if-none-match"))
-    return any(one.strip().removeprefix("W/") in ("*", tag) for one in given.split(","))
+def find_image_in_any_state(services: Services, image_id: str) -> Image:
+    """The picture with this id, also one that waits or was set aside. NotFound where there is none, or no more."""
+    image = services.pictures.image(image_id)
+    if image is None or image.state == "deleted":
+        raise NotFound(f"There is no picture {image_id}.")
+    return image
 
 
 def find_image(services: Services, image_id: str) -> Image:
     """The picture with this id, if it can be shown; NotFound says why it cannot."""
-    image = services.pictures.image(image_id)
-    if image is None or image.state == "deleted":
-        raise NotFound(f"There is no picture {image_id}.")
+    image = find_image_in_any_state(services, image_id)
     if image.state == "failed":
         raise NotFound(f"Picture {image_id} was set aside; /failures says why.")
     return image

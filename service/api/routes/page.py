@@ -8,7 +8,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 
 import service
-from service.api.routes.images import is_current
+from service.api.file_response import not_modified
 from service.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
@@ -41,9 +41,8 @@ def built_file(request: Request, name: str) -> Response:
         raise NotFound(f"The page has no file {name}.")
     content, tag = built_files()[name]
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if is_current(request, tag):
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=PAGE_TYPES[Path(name).suffix], headers=headers)
+    fresh = Response(content, media_type=PAGE_TYPES[Path(name).suffix], headers=headers)
+    return not_modified(request, headers) or fresh
 
 
 @functools.cache

@@ -150,7 +150,7 @@ def _data_dir(settings: Settings) -> str:
             probe.write_bytes(b"")
             probe.unlink()
     except Locked as locked:
-        return str(locked)
+        return f"{folder.resolve()} can be written, and a worker has it: {locked.holder}"
     is_open = folder.stat().st_mode & stat.S_IROTH
     open_to_all = f"; every user of this machine can read it, unless you say chmod o= {folder}" if is_open else ""
     return f"{folder.resolve()} can be written, no worker has it{open_to_all}"

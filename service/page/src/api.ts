@@ -43,6 +43,10 @@ export function keepKey(key: string): void {
   sessionStorage.setItem(KEY, key);
 }
 
+export function forgetKey(): void {
+  sessionStorage.removeItem(KEY);
+}
+
 export interface Options {
   method?: string;
   json?: unknown;

@@ -1,6 +1,6 @@
 // The dialog that asks for an API key, and the session of this browser that pictures are loaded by.
-import { ask, keepKey, onKeyNeeded } from "./api";
-import { el, find } from "./dom";
+import { ask, forgetKey, keepKey, onKeyNeeded } from "./api";
+import { el, find, workButton } from "./dom";
 import type { SessionAnswer } from "./openapi";
 import { isolated } from "./text";
 
@@ -63,12 +63,25 @@ function keyDialog(why: string): Promise<boolean> {
           { class: "actions" },
           el("button", { type: "submit", class: "main" }, "Sign in"),
           el("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+          signedIn && workButton("Sign out", () => signOut(fault)),
         ),
       ),
     );
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/** Forgets the key, and loads the page anew, which then has nothing of what it showed. */
+async function signOut(fault: HTMLElement): Promise<void> {
+  try {
+    await ask("/session", { method: "DELETE" });
+  } catch (refused) {
+    fault.textContent = (refused as Error).message;
+    return;
+  }
+  forgetKey();
+  location.reload();
 }
 
 async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDialogElement): Promise<void> {

@@ -322,7 +322,7 @@ def test_doctor_says_of_each_part_whether_it_works(
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     assert (status, json.loads(said)["healthy"]) == (0, True)
     with WriterLock(tmp_path):
-        assert "already written by process" in regard("doctor", "--data-dir", tmp_path)[1]
+        assert "a worker has it: process" in regard("doctor", "--data-dir", tmp_path)[1]
     monkeypatch.setitem(doctor.CHECKS, "thing", broken)
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     checks: list[dict[str, Any]] = json.loads(said)["checks"]
