@@ -1,16 +1,18 @@
 """Problems as pages, for people who open an address in a browser."""
 
 import html
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
 
 from service.errors import Problem
 
 HTML = "text/html; charset=utf-8"
 
 
-def is_opened_by_browser(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def is_opened_by_browser(scope: Mapping[str, Any]) -> bool:
     """Whether a browser asks for a page to show to somebody, which no program and no script of a page says."""
-    return any(name == b"sec-fetch-mode" and value == b"navigate" for name, value in headers)
+    is_navigation = (b"sec-fetch-mode", b"navigate") in scope.get("headers", ())
+    return is_navigation and scope.get("method") in ("GET", "HEAD")
 
 
 def problem_page(problem: Problem) -> str:

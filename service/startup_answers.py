@@ -41,7 +41,7 @@ async def answer_loading(scope: Message, receive: Callable[[], Awaitable[Message
 def loading_answer(scope: Message) -> tuple[str, str]:
     """The media type and the text of the answer: a page for a browser that opens the address."""
     problem = loading_problem(scope["path"])
-    if is_opened_by_browser(scope["headers"]):
+    if is_opened_by_browser(scope):
         return HTML, problem_page(problem)
     return "application/problem+json", json.dumps(problem.document("urn:regard:request:none"))
 

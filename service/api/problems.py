@@ -20,7 +20,7 @@ def problem_response(problem: Problem, scope: Mapping[str, Any]) -> Response:
 
     A browser that opens the address gets a page that says the same.
     """
-    if is_opened_by_browser(scope.get("headers", [])):
+    if is_opened_by_browser(scope):
         return Response(problem_page(problem), problem.status, problem.headers, HTML)
     instance = f"urn:regard:request:{scope.get('request_id', 'unknown')}"
     return Response(

@@ -77,12 +77,14 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     overview = cluster_overview(running_cluster(chosen))
     rows = [vars(row) for row in overview.replicas]
     if as_json:
-        print_json({"is_growing": overview.is_growing, "replicas": rows})
+        print_json({"is_growing": overview.is_growing, "stuck": overview.stuck, "replicas": rows})
         return
     cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
     print_table("shard", "replica", "node", "state", "change", "ready", "queued", "failed", "free GB", rows=cells)
     if overview.is_growing:
         print_note("A shard is being added: pictures move to it.")
+    if overview.stuck:
+        print_note(about_stuck(overview.stuck))
 
 
 @cluster.command("add-shard")
@@ -160,6 +162,14 @@ def demo(
         raise typer.Exit(1)
 
 
+def about_stuck(count: int) -> str:
+    """Words on pictures that cannot be moved."""
+    return (
+        f"{count} pictures stay where they are, since their originals are missing: send them again, or delete them. The"
+        " director's log names one."
+    )
+
+
 def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
     """Return once no picture is moving any more. UserError where there are fewer shards than so many then."""
     from service.cluster.overview import cluster_overview  # noqa: PLC0415
@@ -168,10 +178,7 @@ def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
     running, stuck = running_cluster(chosen), 0
     while (overview := cluster_overview(running)).is_growing:
         if overview.stuck and overview.stuck != stuck:
-            print_note(
-                f"{overview.stuck} pictures stay where they are, since their originals are missing: send them again, or"
-                " delete them. The director's log names one."
-            )
+            print_note(about_stuck(overview.stuck))
         stuck = overview.stuck
         time.sleep(SECONDS_BETWEEN)
     if overview.num_shards < num_shards:

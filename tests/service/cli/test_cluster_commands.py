@@ -140,10 +140,11 @@ def test_status_is_a_table_for_people_and_json_for_programs(regard: Regard, stan
     assert head[:4] == ["shard", "replica", "node", "state"]
     assert ["0", "0", "regard-node=a", "answers", "12", "5", "1", "0", "3.0"] in rows
     assert ["0", "1", "regard-node=b", "away"] in rows
-    stand_in.looks_until_balanced = 5
+    stand_in.looks_until_balanced, stand_in.stuck = 5, 2
+    assert "2 pictures stay where they are" in regard("cluster", "status")[2]
     status, shown, _ = regard("cluster", "status", "--json")
     told = json.loads(shown)
-    assert told["is_growing"] is True
+    assert (told["is_growing"], told["stuck"]) == (True, 2)
     assert [(one["state"], one["free_gb"]) for one in told["replicas"]] == [("answers", 3.0), ("away", None)]
 
 
