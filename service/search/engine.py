@@ -165,7 +165,8 @@ class SearchEngine:
             texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
             read["unknown_words"] = query.matcher.unknown_words(request.subject)
             read["read_as"] = query.matcher.near_words(request.subject)
-            read["note"] = note_on(request.query, gallery.num_missing)
+            no_english = [*read["unknown_words"], *read["read_as"]]
+            read["note"] = note_on(request.query, gallery.num_missing, no_english)
         candidates = None
         if texts is not None:
             with watch.stage("shortlist"):

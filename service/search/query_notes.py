@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Collection
 
 from models.text.request_words import subject_of
 
@@ -23,13 +24,16 @@ MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker t
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
 
 
-def note_on(query: str, num_missing: int = 0) -> str | None:
+def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = ()) -> str | None:
     """The part of a question that models read, parts that they do not understand, and how many pictures they cannot
-    find yet, where these are more than come in at a time; in sentences for people. None where nothing stands out."""
+    find yet, where these are more than come in at a time; in sentences for people. None where nothing stands out.
+
+    `no_english` are its words that models do not know as they are written.
+    """
     notes = []
     if (subject := subject_of(query)) != query:
         notes.append(f"Searched for “{subject}”.")
-    if (language := language_of(subject)) is not None:
+    if (language := language_of(subject, no_english)) is not None:
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
@@ -47,9 +51,10 @@ def negation_in(query: str) -> str | None:
     return None
 
 
-def language_of(query: str) -> str | None:
+def language_of(query: str, no_english: Collection[str] = ()) -> str | None:
     """Another language than English that a question seems to be in: by its letters, or by two or more short words
-    of it and no English one. None for English, and wherever it cannot be told."""
+    of it and no English one, or one where another word is no English. None for English, and wherever it cannot be
+    told."""
     letters = [letter for letter in query if letter.isalpha()]
     beyond_ascii = [letter for letter in letters if not letter.isascii()]
     foreign = [letter for letter in beyond_ascii if not unicodedata.name(letter, "").startswith("LATIN")]
@@ -60,4 +65,5 @@ def language_of(query: str) -> str | None:
     if counts.pop("English"):
         return None
     best = max(counts, key=counts.__getitem__)
-    return best if counts[best] >= max(2, LEAST_SHARE * len(words)) else None
+    others = {word.lower() for word in no_english} - WORDS_OF_LANGUAGE[best]
+    return best if counts[best] >= max(1 if others else 2, LEAST_SHARE * len(words)) else None

@@ -62,6 +62,16 @@ def test_another_language_is_named(query: str, language: str) -> None:
     assert f"This looks like {language}" in (note_on(query) or "")
 
 
+def test_one_short_word_tells_a_language_beside_a_word_that_is_no_english() -> None:
+    assert language_of("hund im schnee", ["hund"]) == "German"
+    assert "This looks like German" in (note_on("hund im schnee", 0, ["hund"]) or "")
+    assert language_of("hund im schnee") is None
+    assert language_of("a hund im schnee", ["hund"]) is None
+    assert language_of("dgo park", ["dgo"]) is None
+    assert language_of("dog im park", ["im"]) is None
+    assert language_of("a black dgo near the im", ["dgo"]) is None
+
+
 def test_a_language_is_told_before_what_is_ruled_out() -> None:
     assert "German" in (note_on("eine Küche ohne den Hund not") or "")
 
