@@ -15,7 +15,6 @@ from models.rerankers.bfan import TIE_TOLERANCE, Bfan
 from tests.support.kernels import (
     Stored,
     kernel_scores,
-    load_kernels,
     random_regions,
     random_words,
     scores_in,
@@ -34,11 +33,6 @@ SCAN = st.fixed_dictionaries(
     }
 )
 TOLERANCE = 1e-5
-
-
-@pytest.fixture(scope="module")
-def kernels() -> KernelLibrary:
-    return load_kernels()
 
 
 WIDTHS = st.sampled_from([16, 48, 256, 272])

@@ -18,7 +18,6 @@ from models.rerankers.base import Reranker
 from tests.support.kernels import (
     Stored,
     kernel_scores,
-    load_kernels,
     random_regions,
     random_words,
     scores_in,
@@ -26,11 +25,6 @@ from tests.support.kernels import (
 )
 
 K, R, W, D = 50, 9, 5, 40
-
-
-@pytest.fixture(scope="module")
-def kernels() -> KernelLibrary:
-    return load_kernels()
 
 
 @pytest.fixture(scope="module")

@@ -17,17 +17,11 @@ from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
 from models.matching.matcher import Matcher, SingleMatcher
 from tests.support.fakes import COLOURS, D
-from tests.support.kernels import load_kernels
 from tests.support.small_matchers import small_matcher
 
 SENTENCES = ["red green blue", "white"]
 ROWS = np.array([3, 0, 3, 2])
 assert {"red", "green", "blue", "white"} <= set(COLOURS)
-
-
-@pytest.fixture(scope="module")
-def kernels() -> KernelLibrary:
-    return load_kernels()
 
 
 def pictures() -> Regions:

@@ -17,12 +17,7 @@ from models.rerankers.base import Reranker
 from models.rerankers.bfan import Bfan
 from models.rerankers.blocks import score_in_blocks
 from tests.models.kernels.test_equality import SCAN, TOLERANCE, near_a_tie
-from tests.support.kernels import Stored, load_kernels, random_regions, random_words, small_reranker
-
-
-@pytest.fixture(scope="module")
-def kernels() -> KernelLibrary:
-    return load_kernels()
+from tests.support.kernels import Stored, random_regions, random_words, small_reranker
 
 
 @st.composite

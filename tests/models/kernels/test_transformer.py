@@ -25,11 +25,6 @@ HEADS, HEAD, HIDDEN, LAYERS = 3, 16, 80, 2
 WIDTH = HEADS * HEAD
 
 
-@pytest.fixture(scope="module")
-def kernels() -> KernelLibrary:
-    return load_kernels()
-
-
 def drawn_layers(
     seed: int, heads: int = HEADS, head: int = HEAD, hidden: int = HIDDEN, count: int = LAYERS
 ) -> list[ByteLayer]:

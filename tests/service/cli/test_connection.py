@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,6 @@ from tests.support.busy_server import busy_server
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("data")) as address:
-        yield address
 
 
 def test_the_version_is_that_of_the_project(regard: Regard) -> None:

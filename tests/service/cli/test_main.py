@@ -32,12 +32,6 @@ from tests.support.redis_server import RedisServer
 from tests.support.running_server import running_server
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("data")) as address:
-        yield address
-
-
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""

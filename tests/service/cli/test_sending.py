@@ -23,12 +23,6 @@ from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("data")) as address:
-        yield address
-
-
 @pytest.mark.parametrize("albums", [True, False])
 def test_folders_become_albums_unless_that_is_turned_off(url: str, tmp_path: Path, albums: bool) -> None:
     captions = tmp_path / "captions.jsonl"

@@ -39,12 +39,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("data")) as address:
-        yield address
-
-
 @pytest.fixture
 def client(url: str) -> Iterator[Client]:
     with Client(url) as client:

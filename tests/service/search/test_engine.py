@@ -20,14 +20,7 @@ from service.search.requests import ImageSearchRequest, PictureFilter, TextSearc
 from service.search.results import RankedCaption, RankedPicture, SearchResult
 from service.storage.data_dir import DataDir
 from tests.support.fakes import COLOURS, FakeMatcher
-from tests.support.library import NAMES, NOW, Library, image_id_of, sixty_four, two_coloured
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    library = sixty_four(tmp_path_factory.mktemp("full"))
-    yield library
-    library.close()
+from tests.support.library import NAMES, NOW, Library, image_id_of, two_coloured
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,19 +22,12 @@ from service.search.joint_scoring import StoredPairs, scored_in_one_call, scored
 from service.search.sentences import KeptEncodings, encoded_sentences
 from tests.support.fakes import COLOURS, D, FakeMatcher
 from tests.support.kernels import load_kernels
-from tests.support.library import Library, sixty_four
+from tests.support.library import Library
 from tests.support.small_matchers import fused_but_for_short_questions, small_matcher
 
 PATIENCE_S = 60.0
 SENTENCES = ["red", "blue and a very long yellow question", "green red", "cyan cyan magenta white black", "red", "zzz"]
 MODELS = ["scan-t2i-avg", "bfan-equal", "caan", "sman"]
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    library = sixty_four(tmp_path_factory.mktemp("full"))
-    yield library
-    library.close()
 
 
 def stored(matcher: Matcher, folder: Path) -> Snapshot:

@@ -12,15 +12,8 @@ from models.batches import Regions
 from service.search import rerank
 from tests.support.fakes import D
 from tests.support.kernels import load_kernels
-from tests.support.library import Library, image_id_of, sixty_four, two_coloured
+from tests.support.library import Library, image_id_of, two_coloured
 from tests.support.small_matchers import fused_but_for_short_questions, small_matcher
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    library = sixty_four(tmp_path_factory.mktemp("full"))
-    yield library
-    library.close()
 
 
 @pytest.fixture

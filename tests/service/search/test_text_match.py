@@ -15,7 +15,7 @@ from service.search.fusion import RANK_CONSTANT, fused
 from service.search.requests import PictureFilter
 from service.search.results import TextSearchResult
 from tests.support.fakes import COLOURS, FakeMatcher
-from tests.support.library import NAMES, Library, image_id_of, sixty_four, two_coloured
+from tests.support.library import NAMES, Library, image_id_of, two_coloured
 
 ALBUMS = ["Beach", "Oslo", "Garden", "Alps"]
 CAPTIONS = ["our zeppelin", "grandmother with Bello", "the old lighthouse", "a birthday cake", "fireworks"]
@@ -60,13 +60,6 @@ def album(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
             view=False,
         )
     library.catch_up()
-    yield library
-    library.close()
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    library = sixty_four(tmp_path_factory.mktemp("full"))
     yield library
     library.close()
 

@@ -1,7 +1,6 @@
 """Deleted pictures are erased after their grace: files, captions and tags, whenever the worker is killed."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 def erasure(store: Store, now: float, timer: Clock | None = None) -> Erasure:

@@ -2,9 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import PIL.Image
 import pytest
@@ -31,13 +29,6 @@ class Deadly(detector):
 Store(pathlib.Path(sys.argv[1])).drain(Deadly(), [matcher()])
 """
 RED = PIL.Image.new("RGB", (20, 20), "red")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 @pytest.mark.slow

@@ -1,21 +1,10 @@
 """A worker without room on the disk waits, and goes on with what makes room."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 class NoRoom:

@@ -7,9 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import PIL.Image
 import pytest
@@ -25,13 +24,6 @@ from tests.support.pictures import encoded
 from tests.support.processes import wait_until
 from tests.support.redis_server import RedisServer
 from tests.support.worker_store import COLOURS, Store, noise, view_is_whole
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 def test_a_model_of_another_extractor_is_refused_in_words(store: Store) -> None:

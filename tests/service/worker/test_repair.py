@@ -1,21 +1,12 @@
 """Region records lost from the disk are made again."""
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 @pytest.mark.parametrize("lost", [1, 3, 7])

@@ -1,6 +1,5 @@
 """Damage on the disk is seen while the service runs: records are made again, originals are told."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,6 @@ from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
 NUM = 5
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """Views follow the stores from wherever they are."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,6 @@ from tests.support.pictures import encoded
 from tests.support.small_matchers import small_matcher
 from tests.support.small_views import embedding_of
 from tests.support.worker_store import Store, noise
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 def test_captions_that_come_later_are_taken_up(store: Store) -> None:

@@ -1,7 +1,7 @@
 """Every accepted picture ends up once, whole and findable, or set aside with its reason."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
@@ -22,13 +22,6 @@ from tests.support.fakes import FakeExtractor
 from tests.support.kill_points import DecodeHere
 from tests.support.pictures import corners, encoded
 from tests.support.worker_store import COLOURS, NOW, Store, noise
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 def test_every_picture_ends_up_with_regions_view_rows_and_thumbnail(store: Store) -> None:

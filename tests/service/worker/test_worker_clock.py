@@ -1,9 +1,7 @@
 """A clock that is set costs no sign of life, and brings none."""
 
-from collections.abc import Iterator
 from concurrent.futures import Future
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +13,6 @@ from service.worker.heartbeat import BEAT_S, ROLE
 from tests.support.kill_points import DecodeHere
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path)
-    yield made
-    made.catalog.close()
 
 
 def test_the_worker_goes_on_beating_when_the_clock_is_set_back(store: Store) -> None:

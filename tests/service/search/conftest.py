@@ -1,0 +1,15 @@
+"""A library that most tests of searching ask."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import Library, sixty_four
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """A library of 64 pictures, which no test changes."""
+    library = sixty_four(tmp_path_factory.mktemp("full"))
+    yield library
+    library.close()
