@@ -176,6 +176,7 @@ class ViewBuilders:
         self._folder_of, self._extractor = folder_of, extractor
         self._builders: dict[str, ViewBuilder] = {}
         self._waiting = {model.header.digest: model for model in on_request}
+        self._stopped = set[str]()  # digests of models whose views have no room for their numbers
         try:
             for matcher in matchers:
                 self._open(matcher)
@@ -195,8 +196,21 @@ class ViewBuilders:
             for digest in catalog.requested_views() & self._waiting.keys():
                 self._open_requested(self._waiting.pop(digest))
         # Every view takes its turn before the next batch, so that what is ingested is soon found.
-        advanced = [builder.catch_up(catalog, slab) for builder in self._builders.values()]
+        advanced = [self._advance(digest, builder, catalog, slab) for digest, builder in self._going_on()]
         return any(advanced)
+
+    def _going_on(self) -> list[tuple[str, ViewBuilder]]:
+        """The builders that go on, by their models' digests."""
+        return [(digest, builder) for digest, builder in self._builders.items() if digest not in self._stopped]
+
+    def _advance(self, digest: str, builder: ViewBuilder, catalog: Catalog, slab: Slab) -> bool:
+        """Whether a view took rows. One that has no room for a model's numbers is logged, and stops no other."""
+        try:
+            return builder.catch_up(catalog, slab)
+        except TooLarge as fault:
+            log.error("%s; the view stays as it is before the worker starts again", fault)
+            self._stopped.add(digest)
+            return False
 
     def _open_requested(self, model: LazyMatcher) -> None:
         """Open the view of a model that is asked for; one that cannot be loaded is logged, and stops no other."""
@@ -214,12 +228,12 @@ class ViewBuilders:
 
     def replace_images(self, slots: Sequence[int], slab: Slab) -> None:
         """Encode, in every view that holds them, pictures whose records were written again."""
-        for builder in self._builders.values():
+        for _, builder in self._going_on():
             builder.replace_images(slots, slab)
 
     def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
         """Reads every row of every view, as ViewBuilder.check_rows does."""
-        for builder in list(self._builders.values()):
+        for _, builder in self._going_on():
             yield from builder.check_rows(slab, repair)
 
     def close(self) -> None:
