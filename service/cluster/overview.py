@@ -35,7 +35,7 @@ class ClusterOverview:
     replicas: Sequence[ReplicaRow]
     is_growing: bool
     num_shards: int
-    """That pictures are placed among."""
+    """Number of the shards that pictures are placed among."""
     stuck: int = 0
 
 

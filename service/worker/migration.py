@@ -122,8 +122,9 @@ class Migration:
 
     def _files(self, image: Image) -> tuple[Path, Path | None]:
         """The original, and the thumbnail if it has to be made."""
-        thumbnail = self._originals.thumbnail(image.image_id)
-        return self._originals.path(image.image_id, image.extension), None if thumbnail.exists() else thumbnail
+        is_there = self._originals.find_thumbnail(image.image_id) is not None
+        thumbnail = None if is_there else self._originals.thumbnail(image.image_id)
+        return self._originals.path(image.image_id, image.extension), thumbnail
 
     def _decoded(self, image: Image) -> DecodedPicture | str:
         """The picture, or why it cannot be had."""

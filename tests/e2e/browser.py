@@ -4,7 +4,7 @@ import base64
 import json
 import lzma
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
 
+from tests.support.library import two_coloured
 from tests.support.processes import wait_until
+from tests.support.web_app import png
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js.xz"
 SERIOUS = {"serious", "critical"}
@@ -104,3 +106,9 @@ def send(address: str, name: str, content: bytes, about: dict[str, Any] | None =
     form = {"manifest": json.dumps({name: about})} if about else {}
     receipt = httpx.post(f"{address}/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
     wait_until(lambda: httpx.get(f"{address}{receipt['status_url']}").json()["state"] == "done")
+
+
+def send_captioned(address: str, colours: Iterable[str]) -> None:
+    """Ingest a picture of each colour beside white, with the caption `all COLOUR`."""
+    for colour in colours:
+        send(address, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})

@@ -9,14 +9,12 @@ import pytest
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
-from tests.support.library import two_coloured
 from tests.support.running_server import running_server
-from tests.support.web_app import png
 
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, search, send
+from tests.e2e.browser import Visit, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -27,8 +25,7 @@ AWAY = "The service does not answer. Try again"
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_server(tmp_path_factory.mktemp("page")) as url:
-        for colour in COLOURS:
-            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        send_captioned(url, COLOURS)
         yield url
 
 

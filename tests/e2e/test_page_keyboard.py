@@ -12,7 +12,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
-from tests.e2e.browser import Visit, drop, search, send
+from tests.e2e.browser import Visit, drop, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -36,8 +36,7 @@ TAKES_WORDS_AND_PICTURE = """
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_server(tmp_path_factory.mktemp("page")) as url:
-        for colour in COLOURS:
-            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        send_captioned(url, COLOURS)
         yield url
 
 

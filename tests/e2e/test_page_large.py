@@ -6,14 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.library import two_coloured
 from tests.support.running_server import running_server
-from tests.support.web_app import png
 
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import Visit, accessibility_faults, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -23,8 +21,7 @@ COLOURS = ["red", "green", "blue"]
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     with running_server(tmp_path) as url:
-        for colour in COLOURS:
-            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        send_captioned(url, COLOURS)
         yield url
 
 

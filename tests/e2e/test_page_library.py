@@ -14,7 +14,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import Visit, accessibility_faults, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -26,8 +26,7 @@ LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     with running_server(tmp_path) as url:
-        for colour in COLOURS:
-            send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+        send_captioned(url, COLOURS)
         yield url
 
 

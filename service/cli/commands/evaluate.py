@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from models.matching.matcher import Matcher
 
 QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
-FOLDS = 5  # as `models.evaluation.evaluate`, which PyTorch comes with
 RECALLS = ("r1", "r5", "r10")
 SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": "difference"}
 
@@ -214,8 +213,11 @@ def _check_source(source: CaptionedSource, selection: Selection, fold5: bool, ha
 
 def _check_number(pictures: int, fold5: bool, halves: bool) -> None:
     """UserError where so many pictures cannot be measured in five folds or two halves."""
-    if fold5 and pictures % FOLDS:
-        raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds")
+    if fold5:
+        from models.evaluation.evaluate import FOLDS  # noqa: PLC0415 - PyTorch comes with it
+
+        if pictures % FOLDS:
+            raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds")
     if halves and pictures < 2:
         raise UserError("--halves measures two halves of the pictures, and there is one picture")
 

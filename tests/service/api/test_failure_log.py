@@ -1,4 +1,4 @@
-"""What a failed request leaves in the log: where it happened and why, and nothing of what was asked."""
+"""A failed request leaves in the log where it happened and why, and nothing of what was asked."""
 
 import logging
 

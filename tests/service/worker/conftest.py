@@ -1,4 +1,4 @@
-"""What most tests of the worker begin with."""
+"""The store that most tests of the worker begin with."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -58,3 +58,15 @@ def test_a_picture_that_is_sent_again_is_read_again_by_the_worker_that_runs(
     assert store.catalog.failures.page() == []
     assert store.catalog.region_stores.blank_slots("wide-extractor") == []
     store.catalog.close()
+
+
+def test_a_thumbnail_that_is_empty_is_made_anew_with_the_regions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode_here(monkeypatch)
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    thumbnail = store.originals.thumbnail(image_id)
+    thumbnail.parent.mkdir(parents=True, exist_ok=True)
+    with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
+        for content, made in ((b"", thumbnail), (b"whole", None)):
+            thumbnail.write_bytes(content)
+            assert worker._migration._files(store.image(image_id))[1] == made
