@@ -121,6 +121,47 @@ def test_results_stand_by_date_for_sentences_pictures_and_the_library(visit: Vis
     expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(2)
 
 
+def test_an_address_has_the_options_of_its_question(visit: Visit) -> None:
+    page = visit.page
+    search(page, "blue")
+    page.get_by_label("From").fill("2022")
+    page.get_by_label("From").press("Enter")
+    page.get_by_label("Sort by").select_option("date")
+    add_tag(page, "year<=2023")
+    expect(cards(page)).to_have_count(2)
+    sent = page.url
+    page.get_by_role("button", name="More like this: blue.png").click()
+    expect(page.locator("#status")).to_have_text("Pictures like blue.png.")
+    page.get_by_role("button", name="Take away: year<=2023").click()
+    expect(cards(page)).to_have_count(2)  # green and yellow
+    page.go_back()
+    expect(page.get_by_role("button", name="Take away: year: ..2023")).to_be_visible()
+    expect(cards(page).first).to_contain_text("green")
+    assert titles(page) == ["green", "blue"]
+    page.goto("about:blank")
+    page.goto(sent)
+    expect(cards(page)).to_have_count(2)
+    assert titles(page) == ["green", "blue"]
+    assert page.get_by_label("From").input_value() == "2022"
+    assert page.get_by_label("Sort by").input_value() == "date"
+    page.goto(visit.address)  # says nothing of options
+    expect(cards(page)).to_have_count(len(YEARS))
+    assert page.get_by_label("From").input_value() == ""
+
+
+def test_a_name_with_a_colon_and_a_model_that_is_not_there_come_by_an_address_too(visit: Visit) -> None:
+    page = visit.page
+    page.goto("about:blank")
+    page.goto(f"{visit.address}#q=red&tag.exif%3Ayear=2024&model=absent")
+    expect(page.locator("#status")).to_contain_text("absent")
+    expect(page.get_by_role("button", name="Take away: exif:year: 2024")).to_be_visible()
+    page.get_by_label("Model").select_option("fake")
+    expect(page.locator("#status")).to_have_text("Nothing was found that passes the filter.")
+    page.get_by_role("button", name="Take away: exif:year: 2024").click()
+    expect(cards(page)).to_have_count(len(YEARS))
+    assert page.url.endswith("#q=red")
+
+
 PASTE = """
 (content) => {
   const clipboardData = new DataTransfer();

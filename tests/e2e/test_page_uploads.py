@@ -62,6 +62,14 @@ def let_go(page: Page, pattern: str, held: list[Route]) -> None:
         route.continue_()
 
 
+def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit: Visit) -> None:
+    visit.page.get_by_label("What do the pictures show?").fill("red")
+    expect(visit.page.locator("#status")).to_have_text("No picture can be found yet.")
+    visit.page.get_by_label("Look at").select_option("text alone")
+    expect(visit.page.locator("#status")).to_have_text("No picture has these words in its text.")
+
+
+
 def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Visit) -> None:
     page = visit.page
     page.route("**/ingest", lambda route: route.abort())

@@ -1,4 +1,5 @@
-// Questions in the browser's history, so that Back goes to the one before, and an address is that of its question.
+// Questions in the browser's history, so that Back goes to the one before, and an address is that of its question, with
+// the options that it was asked with.
 
 /** A picture to ask with: a file, or a stored one. */
 export type Asked = { image: File } | { image_id: string };
@@ -7,6 +8,9 @@ export type Asked = { image: File } | { image_id: string };
 export type Question =
   | { kind: "text"; text: string }
   | { kind: "pictures" | "sentences"; asked: Asked; title: string };
+
+/** Options by the names that addresses give them. */
+export type Chosen = [name: string, value: string][];
 
 /**
  * What an entry of the history keeps: `typing` while its sentence may still grow, the place of a file among `files`,
@@ -24,12 +28,17 @@ const STORED = { pictures: "like", sentences: "sentences" } as const;
 
 /** Makes a question the newest entry. One that is being typed takes the place of its own beginning, and any that of a
  * picture shown large, which nobody goes back to. */
-export function remember(question: Question, typing = false): void {
-  const address = addressOf(question);
+export function remember(question: Question, chosen: Chosen, typing = false): void {
+  const address = addressOf(question, chosen);
   if (location.hash === new URL(address, location.href).hash && !("asked" in question)) return;
   const goesOn = (typing && entry().typing) || entry().large;
   if (!goesOn) settle(); // one that is left is not typed any more, also if it did not rest
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
+}
+
+/** Gives the address of the question that the browser is at these options. */
+export function rememberOptions(chosen: Chosen): void {
+  history.replaceState(entry(), "", addressOf(current(), chosen));
 }
 
 /** Begins an entry for a picture shown large. */
@@ -58,7 +67,7 @@ export function settle(): void {
 export function current(): Question {
   const { file, title } = entry();
   const image = file === undefined ? undefined : files.get(file);
-  const hash = new URLSearchParams(location.hash.slice(1));
+  const hash = addressParameters();
   for (const kind of ["pictures", "sentences"] as const) {
     const image_id = hash.get(STORED[kind]);
     if (image_id === null) continue;
@@ -66,6 +75,11 @@ export function current(): Question {
     if (image) return { kind, asked: { image }, title: title ?? image.name };
   }
   return { kind: "text", text: hash.get("q") ?? "" };
+}
+
+/** What the address says, of the question and of its options. */
+export function addressParameters(): URLSearchParams {
+  return new URLSearchParams(location.hash.slice(1));
 }
 
 function entry(): Entry {
@@ -85,10 +99,12 @@ function keep(file: File): string {
   return name;
 }
 
-function addressOf(question: Question): string {
-  if (question.kind !== "text") {
-    const image_id = "image_id" in question.asked ? question.asked.image_id : "";
-    return `#${new URLSearchParams({ [STORED[question.kind]]: image_id })}`;
-  }
-  return question.text ? `#${new URLSearchParams({ q: question.text })}` : location.pathname;
+function addressOf(question: Question, chosen: Chosen): string {
+  const all = new URLSearchParams([...asAddressed(question), ...chosen]);
+  return all.size ? `#${all}` : location.pathname;
+}
+
+function asAddressed(question: Question): Chosen {
+  if (question.kind === "text") return question.text ? [["q", question.text]] : [];
+  return [[STORED[question.kind], "image_id" in question.asked ? question.asked.image_id : ""]];
 }

@@ -1,10 +1,14 @@
 // How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change.
 import { ask, Latest } from "./api";
 import { el, find } from "./dom";
+import type { Chosen } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
 import { TagFilter } from "./tags";
 
+type Control = HTMLInputElement | HTMLSelectElement;
+
 const MOST_TAGS = 50;
+const TAG = "tag."; // before the name of a tag, in an address
 const TYPING_MS = 200; // a pause after which what was typed is looked up
 
 export class SearchOptions {
@@ -13,7 +17,7 @@ export class SearchOptions {
   private readonly sort = el(
     "select",
     {},
-    el("option", { value: "relevance" }, "relevance"),
+    el("option", { value: "relevance", selected: true }, "relevance"),
     el("option", { value: "date" }, "date"),
   );
   private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
@@ -24,23 +28,34 @@ export class SearchOptions {
   private readonly unit = el(
     "select",
     { "aria-label": "What the cut-off counts" },
-    el("option", { value: "min_probability" }, "% likely"),
+    el("option", { value: "min_probability", selected: true }, "% likely"),
     el("option", { value: "min_score" }, "score"),
   );
   private readonly looked = el(
     "select",
     {},
-    el("option", { value: "both" }, "pictures and text"),
+    el("option", { value: "both", selected: true }, "pictures and text"),
     el("option", { value: "pictures" }, "pictures alone"),
     el("option", { value: "text" }, "text alone"),
   );
   private readonly grouped = el("input", { type: "checkbox" });
   private readonly known = el("datalist", { id: "tags" });
   private readonly summary = el("summary", {}, "Options");
+  /** By their names in an address. */
+  private readonly controls: Record<string, Control> = {
+    model: this.model,
+    beside: this.second,
+    sort: this.sort,
+    from: this.from,
+    to: this.until,
+    look: this.looked,
+    least: this.least,
+    in: this.unit,
+  };
 
   constructor(onchange: () => void) {
     const changed = () => {
-      this.summary.textContent = this.numSet ? `Options (${this.numSet} set)` : "Options";
+      this.count();
       onchange();
     };
     this.tags = new TagFilter(changed);
@@ -90,9 +105,12 @@ export class SearchOptions {
   async load(): Promise<void> {
     const { models } = await ask<ModelsAnswer>("/models");
     const ready = models.filter((one) => one.state !== "not built");
+    const [first, second] = [this.model.value, this.second.value]; // of an address
     this.model.replaceChildren(...ready.map((one) => choice(one)));
     this.second.replaceChildren(el("option", { value: "" }, "no other"), ...ready.map((one) => choice({ ...one, default: false })));
     this.second.parentElement!.hidden = ready.length < 2;
+    if (first) choose(this.model, first);
+    if (second) choose(this.second, second);
     await this.suggest();
   }
 
@@ -106,11 +124,29 @@ export class SearchOptions {
     });
   }
 
-  /** How many are not as they were at first. */
-  private get numSet(): number {
-    const selects = [this.model, this.second, this.sort, this.looked].filter((one) => one.selectedIndex !== firstOf(one));
-    const written = [this.from, this.until, this.least].filter((one) => one.value.trim());
-    return selects.length + written.length + this.tags.size + Number(this.groups);
+  /** What is not as it was at first. */
+  get chosen(): Chosen {
+    const controls = Object.entries(this.controls).filter(([, one]) => one.value.trim() !== initial(one));
+    return [
+      ...controls.filter(([name]) => name !== "in" || this.least.value).map(([name, one]): [string, string] => [name, one.value.trim()]),
+      ...(this.groups ? [["alike", "one"] as [string, string]] : []),
+      ...this.tags.conditions.map(([name, said]): [string, string] => [`${TAG}${name}`, said]),
+    ];
+  }
+
+  /** Chooses what an address says, and all else as it was at first. */
+  restore(said: URLSearchParams): void {
+    for (const [name, one] of Object.entries(this.controls)) choose(one, said.get(name) ?? initial(one));
+    this.grouped.checked = said.has("alike");
+    const conditions = [...said].filter(([name]) => name.startsWith(TAG));
+    this.tags.replace(conditions.map(([name, value]) => [name.slice(TAG.length), value]));
+    this.count();
+  }
+
+  /** Says how many are not as they were at first. */
+  private count(): void {
+    const num = this.chosen.filter(([name]) => name !== "in").length;
+    this.summary.textContent = num ? `Options (${num} set)` : "Options";
   }
 
   /** The model asked, and the one shown beside it, null for none. */
@@ -154,9 +190,17 @@ export class SearchOptions {
   }
 }
 
-/** The place of the option that is chosen at first. */
-function firstOf(select: HTMLSelectElement): number {
-  return Math.max(0, [...select.options].findIndex((one) => one.defaultSelected));
+/** What is chosen at first. */
+function initial(control: Control): string {
+  if (control instanceof HTMLInputElement) return "";
+  return [...control.options].find((one) => one.defaultSelected)?.value ?? "";
+}
+
+/** Chooses a value; one that is not offered becomes an option, so that the service tells what is wrong with it. */
+function choose(control: Control, value: string): void {
+  const isOffered = control instanceof HTMLInputElement || [...control.options].some((one) => one.value === value);
+  if (!isOffered) control.append(el("option", { value }, value));
+  control.value = value;
 }
 
 function labelled([text, control]: [string, HTMLElement]): HTMLElement {

@@ -6,7 +6,7 @@ import { Deleted } from "./deleted";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
-import { current, remember, settle, type Asked, type Question } from "./history";
+import { addressParameters, current, remember, rememberOptions, settle, type Asked, type Question } from "./history";
 import { Library } from "./library";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
@@ -26,7 +26,7 @@ const status = find("status");
 const searches = new Latest();
 const adding = new Adding(refreshLibrary, () => void again());
 const detail = new Detail((picture) => void searchLike(picture), () => void again());
-const options = new SearchOptions(() => void again());
+const options = new SearchOptions(() => (rememberOptions(options.chosen), void again()));
 const library = new Library((image) => void searchLike(image), (images, place) => detail.open(images, place), refreshLibrary);
 const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
 const greeting = el(
@@ -75,7 +75,7 @@ function more(shown: number): HTMLElement[] {
 function askAnew(question: Question, isTyped = false): Promise<void> {
   clearTimeout(typing);
   if (!isTyped) clearTimeout(settling);
-  remember(question, isTyped);
+  remember(question, options.chosen, isTyped);
   if (question.kind !== "text") query.value = "";
   return answer(question);
 }
@@ -120,6 +120,7 @@ function goTo(question: Question): Promise<void> {
   settle();
   detail.close(); // what it shows belongs to the question that was left
   query.value = question.kind === "text" ? question.text : "";
+  options.restore(addressParameters());
   return answer(question);
 }
 
@@ -130,9 +131,9 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
   return second ? answers.then(async (found) => [...found, await request(second)]) : answers;
 }
 
-/** What is said where nothing was found; of a filter, too, since on a phone it is out of sight. */
-function nothing(): string {
-  return options.filter ? "Nothing was found that passes the filter." : "Nothing was found.";
+/** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */
+function nothing(why: string): string {
+  return options.filter ? "Nothing was found that passes the filter." : why;
 }
 
 /** What an answer says besides its pictures. */
@@ -145,7 +146,8 @@ function noteOf(answer: TextAnswer): string {
   if (answer.left_out) notes.push(`${counted(answer.left_out, "candidate")} below the cut-off.`);
   if (answer.matched === false || (!answer.results.length && answer.left_out))
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
-  else if (!answer.results.length) notes.push(nothing());
+  else if (!answer.results.length)
+    notes.push(nothing(options.match === "text" ? "No picture has these words in its text." : "No picture can be found yet."));
   else notes.push(`${counted(answer.results.length, "picture")}.`);
   return notes.join(" ");
 }
@@ -190,7 +192,7 @@ async function searchPicture(asked: Asked, title: string): Promise<void> {
     (answers) => {
       const { left_out, results } = answers[0]!;
       const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
-      const poor = results.length ? "" : left_out ? " Nothing matches well." : ` ${nothing()}`;
+      const poor = results.length ? "" : left_out ? " Nothing matches well." : ` ${nothing("No other picture can be found.")}`;
       const few = left_out ? ` ${counted(left_out, "candidate")} below the cut-off.` : "";
       const uncut = "min_probability" in options.cutOff ? " How alike pictures are is no percentage: no cut-off." : "";
       const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
@@ -206,7 +208,7 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
     (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
     (answer) => {
       const hits = answer.results as CaptionHit[];
-      const none = answer.left_out ? "Nothing matches well." : nothing();
+      const none = answer.left_out ? "Nothing matches well." : nothing("No sentences were found.");
       const told = answer.note ?? (hits.length ? `Sentences for ${isolated(title)}.` : none);
       status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
       showWords(null);
@@ -265,6 +267,7 @@ function start(): void {
   const first = current();
   settle();
   if (first.kind === "text") query.value = first.text;
+  options.restore(addressParameters());
   query.addEventListener("input", () => {
     clearTimeout(typing);
     clearTimeout(settling);

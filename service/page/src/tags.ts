@@ -35,6 +35,11 @@ export function condition(text: string, known: string[] = []): Condition | null 
   return { name, is: { ...(ends[1] && { gte: plain(ends[1]) }), ...(ends[2] && { lte: plain(ends[2]) }) } };
 }
 
+/** What stands behind the name and the colon of a condition. */
+function asWritten({ is }: Condition): string {
+  return typeof is === "object" ? `${is.gte ?? ""}..${is.lte ?? ""}` : String(is);
+}
+
 /** All conditions as the service takes them; values of one name are alternatives. Error where two cannot be joined. */
 export function together(conditions: Condition[]): Record<string, Value[] | Range> {
   const filter: Record<string, Value[] | Range> = {};
@@ -83,30 +88,44 @@ export class TagFilter {
     for (const name of names) this.known.add(name);
   }
 
-  get size(): number {
-    return this.written.size;
+  /** The conditions, each by its name and what stands behind its colon. */
+  get conditions(): [name: string, said: string][] {
+    return [...this.written.values()].map((one) => [one.name, asWritten(one)]);
   }
 
   /** The conditions as the service takes them; null for none. */
   get filter(): Record<string, unknown> | null {
-    return this.size ? together([...this.written.values()]) : null;
+    return this.written.size ? together([...this.written.values()]) : null;
+  }
+
+  /** Has these conditions in the place of those that there are. */
+  replace(conditions: [name: string, said: string][]): void {
+    this.written.clear();
+    this.fault.textContent = "";
+    for (const [name, said] of conditions) this.add(`${name}: ${said}`, [name]);
+    this.show();
   }
 
   private take(): void {
     const text = this.input.value.trim();
     this.fault.textContent = "";
-    if (!text || this.written.has(text)) return;
+    if (!text || this.written.has(text) || !this.add(text, [...this.known])) return;
+    this.input.value = "";
+    this.show();
+  }
+
+  /** Adds a condition; false, with the reason beside the input, where it is none or cannot be joined to the others. */
+  private add(text: string, known: string[]): boolean {
     try {
-      const one = condition(text, [...this.known]);
+      const one = condition(text, known);
       if (!one) throw new Error("Write name: value, or name: 2020..2024 for a range.");
       together([...this.written.values(), one]);
       this.written.set(text, one);
+      return true;
     } catch (fault) {
       this.fault.textContent = (fault as Error).message;
-      return;
+      return false;
     }
-    this.input.value = "";
-    this.show();
   }
 
   private remove(text: string): void {
