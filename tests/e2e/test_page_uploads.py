@@ -69,7 +69,6 @@ def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit
     expect(visit.page.locator("#status")).to_have_text("No picture has these words in its text.")
 
 
-
 def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Visit) -> None:
     page = visit.page
     page.route("**/ingest", lambda route: route.abort())
