@@ -223,6 +223,12 @@ class Catalog:
             rows = db.execute(sql, [image_id]).fetchall()
             return next(iter(to_images(db, rows)), None)
 
+    def decided_fields(self, image_id: str) -> list[str]:
+        """Of a picture without regions, what its file has no say in any more (`decided_fields.py`); none else."""
+        sql = "SELECT field FROM decided_fields JOIN images ON number = image WHERE image_id = ? ORDER BY field"
+        with self._database.reading() as db:
+            return [row["field"] for row in db.execute(sql, [image_id])]
+
     def images_at(self, slots: Sequence[int]) -> list[Image | None]:
         """The pictures at region slots, in the order asked; None where deleted or not committed."""
         wanted = [int(slot) for slot in slots]

@@ -9,6 +9,7 @@ again.
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
+from index.decided_fields import forget_decided
 from index.queries import to_images
 from index.records import ErasedPicture, Image
 from index.schema import Database
@@ -38,6 +39,7 @@ def erase(db: Connection, numbers: Iterable[int], now: float) -> None:
     for number in numbers:
         erase_captions(db, number)
         db.execute("DELETE FROM tags WHERE image = ?", [number])
+        forget_decided(db, number)
         db.execute(
             "UPDATE images SET erased_at = ?, filename = '', taken_at = NULL, looks = NULL, reason = NULL"
             " WHERE number = ?",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from sqlite3 import Connection
 
+from index.decided_fields import decide, fields_of, forget_decided
 from index.deletion import erase_captions
 from index.filters import checked_value
 from index.records import UNCHANGED, PictureChange
@@ -34,6 +35,10 @@ def apply_change(db: Connection, image_id: str, change: PictureChange) -> bool:
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
     if change.filename is not UNCHANGED:
         db.execute("UPDATE images SET filename = ? WHERE number = ?", [change.filename, number])
+    if found["slot"] is None:
+        if change.decided_fields is not UNCHANGED:
+            forget_decided(db, number)
+        decide(db, number, fields_of(change) if change.decided_fields is UNCHANGED else change.decided_fields)
     index_text(db, number)
     return True
 

@@ -43,6 +43,8 @@ class NewPicture:
     taken_at: float | None = None
     added_at: float | None = None
     """When it came, where that is not now."""
+    decided_fields: tuple[str, ...] = ()
+    """What of its description its file has no say in (`decided_fields.py`)."""
 
 
 class Unchanged(Enum):
@@ -66,6 +68,8 @@ class PictureChange:
     tags: Mapping[str, TagValue | None] | Unchanged | None = UNCHANGED
     taken_at: float | Unchanged | None = UNCHANGED
     filename: str | Unchanged = UNCHANGED
+    decided_fields: Sequence[str] | Unchanged = UNCHANGED
+    """Those in which the picture's file has no say until its regions are found; UNCHANGED: what this changes, too."""
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,11 @@ CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regi
   at REAL NOT NULL,                          -- when that was found; 0: the picture was sent again since
   PRIMARY KEY (extractor, slot)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS decided_fields (  -- of pictures without regions yet, in which their files have no say
+  image INTEGER NOT NULL REFERENCES images (number),
+  field TEXT NOT NULL,                       -- see decided_fields.py
+  PRIMARY KEY (image, field)
+) WITHOUT ROWID;
 """
 
 

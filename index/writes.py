@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from sqlite3 import Connection
 
+from index.decided_fields import decide, decided_fields, forget_decided, undecided_tags
 from index.deletion import erase, forget
 from index.filters import checked_value
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
@@ -44,6 +45,8 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
             db.execute("UPDATE blank_regions SET at = 0 WHERE slot = ?", [found["slot"]])
     add_description(db, number, picture)
+    if found is None or found["slot"] is None:
+        decide(db, number, picture.decided_fields)
     index_text(db, number)
     if found is not None and found["slot"] is not None:
         assign_caption_slots(db, [number])
@@ -97,19 +100,18 @@ def set_tag(db: Connection, number: int, name: str, value: object) -> None:
 
 
 def assign_slot(db: Connection, picture: DetectedPicture) -> int:
-    """Note the picture's region slot and what its file says; its number.
+    """Note the picture's region slot and what its file says of fields that are not decided; its number.
 
     ValueError for a picture unknown or ready already.
     """
     changed = db.execute(
-        "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, taken_at = coalesce(taken_at, ?),"
-        " looks = ?, failed_at = NULL, reason = NULL, starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
+        "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, looks = ?, failed_at = NULL, reason = NULL,"
+        " starts = 0 WHERE image_id = ? AND slot IS NULL RETURNING number",
         [
             picture.slot,
             picture.width,
             picture.height,
             picture.extractor,
-            picture.taken_at,
             picture.perceptual_hash,
             picture.image_id,
         ],
@@ -117,13 +119,23 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     if not changed:
         raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")
     number = int(changed[0]["number"])
-    for text in picture.captions:
-        add_caption(db, number, text)
-    known = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
-    for name in picture.tags.keys() - known:
-        set_tag(db, number, name, picture.tags[name])
+    add_what_file_says(db, number, picture)
     index_text(db, number)
     return number
+
+
+def add_what_file_says(db: Connection, number: int, picture: DetectedPicture) -> None:
+    """Add the captions, and the date and tags that the picture lacks, but for decided fields."""
+    decided = decided_fields(db, number)
+    if "taken_at" not in decided:
+        db.execute("UPDATE images SET taken_at = coalesce(taken_at, ?) WHERE number = ?", [picture.taken_at, number])
+    for text in picture.captions if "captions" not in decided else ():
+        add_caption(db, number, text)
+    known = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
+    for name, value in undecided_tags(picture.tags, decided).items():
+        if name not in known:
+            set_tag(db, number, name, value)
+    forget_decided(db, number)
 
 
 def assign_caption_slots(db: Connection, numbers: Iterable[int]) -> None:

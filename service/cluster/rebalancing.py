@@ -8,11 +8,12 @@ is deleted in both.
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from index.decided_fields import WHOLE_DESCRIPTION
 from index.list_orders import PageKey
 from index.records import Image, NewPicture
 from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, has_picture
@@ -92,7 +93,8 @@ class Rebalancing:
     def advance(self) -> bool:
         """One step; True once every picture is where it belongs.
 
-        One whose original is missing keeps it from ending: it is looked at until it is sent again, or deleted.
+        One whose original is missing, or that could be read where it was and cannot where it belongs, keeps it from
+        ending: it is looked at until it is sent again, or deleted.
         """
         if self._copied:
             self._let_go()
@@ -122,8 +124,8 @@ class Rebalancing:
         self._rescan_from = self._clock() + (STUCK_PAUSE_S if self._stuck else self._linger_s)
         if self._stuck:
             log.warning(
-                "%d pictures stay where they are, such as %s: their originals are missing; send them again, or delete"
-                " them",
+                "%d pictures stay where they are, such as %s: their originals are missing, or cannot be read by the"
+                " shard that they belong to, which is tried again; send them again, or delete them",
                 len(self._stuck),
                 min(self._stuck),
             )
@@ -151,7 +153,8 @@ class Rebalancing:
         content = self._shards.ask(source, "original", image)
         if content is None:
             return self._without_original(moving, image, copy)
-        operation = TakeIn(job_id=job_id, pictures=[as_new(image)], now=image.added_at, kept_since=image.added_at)
+        picture = as_new(image, self._decided_fields(source, image))
+        operation = TakeIn(job_id=job_id, pictures=[picture], now=image.added_at, kept_since=image.added_at)
         files = {image_id: content}
         if (parcel := self._shards.ask(source, "regions_parcel", image_id)) is not None:
             files[image_id + REGIONS] = parcel
@@ -159,6 +162,13 @@ class Rebalancing:
         if copy is not None:  # of before, and perhaps changed or deleted since
             self._describe(target, image, copy)
         return moving
+
+    def _decided_fields(self, source: int, image: Image) -> Sequence[str]:
+        """What a picture's file has no say in: nothing where its shard heard it already."""
+        if image.slot is not None:
+            return WHOLE_DESCRIPTION
+        decided: Sequence[str] = self._shards.ask(source, "decided_fields", image.image_id)
+        return decided
 
     def _without_original(self, moving: Moving, image: Image, copy: Image | None) -> Moving | None:
         """Let a picture go if it is where it belongs with its bytes; otherwise it is stuck."""
@@ -183,13 +193,17 @@ class Rebalancing:
             self._copied.remove(moving)  # not before: a fault may have kept it from being let go
             if again is not None:
                 self._copied.append(again)
-            else:
+            elif moving.image_id not in self._stuck:
                 self.moved += 1
 
     def _released(self, moving: Moving) -> Moving | None:
-        """None once the picture is gone from where it was; if it was changed meanwhile, the move of a new copy."""
+        """None once the picture is gone from where it was, or is stuck; if it was changed meanwhile, the move of a new
+        copy."""
         current = self._shards.ask(moving.source, "image", moving.image_id)
         if not has_picture(current):
+            return None
+        if current.state == "ready" and not self._is_ready(moving.target, moving.image_id):
+            self._stuck.add(moving.image_id)
             return None
         if current.state == "deleted":
             self._shards.write(moving.target, Delete(image_id=moving.image_id, now=current.deleted_at))
@@ -199,6 +213,10 @@ class Rebalancing:
             return None
         return self._copied_one(moving.source, moving.target, moving.image_id, uuid.uuid4().hex)
 
+    def _is_ready(self, shard: int, image_id: str) -> bool:
+        image = self._shards.ask(shard, "image", image_id)
+        return image is not None and image.state == "ready"
+
     def _describe(self, target: int, image: Image, copy: Image) -> None:
         """Give the copy of a picture the description that the first one has; `copy` is what it was before."""
         gone: dict[str, Any] = dict.fromkeys(copy.tags.keys() - image.tags.keys())
@@ -207,8 +225,8 @@ class Rebalancing:
         self._shards.write(target, Edit(image_id=image.image_id, changes=changes))
 
 
-def as_new(image: Image) -> NewPicture:
-    """A stored picture as it is offered to another shard."""
+def as_new(image: Image, decided_fields: Sequence[str] = WHOLE_DESCRIPTION) -> NewPicture:
+    """A stored picture as it is offered to another shard; its file has no say in these fields there."""
     return NewPicture(
         image_id=image.image_id,
         filename=image.filename,
@@ -218,4 +236,5 @@ def as_new(image: Image) -> NewPicture:
         tags=dict(image.tags),
         taken_at=image.taken_at,
         added_at=image.added_at,
+        decided_fields=tuple(decided_fields),
     )

@@ -77,6 +77,10 @@ class ShardLists:
         """A picture in whatever state; None when never seen, or erased."""
         return self._pictures.image(image_id)
 
+    def decided_fields(self, image_id: str) -> list[str]:
+        """What the file of a picture without regions has no say in any more."""
+        return self._catalog.decided_fields(image_id)
+
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """Tags in use, see Catalog.tags."""
         return self._pictures.tags(most_names, most_values, containing, after)

@@ -27,6 +27,7 @@ class PictureBefore:
     captions: tuple[str, ...]
     tags: Mapping[str, TagValue]
     taken_at: float | None
+    decided_fields: Sequence[str] = ()
 
 
 _BEFORE: TypeAdapter[list[PictureBefore]] = TypeAdapter(list[PictureBefore])
@@ -36,8 +37,14 @@ def state_before(catalog: Catalog, operation: Operation) -> bytes:
     """The pictures that the operation is about to change, as JSON."""
     found = [catalog.image(image_id) for image_id in touched_ids(operation)]
     there = [image for image in found if image is not None and image.state != "erasing"]
-    names = PictureBefore.__dataclass_fields__
-    return _BEFORE.dump_json([PictureBefore(**{name: getattr(image, name) for name in names}) for image in there])
+    names = PictureBefore.__dataclass_fields__.keys() - {"decided_fields"}
+    before = [
+        PictureBefore(
+            **{name: getattr(image, name) for name in names}, decided_fields=catalog.decided_fields(image.image_id)
+        )
+        for image in there
+    ]
+    return _BEFORE.dump_json(before)
 
 
 def take_back(catalog: Catalog, operation: Operation, before: bytes) -> None:
@@ -63,6 +70,8 @@ def _put_back(catalog: Catalog, operation: Operation, now: Image, was: PictureBe
     if now.state == "deleted" and was.deleted_at is None:
         catalog.restore(now.image_id, EVER)
     changes = dict(_described_before(operation, now, was))
+    if changes or list(was.decided_fields) != catalog.decided_fields(now.image_id):
+        changes["decided_fields"] = was.decided_fields
     if changes and (now.state != "deleted" or was.deleted_at is None):
         catalog.change(now.image_id, PictureChange(**changes))
     if was.deleted_at is not None:

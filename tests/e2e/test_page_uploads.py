@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Response, Route, expect
 
 from tests.e2e.browser import Visit
 
@@ -135,3 +136,20 @@ def test_an_empty_library_shows_what_is_taken_in_before_it_can_be_found(visit: V
     expect(page.get_by_role("heading", name="No pictures yet")).to_have_count(0)
     let_go(page, "**/jobs/**", held)
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+
+
+def test_many_batches_leave_the_browser_connections_for_all_else(visit: Visit) -> None:
+    page, num = visit.page, 150  # a browser has six connections to a service, and a batch is of 20 pictures
+    held = hold(page, "**/jobs/**")
+    files = [
+        {"name": f"{n}.png", "mimeType": "image/png", "buffer": png(Image.new("RGB", (64, 48), (n, 0, 200)))}
+        for n in range(num)
+    ]
+    taken = list[Response]()
+    page.on("response", lambda one: taken.append(one) if one.url.endswith("/ingest") else None)
+    with page.expect_event("response", lambda _: len(taken) == 8):
+        choose(page, *files)
+    expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(48)
+    assert len(held) == 1
+    let_go(page, "**/jobs/**", held)
+    expect(told(page)).to_have_text(f"Done: {num} of {num} can be found.")

@@ -12,12 +12,12 @@ def picture(image_id: str, **fields: Any) -> NewPicture:
     return NewPicture(image_id=image_id, **defaults | fields)
 
 
-def make_ready(catalog: Catalog, *image_ids: str) -> None:
-    """Commit queued pictures as the worker does once their region records are on disk."""
+def make_ready(catalog: Catalog, *image_ids: str, **file_says: Any) -> None:
+    """Commit queued pictures as the worker does once their region records are on disk, with what their files say."""
     first = catalog.num_slots()
     catalog.commit(
         [
-            DetectedPicture(image_id=image_id, slot=first + place, width=640, height=480, extractor="d1")
+            DetectedPicture(image_id=image_id, slot=first + place, width=640, height=480, extractor="d1", **file_says)
             for place, image_id in enumerate(image_ids)
         ]
     )

@@ -19,6 +19,7 @@ from service.storage.originals import Originals, image_id_of
 from tests.support.catalogs import make_ready
 
 NOW = 1_700_000_000.0
+FILES_SAY: dict[str, Any] = {"captions": ["of the file"], "tags": {"keywords": "of the file"}, "taken_at": 1e9}
 
 
 class CatalogJobs:
@@ -74,10 +75,10 @@ class Directory:
             raise ConnectionError(f"{self.name} does not answer")
         return getattr(self.lists, method)(*arguments)
 
-    def detect(self) -> None:
-        """Give every queued picture its regions, as a worker would."""
-        queued = [picture.image_id for picture in self.catalog.queued(1000)]
-        make_ready(self.catalog, *queued)
+    def detect(self, only: str | None = None) -> None:
+        """Give every queued picture, or that of one id, its regions, and what its file says, as a worker would."""
+        queued = [one.image_id for one in self.catalog.queued(1000) if only in (None, one.image_id)]
+        make_ready(self.catalog, *queued, **FILES_SAY)
 
     def _run(self, method: str, arguments: tuple[Any, ...]) -> Any:
         if self.down:

@@ -65,9 +65,9 @@ class Shards:
         with self.gate.passing(shard, operation, self.placement.num_shards):
             return self.writers[shard].write(operation, files)[1]
 
-    def detect(self) -> None:
+    def detect(self, only: str | None = None) -> None:
         for directory in self.directories:
-            directory.detect()
+            directory.detect(only)
 
     def close(self) -> None:
         for directory in self.directories:

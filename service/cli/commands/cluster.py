@@ -165,8 +165,8 @@ def demo(
 def about_stuck(count: int) -> str:
     """Words on pictures that cannot be moved."""
     return (
-        f"{count} pictures stay where they are, since their originals are missing: send them again, or delete them. The"
-        " director's log names one."
+        f"{count} pictures stay where they are, since their originals are missing, or cannot be read where they belong:"
+        " send them again, or delete them. The director's log names one."
     )
 
 

@@ -43,6 +43,7 @@ function named(path: string): { name: string; album: string | null } {
 export class Upload {
   readonly progress: Progress = { total: 0, done: 0, known: 0, skipped: [], failed: [], faults: [], waiting: "" };
   private turn = Promise.resolve();
+  private followed = Promise.resolve();
   private unsent = 0;
 
   /** `tell` hears of every step, `onsent` of every batch that the service took. */
@@ -63,10 +64,9 @@ export class Upload {
     const pictures = files.filter((one) => this.isPicture(one));
     this.unsent += pictures.length;
     this.changed();
-    const jobs: Promise<void>[] = [];
-    this.turn = this.turn.then(() => this.sendAll(pictures, jobs));
+    this.turn = this.turn.then(() => this.sendAll(pictures));
     await this.turn;
-    await Promise.all(jobs);
+    await this.followed;
   }
 
   /** Has a picture that was set aside tried again, and follows it. */
@@ -100,13 +100,13 @@ export class Upload {
     return false;
   }
 
-  private async sendAll(pictures: Found[], jobs: Promise<void>[]): Promise<void> {
+  private async sendAll(pictures: Found[]): Promise<void> {
     for (const batch of batches(pictures)) {
       const receipt = await this.send(batch);
       this.unsent -= batch.length;
       this.changed();
       if (!receipt) continue;
-      jobs.push(this.follow(receipt.job_id).catch((fault) => this.fail(fault)));
+      void this.follow(receipt.job_id);
       this.onsent();
     }
   }
@@ -142,8 +142,16 @@ export class Upload {
     return files.filter((_, n) => can[n]);
   }
 
-  /** Follows a job to its end. Where no stream can be had the job itself is asked now and then. */
-  private async follow(job_id: string): Promise<void> {
+  /**
+   * Follows a job to its end, once those before it are done: a stream keeps one of the few connections that a browser has
+   * to a service, and the worker takes pictures in their order.
+   */
+  private follow(job_id: string): Promise<void> {
+    return (this.followed = this.followed.then(() => this.hearOf(job_id)).catch((fault) => this.fail(fault)));
+  }
+
+  /** Hears of a job to its end. Where no stream can be had the job itself is asked now and then. */
+  private async hearOf(job_id: string): Promise<void> {
     let before = 0;
     let end: (job: JobAnswer) => void;
     let giveUp: (fault: Error) => void;

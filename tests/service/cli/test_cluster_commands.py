@@ -178,7 +178,7 @@ def test_pictures_that_keep_a_move_from_ending_are_said_once(regard: Regard, sta
     stand_in.looks_until_balanced, stand_in.stuck = 4, 2
     status, _, notes = regard("cluster", "rebalance")
     assert status == 0
-    assert notes.count("2 pictures stay where they are, since their originals are missing: send them again") == 1
+    assert notes.count("2 pictures stay where they are, since their originals are missing, or cannot be read") == 1
 
 
 def test_repair_says_where_the_replica_is_made_anew(regard: Regard, stand_in: StandIn) -> None:

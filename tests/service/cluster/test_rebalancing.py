@@ -88,7 +88,8 @@ class Both:
                 one.take_in([said_again(self._folder, name, **said)], now, NOW) for one in (self._shards.store, local)
             ]
             done = [list(one.duplicates) == [True] for one in sent]
-            self._whole.detect()
+            for place in (self._shards, self._whole):
+                place.detect(image_id)
         if was_moving and self._shards.placement.moving_from is None and before is not None and before.deleted_at:
             # It ended meanwhile, and with it what was deleted where it began.
             for one in (self._shards.pictures, self._whole.catalog):
@@ -250,6 +251,31 @@ def test_a_move_ends_once_the_stuck_pictures_are_sent_again_or_deleted(
     assert move.run(400)
     assert held(growing, 1) == set(moving) - {lost[0]}
     assert held(growing, 0) & set(moving) == set()
+
+
+def test_a_picture_that_only_its_old_shard_can_read_stays_there(
+    growing: Shards, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    moving = moving_ids(growing)
+    target = growing.directories[1]
+
+    def one_fails(self: Directory, only: str | None = None) -> None:
+        if self is target:
+            self.catalog.set_aside(moving[0], "took too long", NOW)
+        detect(self, only)
+
+    detect = Directory.detect
+    move = Move(growing)
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "detect", one_fails)
+        assert not move.run(60)
+    assert "1 pictures stay where they are" in caplog.text
+    assert held(growing, 0) & set(moving) == {moving[0]}
+    stays = growing.pictures.image(moving[0])
+    assert stays is not None
+    assert stays.state == "ready"
+    assert move.run(400)
+    assert held(growing, 1) == set(moving)
 
 
 def test_a_picture_stays_for_a_while_after_its_copy_is_found(growing: Shards) -> None:

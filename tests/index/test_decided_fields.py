@@ -1,0 +1,79 @@
+"""An edit of a picture that waits for its regions holds, whatever its file says once they are found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.catalog import Catalog
+from index.records import PictureChange
+from tests.support.catalogs import make_ready, picture
+
+FILE_SAYS: dict[str, Any] = {"captions": ["of the file"], "tags": {"keywords": "a; b", "camera": "x"}, "taken_at": 9.0}
+NEVER_EDITED = (("given", "of the file"), {"keywords": "a; b", "camera": "x", "place": "Oslo"}, 9.0)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A picture that waits, sent with a caption and a tag."""
+    catalog = Catalog(tmp_path / "catalog.sqlite")
+    catalog.accept([picture("one", captions=["given"], tags={"place": "Oslo"})], now=1.0)
+    return catalog
+
+
+def said_of(catalog: Catalog) -> tuple[tuple[str, ...], dict[str, Any], float | None]:
+    image = catalog.image("one")
+    assert image is not None
+    return image.captions, dict(image.tags), image.taken_at
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, NEVER_EDITED),
+        ({"filename": "two.jpg"}, NEVER_EDITED),
+        ({"captions": []}, ((), *NEVER_EDITED[1:])),
+        ({"captions": ["mine"]}, (("mine",), *NEVER_EDITED[1:])),
+        ({"taken_at": None}, (*NEVER_EDITED[:2], None)),
+        ({"taken_at": 5.0}, (*NEVER_EDITED[:2], 5.0)),
+        ({"tags": None}, (NEVER_EDITED[0], {}, 9.0)),
+        ({"tags": {"keywords": None}}, (NEVER_EDITED[0], {"camera": "x", "place": "Oslo"}, 9.0)),
+        ({"tags": {"place": None, "n": 1}}, (NEVER_EDITED[0], {"keywords": "a; b", "camera": "x", "n": 1}, 9.0)),
+    ],
+)
+def test_what_was_edited_while_it_waited_is_as_it_was_edited(
+    catalog: Catalog, change: dict[str, Any], expected: object
+) -> None:
+    assert catalog.change("one", PictureChange(**change))
+    make_ready(catalog, "one", **FILE_SAYS)
+    assert said_of(catalog) == expected
+    assert catalog.decided_fields("one") == []
+
+
+def test_edits_outlast_a_failure_a_deletion_and_being_sent_again(catalog: Catalog) -> None:
+    catalog.change("one", PictureChange(captions=[]))
+    catalog.set_aside("one", "broken", 2.0)
+    catalog.retry("one", 3.0)
+    catalog.change("one", PictureChange(taken_at=None))
+    catalog.delete("one", 4.0)
+    catalog.accept([picture("one")], now=5.0)
+    make_ready(catalog, "one", **FILE_SAYS)
+    assert said_of(catalog) == ((), NEVER_EDITED[1], None)
+
+
+def test_what_comes_anew_after_it_was_erased_is_described_by_its_file_again(catalog: Catalog) -> None:
+    catalog.change("one", PictureChange(captions=[], tags=None))
+    catalog.delete("one", 2.0)
+    catalog.accept([picture("one")], now=9.0, kept_since=3.0)
+    make_ready(catalog, "one", **FILE_SAYS)
+    assert said_of(catalog) == (("of the file",), FILE_SAYS["tags"], 9.0)
+
+
+def test_a_picture_that_comes_described_takes_nothing_from_its_file(catalog: Catalog) -> None:
+    whole = ("captions", "tags", "taken_at")
+    catalog.accept([picture("two", captions=["whole"], decided_fields=whole)], now=2.0)
+    assert catalog.decided_fields("two") == list(whole)
+    make_ready(catalog, "two", **FILE_SAYS)
+    image = catalog.image("two")
+    assert image is not None
+    assert (image.captions, dict(image.tags), image.taken_at) == (("whole",), {}, None)
