@@ -247,7 +247,7 @@ class Catalog:
     def list_images(
         self, after: ListPlace | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
     ) -> list[Image]:
-        """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
+        """Pictures that pass the filter, after the place. UnknownPlace."""
         with self._database.reading() as db:
             place = None if after is None else place_in_one(db, after, order)
             return to_images(db, page_rows(db, list_parts(order, IN_ONE), place, limit, condition))

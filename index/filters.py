@@ -19,6 +19,7 @@ Sql: TypeAlias = tuple[str, list[TagValue]]
 OPERATORS = {"gte": ">=", "lte": "<="}
 MOST_CONDITIONS = 50
 MOST_VALUES = 1000
+MOST_VALUES_IN_ALL = 10_000  # each may be a parameter twice, and SQLite as it comes takes 32 766
 NUMBERS, TEXTS = ("integer", "real"), ("text",)
 WRITTEN_NUMBER = "CAST(CAST(value AS NUMERIC) AS TEXT) = value"  # of a text: it is the plain writing of a number
 
@@ -51,6 +52,8 @@ class Filter:
             if any(isinstance(value, str) for value in ends.values()):
                 raise ValueError("taken_at is compared with numbers: unix seconds")
             parts.append(_comparison("images.taken_at", ends))
+        if sum(map(_num_values, self.tags.values())) > MOST_VALUES_IN_ALL:
+            raise ValueError(f"a filter has at most {MOST_VALUES_IN_ALL} values of tags in all")
         clauses = " AND ".join(["TRUE", *(text for text, _ in parts)])
         return clauses, [value for _, values in parts for value in values]
 
@@ -94,6 +97,10 @@ def same_values(value: TagValue) -> list[TagValue]:
         return [value, written_number(value)]
     number = as_number(value)
     return [value] if number is None else [value, number]
+
+
+def _num_values(condition: TagCondition) -> int:
+    return len(condition) if isinstance(condition, Sequence) and not isinstance(condition, str) else 1
 
 
 def _tag(name: str, condition: object) -> Sql:

@@ -15,6 +15,13 @@ PageKey: TypeAlias = tuple[float | str, ...]
 """A picture's place in a list of several catalogs: sorted by these, pictures lie as in the list."""
 
 
+class UnknownPlace(ValueError):
+    """There is no such picture to list after."""
+
+    def __init__(self, image_id: str) -> None:
+        super().__init__(f"no picture {image_id} to list after")
+
+
 class ListPart(NamedTuple):
     """Pictures that come together in a list, sorted by two columns, of which no two share the second."""
 
@@ -60,7 +67,7 @@ def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
 
 
 def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
-    """The place in a list of one catalog. ValueError where the picture is unknown, or known for erased alone."""
+    """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known for erased alone."""
     found = db.execute("SELECT number, taken_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
     if found is None:
         found = number_of_erased(db, after, order), None
@@ -73,7 +80,7 @@ def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedA
 
 
 def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int:
-    """The number of a picture that was erased since its list was read. ValueError where there is none.
+    """The number of a picture that was erased since its list was read. UnknownPlace where there is none.
 
     Of several that were taken in together, and erased, it is the first in the order: nothing is passed over.
     """
@@ -81,7 +88,7 @@ def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int
     sql = f"SELECT {first}(number) FROM images WHERE added_at = ? AND state = 'erased'"
     (number,) = db.execute(sql, [after.added_at]).fetchone()
     if number is None:
-        raise ValueError(f"no picture {after.image_id} to list after")
+        raise UnknownPlace(after.image_id)
     return int(number)
 
 

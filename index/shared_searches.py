@@ -1,6 +1,7 @@
 """Searches of a shortlist that are asked for side by side: what comes while one runs is searched for together."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,8 +55,8 @@ class SharedSearches:
             group.callers += 1
         try:
             with group.running:
-                while own.found is None:
-                    self._search_next(group, k, allowed)
+                if own.found is None:
+                    self._search_with_others(group, own, k, allowed)
         finally:
             with self._lock:
                 group.callers -= 1
@@ -63,16 +64,25 @@ class SharedSearches:
                     group.waiting.remove(own)
                 if not group.callers:
                     del self._groups[key]
+        assert own.found is not None
         return own.found
 
-    def _search_next(self, group: _Group, k: int, allowed: Mask | None) -> None:
+    def _search_with_others(self, group: _Group, own: _Search, k: int, allowed: Mask | None) -> None:
+        """Search for a query, and for those that have waited longest; where that fails, for the query alone."""
         with self._lock:
-            taken, group.waiting = group.waiting[:TOGETHER], group.waiting[TOGETHER:]
+            others = [one for one in group.waiting if one is not own][: TOGETHER - 1]
+            group.waiting = [one for one in group.waiting if one is not own and one not in others]
         try:
-            scores, rows = group.shortlist.search(np.concatenate([one.query for one in taken]), k, allowed)
-        except BaseException:
-            with self._lock:  # this caller's own is among them or comes later; the others try for themselves
-                group.waiting = [*taken, *group.waiting]
-            raise
-        for number, one in enumerate(taken):
-            one.found = Found(scores[number : number + 1], rows[number : number + 1])
+            _search_for([own, *others], group.shortlist, k, allowed)
+        except BaseException as fault:
+            with self._lock:
+                group.waiting = [*others, *group.waiting]
+            if not others or not isinstance(fault, Exception):
+                raise
+            _search_for([own], group.shortlist, k, allowed)
+
+
+def _search_for(searches: Sequence[_Search], shortlist: Shortlist, k: int, allowed: Mask | None) -> None:
+    scores, rows = shortlist.search(np.concatenate([one.query for one in searches]), k, allowed)
+    for number, one in enumerate(searches):
+        one.found = Found(scores[number : number + 1], rows[number : number + 1])

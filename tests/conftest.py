@@ -5,6 +5,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -29,6 +30,9 @@ for name in [name for name in os.environ if name.startswith("REGARD_") and not n
 # Test processes share few cores; before torch or faiss is imported here or in a child, which read it once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# What a shell starts in the background ignores interruptions, and so would the processes that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Objects by the million live to the end; looking for cycles among them would take every process ten seconds more.
 atexit.register(gc.freeze)

@@ -14,17 +14,17 @@ HUBNESS = "hubness"  # the field of a stored record that holds a picture's offse
 STAGE_ONE = "stage_one"  # the one that holds its embedding and -offset, where stage one is a part of the score
 
 
-class TooLarge(ValueError):
+class HalfPrecisionOverflow(ValueError):
     """A number of a record that its precision has no room for; the message names the field."""
 
 
 def to_half(tensor: Tensor, field: str) -> Tensor:
-    """The numbers of a record's field in fp16. TooLarge where a finite one would become infinite."""
+    """The numbers of a record's field in fp16. HalfPrecisionOverflow where a finite one would become infinite."""
     half = tensor.half()
     lost = half.isinf() & tensor.isfinite()
     if lost.any():
         largest = float(tensor[lost].abs().max())
-        raise TooLarge(
+        raise HalfPrecisionOverflow(
             f"{field} of a picture hold {largest:.4g}, and half precision, in which they are stored, ends at"
             f" {torch.finfo(torch.float16).max:.0f}: use a model with vectors of unit length (unit_vectors=true)"
         )
@@ -33,7 +33,7 @@ def to_half(tensor: Tensor, field: str) -> Tensor:
 
 def stored_arrays(images: Rows, wide: Collection[str]) -> dict[str, np.ndarray]:
     """The fields of encoded pictures as a view stores them: bool, half precision, and single precision for one number
-    a picture and for the fields of `wide`. TooLarge for numbers that half precision has no room for."""
+    a picture and for the fields of `wide`. HalfPrecisionOverflow for numbers that half precision has no room for."""
     return {
         name: (tensor if name in wide or not _is_halved(tensor) else to_half(tensor, name)).cpu().numpy()
         for name, tensor in images.tensors().items()

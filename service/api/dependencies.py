@@ -1,9 +1,10 @@
-"""Dependencies that routes share: services, the uploaded form, a query's model, and work that ends with its client."""
+"""What routes share: services, the uploaded form, a query's model, short looks, and work that ends with its client."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -103,3 +104,8 @@ async def _disconnect(request: Request) -> None:
     """Returns when the client has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
+    """The result of a short piece of work, in threads that neither uploads nor scoring hold."""
+    return await asyncio.get_running_loop().run_in_executor(services.threads.lookup, partial(work, *arguments))

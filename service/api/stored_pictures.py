@@ -20,7 +20,7 @@ class StoredPictures(Protocol):
         """A picture in whatever state; None when never seen, or erased."""
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
+        """Pictures that pass the filter, after the place. UnknownPlace."""
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
@@ -64,7 +64,7 @@ class LocalPictures:
         return self._catalog.image(image_id)
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
+        """Pictures that pass the filter, after the place. UnknownPlace."""
         return self._catalog.list_images(after, limit, condition, order)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:

@@ -14,6 +14,7 @@ from service.api.app import create_app
 from service.auth.exposure import is_any_address
 from service.cluster.cluster_view import ClusterView
 from service.cluster.director import ClusterPlan, Director
+from service.cluster.fan_out import READ_DEADLINE_S
 from service.cluster.known_shards import KnownShards
 from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.operations import Operation
@@ -168,7 +169,8 @@ def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[.
     loaded = LoadedModels.from_settings(own, stored=False)
     fan_out, placement = connection.shards.fan_out, connection.shards.placement
     services, pictures = router_services(own, loaded, fan_out, connection, placement, cluster.search_round_trips)
-    return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out))
+    patience_s = READ_DEADLINE_S + own.decode_timeout_s
+    return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out, patience_s))
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:

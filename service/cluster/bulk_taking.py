@@ -25,7 +25,7 @@ from service.cluster.bulk_files import (
     with_default_tags,
 )
 from service.cluster.cluster_pictures import ClusterPictureStore
-from service.cluster.fan_out import all_answers
+from service.cluster.fan_out import READ_DEADLINE_S, all_answers
 from service.cluster.messages import ShardLost
 from service.errors import NotReady
 from service.ingest.description_bounds import DescriptionBounds
@@ -68,7 +68,8 @@ class ShardsOfBulk(ClusterPictureStore):
         for image_id in dict.fromkeys(image_ids):
             for shard in self._placement().places(image_id):
                 placed[shard].append(image_id)
-        answers = all_answers(self._fan_out, "known", {shard: (names,) for shard, names in placed.items()})
+        asked = {shard: (names,) for shard, names in placed.items()}
+        answers = all_answers(self._fan_out, "known", asked, deadline_s=READ_DEADLINE_S)
         return {name: image for part in answers.values() for name, image in part.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from index.failures import FailureKey, failure_key
 from index.filters import Filter
-from index.list_orders import PageKey, key_of, page_key
+from index.list_orders import PageKey, UnknownPlace, key_of, page_key
 from index.records import (
     UNCHANGED,
     Failure,
@@ -22,7 +22,7 @@ from index.records import (
     TagUse,
     TagValue,
 )
-from service.cluster.fan_out import FanOut, all_answers
+from service.cluster.fan_out import READ_DEADLINE_S, FanOut, all_answers
 from service.cluster.messages import SHARD_RETRY_S, Moved, ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn, has_picture
 from service.cluster.placement import Placement
@@ -93,7 +93,7 @@ class ClusterPictures:
     # -- all of them
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. ValueError where its picture is unknown."""
+        """Pictures that pass the filter, after the place. UnknownPlace."""
         key = None if after is None else self._key(after, order)
         parts = self._ask_all("page", key, limit, condition, order)
         # The shard that was added comes last: a copy in it counts once the picture is in no other.
@@ -106,7 +106,7 @@ class ClusterPictures:
         if taken_at is UNCHANGED:
             taken_at = None if last is None else last.taken_at
         if added_at is None:
-            raise ValueError(f"no picture {after.image_id} to list after")
+            raise UnknownPlace(after.image_id)
         return key_of(after.image_id, added_at, taken_at, order)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
@@ -143,7 +143,7 @@ class ClusterPictures:
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         """The answers of all shards, in their order. ShardLost where one does not answer."""
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
-        answers = all_answers(self._fan_out, method, asked)
+        answers = all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S)
         return [answers[shard] for shard in asked]
 
 
@@ -210,7 +210,7 @@ class ClusterPictureStore:
 def known_in_shards(fan_out: FanOut, placement: Placement, method: str, image_id: str) -> list[Any]:
     """The answers of those among a picture's shards that have one. ShardLost."""
     places = placement.places(image_id)
-    answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)))
+    answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)), deadline_s=READ_DEADLINE_S)
     return [answers[shard] for shard in places if answers[shard] is not None]
 
 
@@ -230,7 +230,9 @@ def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> di
     for image_id, own in places.items():
         if len(own) > 1:
             moving[own[1]].append(image_id)
-    answers = all_answers(fan_out, "held", {shard: (some,) for shard, some in moving.items()})
+    answers = all_answers(
+        fan_out, "held", {shard: (some,) for shard, some in moving.items()}, deadline_s=READ_DEADLINE_S
+    )
     held = {image_id for some in answers.values() for image_id in some}
     return {image_id: own[1] if image_id in held else own[0] for image_id, own in places.items()}
 
@@ -269,7 +271,7 @@ class ClusterJobs:
     def job(self, job_id: str) -> JobStatus | None:
         """The job; `done` once it is so in every shard. ShardLost where one does not answer."""
         shards = range(self._placement().num_shards)
-        every = self._fan_out.ask_every("job", dict.fromkeys(shards, (job_id,)))
+        every = self._fan_out.ask_every("job", dict.fromkeys(shards, (job_id,)), READ_DEADLINE_S)
         if silent := [shard for shard, parts in every.items() if not parts]:
             raise ShardLost(f"Shard {silent[0]} does not answer; try again shortly.")
         # Of replicas, the one that is furthest behind: any of them may answer the next search.
@@ -289,7 +291,7 @@ class ClusterJobs:
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
-        return list(all_answers(self._fan_out, method, asked).values())
+        return list(all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S).values())
 
 
 def known_parts(replicas: Iterable[JobStatus | None]) -> list[JobStatus]:

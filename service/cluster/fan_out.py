@@ -22,8 +22,9 @@ REMEMBERED = 200  # calls of one kind, whose times say when a second request is 
 FIRST_HEDGE_S = 0.5  # before there are enough of them
 FEWEST_TIMES = 20
 HEDGE_PERCENTILE = 95
+UNAVAILABLE = 503
 REST_S = 1.0  # a replica that failed is the last choice for so long
-
+READ_DEADLINE_S = 15.0  # for lists and looks at pictures, which no search waits for
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +43,12 @@ class Replica(Protocol):
 
 @dataclass
 class Attempt:
-    """The state of one shard's call: the replicas left to try, and the time of the last try."""
+    """The state of one shard's call: the replicas left to try, those that were asked and say nothing yet, and the time
+    of the last try."""
 
     shard: int
     left: list[Replica]
+    num_asked: int = 0
     asked_at: float = 0.0
 
 
@@ -75,6 +78,7 @@ class FanOut:
     replicas: Sequence[Sequence[Replica]]
     """Of each shard."""
     deadline_s: float
+    """Of a call that names no other."""
     clock: Callable[[], float] = time.monotonic
     times: CallTimes = field(default_factory=CallTimes)
     heard: Callable[[int], None] = lambda num_shards: None
@@ -85,37 +89,49 @@ class FanOut:
     _failed_at: dict[str, float] = field(default_factory=dict)
 
     def ask(
-        self, method: str, arguments: Mapping[int, Sequence[Any]], chosen: dict[int, str] | None = None
+        self,
+        method: str,
+        arguments: Mapping[int, Sequence[Any]],
+        chosen: dict[int, str] | None = None,
+        deadline_s: float | None = None,
+        timed_as: str = "",
     ) -> dict[int, Any]:
         """Shard -> the answer of one of its replicas to a call with these arguments.
 
-        Shards without an answer by the deadline are left out. A Problem of any shard is raised. `chosen` has the names
-        of the replicas that are asked first, and gets those that answered.
+        Shards without an answer by the deadline are left out. A Problem of any shard is raised; one that is the
+        replica's own trouble (503), once no other replica of the shard is left. `chosen` has the names of the replicas
+        that are asked first, and gets those that answered. Calls of one method that take unlike times have names of
+        their own, `timed_as`.
         """
         started = self.clock()
-        deadline, answers = started + self.deadline_s, dict[int, Any]()
+        deadline = started + (self.deadline_s if deadline_s is None else deadline_s)
+        answers, timed_as = dict[int, Any](), timed_as or method
         chosen = {} if chosen is None else chosen
         attempts = {shard: Attempt(shard, self._in_order(shard, chosen.get(shard))) for shard in arguments}
         running: dict[Future[Any], tuple[Attempt, Replica, float]] = {}
         for attempt in attempts.values():
             self._try_next(attempt, method, arguments[attempt.shard], running)
         while running and (now := self.clock()) < deadline:
-            hedge = self.times.hedge_after(method)
+            hedge = self.times.hedge_after(timed_as)
             due = [one.asked_at + hedge for one in attempts.values() if one.shard not in answers and one.left]
             done, _ = wait(running, max(0.0, min([deadline, *due]) - now), FIRST_COMPLETED)
             for future in done:
                 attempt, replica, asked_at = running.pop(future)
+                attempt.num_asked -= 1
                 if attempt.shard in answers:
                     continue
                 fault = future.exception()
                 if fault is None:
                     answers[attempt.shard] = future.result()
                     chosen[attempt.shard] = replica.name
-                    self.times.add(method, self.clock() - asked_at)
-                elif isinstance(fault, Problem):
-                    if isinstance(fault, NewerPlacement):
-                        self.heard(fault.num_shards)
+                    self.times.add(timed_as, self.clock() - asked_at)
+                elif isinstance(fault, NewerPlacement):
+                    self.heard(fault.num_shards)
                     raise fault
+                elif isinstance(fault, Problem):
+                    if not (fault.status == UNAVAILABLE and (attempt.left or attempt.num_asked)):
+                        raise fault
+                    self._try_next(attempt, method, arguments[attempt.shard], running)
                 else:
                     log.info("%s does not answer %s: %s", replica.name, method, fault)
                     self._failed_at[replica.name] = self.clock()
@@ -126,13 +142,16 @@ class FanOut:
                 self._try_next(attempt, method, arguments[attempt.shard], running)
         return answers
 
-    def ask_every(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, list[Any]]:
+    def ask_every(
+        self, method: str, arguments: Mapping[int, Sequence[Any]], deadline_s: float | None = None
+    ) -> dict[int, list[Any]]:
         """Shard -> the answers of all its replicas that answer by the deadline."""
         running = {
             shard: [replica.call(method, *given) for replica in self.replicas[shard]]
             for shard, given in arguments.items()
         }
-        done, _ = wait([future for futures in running.values() for future in futures], self.deadline_s)
+        deadline_s = self.deadline_s if deadline_s is None else deadline_s
+        done, _ = wait([future for futures in running.values() for future in futures], deadline_s)
         for future in done:
             if isinstance(fault := future.exception(), NewerPlacement):
                 self.heard(fault.num_shards)
@@ -162,7 +181,7 @@ class FanOut:
         if not attempt.left:
             return
         replica, now = attempt.left.pop(0), self.clock()
-        attempt.asked_at = now
+        attempt.asked_at, attempt.num_asked = now, attempt.num_asked + 1
         running[replica.call(method, *arguments)] = attempt, replica, now
 
     def _overdue(self, attempts: Iterable[Attempt], answers: Collection[int], hedge: float) -> list[Attempt]:
@@ -172,10 +191,15 @@ class FanOut:
 
 
 def all_answers(
-    fan_out: FanOut, method: str, arguments: Mapping[int, Sequence[Any]], chosen: dict[int, str] | None = None
+    fan_out: FanOut,
+    method: str,
+    arguments: Mapping[int, Sequence[Any]],
+    chosen: dict[int, str] | None = None,
+    deadline_s: float | None = None,
+    timed_as: str = "",
 ) -> dict[int, Any]:
     """Shard -> answer. ShardLost where one of these shards does not answer."""
-    answers = fan_out.ask(method, arguments, chosen)
+    answers = fan_out.ask(method, arguments, chosen, deadline_s, timed_as)
     if missing := sorted(set(arguments) - set(answers)):
         raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.", missing)
     return answers

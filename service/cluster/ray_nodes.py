@@ -7,7 +7,6 @@ from typing import Any
 
 import ray
 from ray.util import list_named_actors
-from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
 from service.cluster.director import split_place
 from service.cluster.remote import GROUPS, NAMESPACE, RemoteReplica, ReplicaActor, is_replica_name, replica_name
@@ -15,15 +14,14 @@ from service.errors import UserError
 
 LABEL = "regard-node"
 """A label that a node may be started with (`ray start --labels regard-node=a`), by which it is known over restarts."""
-CHOICE_S = 30.0
 SHARE = 0.001  # of a resource that every node has once
 
 
 class RayNodes:
-    """Chooses nodes by a placement group that spreads strictly, and pins replicas to them.
+    """Chooses nodes, and pins replicas to them.
 
-    A group of its own would let Ray start a lost replica on any node, where its directory is not: a replica waits for
-    its own node instead, until it is repaired elsewhere.
+    Ray by itself would start a lost replica on any node, where its directory is not: a replica waits for its own node
+    instead, until it is repaired elsewhere.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -33,24 +31,16 @@ class RayNodes:
         self._replica_actor = remote(concurrency_groups=GROUPS)(ReplicaActor)
 
     def choose(self, shard: int, count: int) -> Sequence[str]:
-        """Names of so many different nodes for the replicas of a shard. UserError where there are too few."""
-        alive = living_nodes()
-        if len(alive) < count:
+        """Names of so many different nodes for the replicas of a shard, by rendezvous hashing, so that no node has a
+        replica of each. A node without CPUs (`ray start --num-cpus=0`) is none to work on. UserError where there are
+        too few."""
+        working = [node_name(node) for node in living_nodes() if node["Resources"].get("CPU", 0) > 0]
+        if len(working) < count:
             raise UserError(
-                f"{count} replicas need {count} nodes, and {len(alive)} are there: start more with `ray start`, or"
-                " begin with fewer replicas (REGARD_REPLICAS)"
+                f"{count} replicas need {count} nodes with CPUs, and {len(working)} are there: start more with `ray"
+                " start`, or begin with fewer replicas (REGARD_REPLICAS)"
             )
-        group = placement_group([{"CPU": SHARE}] * count, strategy="STRICT_SPREAD")
-        try:
-            if not group.wait(CHOICE_S):
-                raise UserError(f"{count} nodes with a free CPU were not found within {CHOICE_S:.0f} s")
-            chosen = set(placement_group_table(group)["bundles_to_node_id"].values())
-        finally:
-            remove_placement_group(group)
-        names = {node["NodeID"]: node_name(node) for node in alive}
-        # Groups are placed alike time after time: shards take turns, so that no node has a replica of each.
-        order = sorted(names.values(), key=lambda name: blake2b(f"{shard}:{name}".encode()).digest())
-        return order[:count] if len(chosen) == count else sorted(names[node] for node in chosen)
+        return sorted(working, key=lambda name: blake2b(f"{shard}:{name}".encode()).digest())[:count]
 
     def names(self) -> Sequence[str]:
         """The nodes that are up."""

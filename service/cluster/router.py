@@ -34,8 +34,9 @@ FORWARDED = (  # routes that one picture's own shard answers, as it lies there
     "/images/{image_id}/info",
     "/images/{image_id}/explain.png",
 )
-KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-range", b"x-request-id")
+KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-range")
 OWN_HEADERS = (b"x-request-id", b"x-content-type-options", b"content-security-policy", b"referrer-policy")
+MISSING, SERVER_FAULT = 404, 500
 T = TypeVar("T")
 
 
@@ -79,8 +80,11 @@ class ClusterEngine(SearchEngine):
 class ForwardToShards:
     """Has requests for one picture answered by the shard that it lies in; all others go on."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], pictures: ClusterPictures, fan_out: FanOut) -> None:
-        self._app, self._pictures, self._fan_out = app, pictures, fan_out
+    def __init__(
+        self, app: Callable[..., Awaitable[None]], pictures: ClusterPictures, fan_out: FanOut, deadline_s: float
+    ) -> None:
+        """A shard has `deadline_s` seconds: some of these answers are drawn from the original."""
+        self._app, self._pictures, self._fan_out, self._deadline_s = app, pictures, fan_out, deadline_s
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """An ASGI application inside the guards of the router's own."""
@@ -89,7 +93,7 @@ class ForwardToShards:
             await self._app(scope, receive, send)
             return
         try:
-            response = await asyncio.to_thread(self._forward, scope)
+            response = await asyncio.to_thread(self._forward, scope, path)
         except Problem as problem:
             await problem_response(problem, scope)(scope, receive, send)
             return
@@ -97,14 +101,20 @@ class ForwardToShards:
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 
-    def _forward(self, scope: Mapping[str, Any]) -> AppResponse:
-        headers = [header for header in scope["headers"] if header[0] in KEPT_HEADERS and header[0] != b"x-request-id"]
+    def _forward(self, scope: Mapping[str, Any], path: str) -> AppResponse:
+        headers = [header for header in scope["headers"] if header[0] in KEPT_HEADERS]
         if "request_id" in scope:
             headers.append((b"x-request-id", scope["request_id"].encode()))
         request = AppRequest(scope["method"], scope["path"], scope["query_string"], tuple(headers))
         shard = self._pictures.home(scope["path_params"]["image_id"])
-        response = all_answers(self._fan_out, "http", {shard: (request,)})[shard]
+        asked = {shard: (request,)}
+        response = all_answers(self._fan_out, "http", asked, deadline_s=self._deadline_s, timed_as=f"http {path}")[
+            shard
+        ]
         assert isinstance(response, AppResponse)
+        if response.status == MISSING or response.status >= SERVER_FAULT:  # perhaps of this replica alone
+            others: list[AppResponse] = self._fan_out.ask_every("http", asked, self._deadline_s)[shard]
+            response = min([response, *others], key=lambda one: one.status)
         return response
 
 

@@ -118,7 +118,9 @@ class ShardWriter:
             self._save_members(self._members)
             if len(made) < self._quorum:
                 raise self._too_few(len(made))
-            return entry.sequence, next(outcomes[number] for number in sorted(made))
+            # A picture may have been set aside in one replica alone, which then alone has something to try again.
+            told = (outcomes[number] for number in sorted(made))
+            return entry.sequence, next((outcome for outcome in told if outcome is not None), None)
 
     def tend(self) -> None:
         """Take replicas that are back in again: first what they miss, beside other changes; the last of it alone."""

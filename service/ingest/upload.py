@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from service.errors import TooLarge
 from service.ingest.multipart import FormLimits, MultipartForm, MultipartReader, parse_boundary
@@ -11,6 +12,7 @@ from service.settings import MB
 from service.storage.incoming import upload_folder
 
 CHUNK_BYTES = MB  # handed to a thread at a time: few enough to hold in memory, enough to be worth the switch
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -25,30 +27,33 @@ async def receive_form(
     if content_length is not None and content_length > limits.max_body_bytes:
         raise _too_large(limits)
     boundary = parse_boundary(content_type)
-    async with in_threads(upload_folder(incoming)) as folder:
-        with MultipartReader(boundary, folder, limits) as reader:
-            waiting, waiting_bytes, total = [], 0, 0
-            async for chunk in body:
-                total += len(chunk)
-                if total > limits.max_body_bytes:
-                    raise _too_large(limits)
-                waiting.append(chunk)
-                waiting_bytes += len(chunk)
-                if waiting_bytes >= CHUNK_BYTES:
-                    await asyncio.to_thread(reader.feed, b"".join(waiting))
-                    waiting, waiting_bytes = [], 0
-            await asyncio.to_thread(reader.feed, b"".join(waiting))
-            yield reader.result()
+    async with (
+        in_threads(upload_folder(incoming)) as folder,
+        in_threads(MultipartReader(boundary, folder, limits)) as reader,
+    ):
+        waiting, waiting_bytes, total = [], 0, 0
+        async for chunk in body:
+            total += len(chunk)
+            if total > limits.max_body_bytes:
+                raise _too_large(limits)
+            waiting.append(chunk)
+            waiting_bytes += len(chunk)
+            if waiting_bytes >= CHUNK_BYTES:
+                await asyncio.to_thread(reader.feed, b"".join(waiting))
+                waiting, waiting_bytes = [], 0
+        await asyncio.to_thread(reader.feed, b"".join(waiting))
+        yield reader.result()
 
 
 @asynccontextmanager
-async def in_threads(folder: AbstractContextManager[Path]) -> AsyncIterator[Path]:
-    """The folder, which is made and removed in threads: thousands of files take a while to remove."""
-    path = await asyncio.to_thread(folder.__enter__)
+async def in_threads(work: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """What the work's block has, begun and ended in threads: thousands of files take a while to remove, and a reader
+    waits for what a disk is still writing."""
+    entered = await asyncio.to_thread(work.__enter__)
     try:
-        yield path
+        yield entered
     finally:  # also where the request is cut off meanwhile
-        await asyncio.shield(asyncio.to_thread(folder.__exit__, None, None, None))
+        await asyncio.shield(asyncio.to_thread(work.__exit__, None, None, None))
 
 
 def _too_large(limits: FormLimits) -> TooLarge:

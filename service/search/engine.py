@@ -17,7 +17,7 @@ import torch
 from index.text_search import TextMatch
 from models.batches import Regions
 from models.extractors.base import Extractor
-from models.matching.encoded import EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOverflow
 from models.matching.matcher import Matcher
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.candidates import Candidates, scores_of
@@ -209,7 +209,7 @@ class SearchEngine:
         """Captions for a picture, or pictures like it; `image_id` is its own where it is a stored one."""
         request, matcher, gallery = query.request, query.matcher, query.gallery
         watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
-        images, embedding = accelerate(watch.timed("encode", matcher.encode_regions, picture.as_batch()))
+        images, embedding = encoded_picture(query, picture, accelerate, watch)
         found = partial(
             ImageSearchResult,
             **origin(query),
@@ -357,6 +357,16 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
 def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
     """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
     return run_here if query.gallery.scores_elsewhere else accelerate
+
+
+def encoded_picture(
+    query: Query[Any], picture: PictureFeatures, accelerate: Accelerate, watch: Stopwatch
+) -> tuple[EncodedImages, torch.Tensor]:
+    """A picture as the model compares it, and its embedding. InvalidRequest for one that the model has no room for."""
+    try:
+        return accelerate(watch.timed("encode", query.matcher.encode_regions, picture.as_batch()))
+    except HalfPrecisionOverflow as fault:
+        raise InvalidRequest.field("model", str(fault)) from fault
 
 
 def text_matches(query: Query[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:

@@ -23,13 +23,13 @@ from service.storage.data_dir import DataDir
 from service.storage.migration_progress import migration_progress
 from service.storage.region_store_entries import region_store_entries
 from service.storage.region_stores import remove_given_up
+from service.worker.decode_attempts import decoded_in_attempts
 from service.worker.detection import MOST_STARTS, batch_length
 from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
 from service.worker.view_builder import ViewBuilders
 
 LOGGED_EVERY_S = 30.0
-DECODE_ATTEMPTS = 3
 
 log = logging.getLogger(__name__)
 
@@ -128,21 +128,14 @@ class Migration:
 
     def _decoded(self, image: Image) -> DecodedPicture | str:
         """The picture, or why it cannot be had."""
-        assert image.slot is not None
-        reason = ""
-        for attempt in range(DECODE_ATTEMPTS):
-            self._heartbeat.beat()
-            try:
-                if attempt == 0:
-                    return self._ahead.pop(image.slot).result()
-                return self._pool.decode(*self._files(image))
-            except DecodeFailed as failed:
-                reason = failed.reason
-                if (
-                    failed.final or failed.timed_out
-                ):  # which took its time; it is tried again at the worker's next start
-                    break
-        return reason
+
+        def decode() -> DecodedPicture:
+            assert image.slot is not None
+            ahead = self._ahead.pop(image.slot, None)
+            return self._pool.decode(*self._files(image)) if ahead is None else ahead.result()
+
+        decoded = decoded_in_attempts(decode, self._heartbeat)
+        return decoded.reason if isinstance(decoded, DecodeFailed) else decoded
 
     def _read_again(self) -> bool:
         """Try once more what could not be read: all of it when the worker starts, since it may have been restored, and

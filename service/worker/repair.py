@@ -8,11 +8,13 @@ from index.records import Image
 from index.slab import damaged_rows
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.storage.region_store_entries import region_store_entries
+from service.worker.decode_attempts import decoded_in_attempts
 from service.worker.detection import batch_length
 from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
 
 LOST = "Its regions were damaged on the disk, and it cannot be read any more."
+NOT_READ = "Its regions were damaged on the disk, and it could not be read: {reason}"
 
 log = logging.getLogger(__name__)
 
@@ -65,19 +67,19 @@ class RecordRepair:
         """The picture, or why it cannot be had; None where there never was one."""
         if image.is_erased:
             return None
-        self._heartbeat.beat()
         if not image.pictured:
             if image.extractor == self._extractor.digest:  # else its features are in the store of another extractor
                 log.error(
                     "%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id
                 )
             return None
-        try:
-            path = self._originals.path(image.image_id, image.extension)
-            return self._pool.decode(path, self._originals.thumbnail(image.image_id))
-        except DecodeFailed as failed:
-            log.warning("picture %s cannot be read: %s", image.image_id, failed.reason)
-            return LOST
+        path = self._originals.path(image.image_id, image.extension)
+        thumbnail = self._originals.thumbnail(image.image_id)
+        decoded = decoded_in_attempts(lambda: self._pool.decode(path, thumbnail), self._heartbeat)
+        if isinstance(decoded, DecodeFailed):
+            log.warning("picture %s cannot be read: %s", image.image_id, decoded.reason)
+            return LOST if decoded.final else NOT_READ.format(reason=decoded.reason)
+        return decoded
 
 
 def _leading_run(slots: Sequence[int]) -> range:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from index.slab import Corrupt, DamagedRow, Slab
 from index.view import ViewWriter
 from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
-from models.matching.encoded import EncodedImages, TooLarge, stored_arrays, to_half
+from models.matching.encoded import EncodedImages, HalfPrecisionOverflow, stored_arrays, to_half
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from models.text.reader import readable
@@ -113,14 +114,14 @@ class ViewBuilder:
         return self._as_stored(rows), _finite(embeddings)
 
     def _as_stored(self, images: EncodedImages) -> dict[str, npt.NDArray[Any]]:
-        """The fields of the view's records. TooLarge for numbers that these have no room for."""
+        """The fields of the view's records. HalfPrecisionOverflow for numbers that these have no room for."""
         wide = self._writer.wide_fields
         try:
             return stored_arrays(images, wide)
-        except TooLarge as fault:
+        except HalfPrecisionOverflow as fault:
             if set(self._matcher.wide_fields) <= set(wide):
                 raise
-            raise TooLarge(
+            raise HalfPrecisionOverflow(
                 f"{fault}; or remove {self._folder}, a view of an earlier release, which a worker then makes anew with"
                 " more room"
             ) from fault
@@ -196,21 +197,24 @@ class ViewBuilders:
             for digest in catalog.requested_views() & self._waiting.keys():
                 self._open_requested(self._waiting.pop(digest))
         # Every view takes its turn before the next batch, so that what is ingested is soon found.
-        advanced = [self._advance(digest, builder, catalog, slab) for digest, builder in self._going_on()]
-        return any(advanced)
+        advanced = False
+        for digest, builder in self._going_on():
+            with self._stopping_alone(digest):
+                advanced = builder.catch_up(catalog, slab) or advanced
+        return advanced
 
     def _going_on(self) -> list[tuple[str, ViewBuilder]]:
         """The builders that go on, by their models' digests."""
         return [(digest, builder) for digest, builder in self._builders.items() if digest not in self._stopped]
 
-    def _advance(self, digest: str, builder: ViewBuilder, catalog: Catalog, slab: Slab) -> bool:
-        """Whether a view took rows. One that has no room for a model's numbers is logged, and stops no other."""
+    @contextmanager
+    def _stopping_alone(self, digest: str) -> Iterator[None]:
+        """A block of work on a view: one that has no room for its model's numbers is logged, and stops no other."""
         try:
-            return builder.catch_up(catalog, slab)
-        except TooLarge as fault:
+            yield
+        except HalfPrecisionOverflow as fault:
             log.error("%s; the view stays as it is before the worker starts again", fault)
             self._stopped.add(digest)
-            return False
 
     def _open_requested(self, model: LazyMatcher) -> None:
         """Open the view of a model that is asked for; one that cannot be loaded is logged, and stops no other."""
@@ -223,18 +227,20 @@ class ViewBuilders:
         self._open(matcher)
 
     def hold(self, images: int) -> bool:
-        """Whether every view holds so many pictures."""
-        return all(builder.num_images >= images for builder in self._builders.values())
+        """Whether every view that goes on holds so many pictures."""
+        return all(builder.num_images >= images for _, builder in self._going_on())
 
     def replace_images(self, slots: Sequence[int], slab: Slab) -> None:
         """Encode, in every view that holds them, pictures whose records were written again."""
-        for _, builder in self._going_on():
-            builder.replace_images(slots, slab)
+        for digest, builder in self._going_on():
+            with self._stopping_alone(digest):
+                builder.replace_images(slots, slab)
 
     def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
         """Reads every row of every view, as ViewBuilder.check_rows does."""
-        for _, builder in self._going_on():
-            yield from builder.check_rows(slab, repair)
+        for digest, builder in self._going_on():
+            with self._stopping_alone(digest):
+                yield from builder.check_rows(slab, repair)
 
     def close(self) -> None:
         """Close the files."""

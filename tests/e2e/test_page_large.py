@@ -9,7 +9,7 @@ import pytest
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.e2e.browser import Visit, accessibility_faults, search, send_captioned
 
@@ -77,6 +77,33 @@ def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.locator("#main li.card")).to_have_count(len(COLOURS) - 1)
+
+
+def test_who_goes_on_before_the_service_answered_sees_the_next_picture(visit: Visit) -> None:
+    page, held = visit.page, list[Route]()
+    search(page, "red")
+    dialog = open_large(page, page.locator("#main li.card .title").first.inner_text())
+    title = dialog.get_by_role("heading", level=2)
+    names = page.locator("#main li.card .title").all_inner_texts()
+    page.route("**/images/*", lambda route: held.append(route) if route.request.method != "GET" else route.fallback())
+    dialog.get_by_role("button", name="Edit").click()
+    dialog.get_by_label("Date").fill("2020")
+    dialog.get_by_role("button", name="Save").click()
+    dialog.get_by_role("button", name="Next").click()
+    dialog.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Next").click()
+    expect(title).to_have_text(names[2])
+    for route in held:
+        with page.expect_response(route.request.url):
+            route.continue_()
+    expect(title).to_have_text(names[2])
+    expect(dialog.get_by_role("button", name="Delete")).to_be_visible()
+    dialog.get_by_role("button", name="Previous").click()
+    expect(dialog.get_by_role("button", name=f"Undo: {names[1]} was deleted")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Previous")).to_be_focused()
+    dialog.get_by_role("button", name="Previous").click()
+    expect(title).to_have_text(names[0])
+    expect(dialog.locator("dd", has_text="2020")).to_be_visible()
 
 
 def test_a_picture_of_the_library_opens_large(visit: Visit) -> None:

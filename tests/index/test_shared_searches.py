@@ -9,7 +9,7 @@ import pytest
 from index.shared_searches import SharedSearches
 from index.shortlist import Floats, Ints, Shortlist
 
-DIM, PATIENCE_S = 8, 30.0
+DIM, PATIENCE_S, POISON = 8, 30.0, 9e9
 
 
 class Watched(Shortlist):
@@ -27,6 +27,8 @@ class Watched(Shortlist):
         assert self.go.wait(PATIENCE_S)
         if self.fails and len(self.asked) == 1:
             raise RuntimeError("no memory")
+        if (query == POISON).any():
+            raise RuntimeError("a query that cannot be searched for")
         return super().search(query, k, allowed)  # type: ignore[arg-type]
 
 
@@ -96,5 +98,23 @@ def test_a_search_that_fails_fails_its_caller_alone() -> None:
         with pytest.raises(RuntimeError, match="no memory"):
             first.result(PATIENCE_S)
         for query, one in zip(queries[1:], rest, strict=True):
+            np.testing.assert_array_equal(one.result(PATIENCE_S).rows, shortlist.search(query, 3)[1])
+    assert not searches._groups
+
+
+def test_a_query_that_cannot_be_searched_for_fails_no_other_caller() -> None:
+    shortlist, searches = filled(), SharedSearches()
+    queries = np.random.default_rng(4).standard_normal((40, 1, DIM)).astype(np.float32)
+    queries[7] = POISON
+    with ThreadPoolExecutor(40) as threads:
+        first = threads.submit(searches.search, shortlist, queries[0], 3)
+        assert shortlist.begun.wait(PATIENCE_S)
+        rest = [threads.submit(searches.search, shortlist, query, 3) for query in queries[1:]]
+        wait_for(searches, 40)
+        shortlist.go.set()
+        found = [first, *rest]
+        with pytest.raises(RuntimeError, match="cannot be searched for"):
+            found.pop(7).result(PATIENCE_S)
+        for query, one in zip(np.delete(queries, 7, axis=0), found, strict=True):
             np.testing.assert_array_equal(one.result(PATIENCE_S).rows, shortlist.search(query, 3)[1])
     assert not searches._groups

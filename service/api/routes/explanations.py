@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
-from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, look_up
 from service.api.picture_files import missing_original
 from service.api.problems import invalid_request, problem_responses
 from service.api.routes.images import find_ready_image, require_picture
@@ -77,15 +77,16 @@ async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearch
     """The picture as a PNG; nothing of it is made on the event loop."""
     run, asked = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), found.request
     await run(words_of, found.matcher, asked.subject)
-    image = require_picture(await run(find_ready_image, services, image_id))
+    image = require_picture(await look_up(services, find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     cost = await run(services.search.cost, found)
     pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.subject, features))
     original = services.originals.path(image_id, image.extension)
-    if not await run(original.is_file):
+    if not await look_up(services, original.is_file):
         raise missing_original(image_id)
     try:
-        decoded = await asyncio.wrap_future(services.pool.submit(original))
+        with services.upload_slots.taken():  # so many wait for a decoder, and no more
+            decoded = await asyncio.wrap_future(services.pool.submit(original))
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
     content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")

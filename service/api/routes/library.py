@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from index.filters import Filter
+from index.list_orders import UnknownPlace
 from index.records import ImageOrder
 from service.api.dependencies import ServicesDep
 from service.api.page_cursors import cursor_after, place_of
@@ -43,8 +44,12 @@ def list_images(
     """Pictures in order of arrival unless another is asked for: those that are not deleted, or those that are."""
     condition = replace(compiled_filter(filter), deleted=deleted)
     try:
-        images = services.pictures.page(None if after is None else place_of(after), limit + 1, condition, sort)
+        place = None if after is None else place_of(after)
     except ValueError as fault:
+        raise InvalidRequest.field("after", str(fault)) from fault
+    try:
+        images = services.pictures.page(place, limit + 1, condition, sort)
+    except UnknownPlace as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
     more = len(images) > limit
     page = images[:limit]

@@ -6,16 +6,16 @@ A light search for a sentence does all of it in one go in one thread.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from service.api.accelerator import Admission
 from service.api.answers import AcceleratedWork, Answered, Asked, Begun, kept_or_begun, light_text_answer, new_answer
-from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, uploaded_form
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, look_up, uploaded_form
 from service.api.openapi import IMAGE_FORM
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
@@ -42,7 +42,6 @@ from service.search.engine import Query
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 
 router = APIRouter(tags=["search"])
-T = TypeVar("T")
 
 IMAGE_PATH = "/search/image"
 FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
@@ -162,11 +161,6 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
     return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
-
-
-async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
-    """The result of a short piece of work, in threads that neither uploads nor scoring hold."""
-    return await asyncio.get_running_loop().run_in_executor(services.threads.lookup, partial(work, *arguments))
 
 
 async def finished(

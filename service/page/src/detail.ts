@@ -27,6 +27,7 @@ export class Detail {
   private place = 0;
   private openedAt = "";
   private changed = false;
+  private readonly deleted = new Set<string>();
 
   /** `onchanged` hears that pictures were changed or deleted, once it is closed. */
   constructor(
@@ -40,6 +41,7 @@ export class Detail {
 
   open(pictures: Shown[], at: number): void {
     [this.pictures, this.place, this.openedAt] = [[...pictures], at, place()];
+    this.deleted.clear();
     this.show();
     if (this.dialog.open) return;
     enterLarge();
@@ -96,9 +98,10 @@ export class Detail {
 
   private show(): void {
     const picture = this.pictures[this.place]!;
-    const overlay = new Overlay(picture, true);
     this.title.textContent = titleOf(picture);
     this.allow();
+    if (this.deleted.has(picture.image_id)) return void this.showDeleted(picture);
+    const overlay = new Overlay(picture, true);
     this.shown.replaceChildren(
       el("figure", { class: "picture" }, picture.url && el("img", { src: picture.url, alt: titleOf(picture) }), overlay.element),
       el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay) : []), ...this.known(picture)),
@@ -137,6 +140,7 @@ export class Detail {
   private edit(picture: Shown, place: HTMLElement): void {
     const keep = ({ captions, tags, taken_at, filename }: ImageListed) => this.replace({ ...picture, captions, tags, taken_at, filename });
     const done = () => {
+      if (!this.isShown(picture)) return;
       this.show();
       this.shown.querySelector<HTMLElement>(".actions button.change")?.focus();
     };
@@ -144,10 +148,21 @@ export class Detail {
     place.querySelector("textarea")?.focus();
   }
 
-  /** Shows what the picture is by now. */
+  /** Whether it is what is looked at: somebody may have gone on while the service answered. */
+  private isShown({ image_id }: Shown): boolean {
+    return this.dialog.open && this.pictures[this.place]!.image_id === image_id;
+  }
+
+  /** Keeps what the picture is by now. */
   private replace(picture: Shown): void {
-    this.pictures[this.place] = picture;
-    this.changed = true;
+    const same = ({ image_id }: Shown) => image_id === picture.image_id;
+    this.pictures = this.pictures.map((one) => (same(one) ? picture : one));
+    this.noteChange();
+  }
+
+  private noteChange(): void {
+    if (this.dialog.open) this.changed = true;
+    else this.onchanged();
   }
 
   private async delete(picture: Shown, fault: HTMLElement): Promise<void> {
@@ -159,11 +174,17 @@ export class Detail {
         return;
       }
     }
-    this.changed = true;
+    this.deleted.add(picture.image_id);
+    this.noteChange();
+    if (this.isShown(picture)) this.showDeleted(picture).focus();
+  }
+
+  /** Says that the picture is gone, with the button that brings it back. */
+  private showDeleted(picture: Shown): HTMLElement {
     const told = el("p", { class: "fault", role: "alert" });
     const undo = workButton("Undo", () => this.restore(picture, told), { "aria-label": `Undo: ${titleOf(picture)} was deleted` });
     this.shown.replaceChildren(el("p", {}, `${isolated(titleOf(picture))} was deleted. `, undo), told);
-    undo.focus();
+    return undo;
   }
 
   private async restore(picture: Shown, told: HTMLElement): Promise<void> {
@@ -173,6 +194,8 @@ export class Detail {
       told.textContent = (refused as Error).message;
       return;
     }
+    this.deleted.delete(picture.image_id);
+    if (!this.isShown(picture)) return;
     this.show();
     this.shown.querySelector("button")?.focus();
   }

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from models.batches import Regions
-from models.matching.encoded import TooLarge, stored_arrays, to_half
+from models.matching.encoded import HalfPrecisionOverflow, stored_arrays, to_half
 from models.matching.ensemble import build_ensemble
 from tests.support.small_matchers import small_matcher
 
@@ -38,7 +38,9 @@ def test_a_number_that_half_precision_has_no_room_for_is_refused_by_name() -> No
     kept = torch.tensor([65504.0, -65504.0, torch.inf, -torch.inf, 1e-9])
     assert to_half(kept, "gram").tolist() == [65504.0, -65504.0, torch.inf, -torch.inf, 0.0]
     for number in (65520.0, -1e9):
-        with pytest.raises(TooLarge, match=r"gram of a picture hold .*ends at 65504: use a model with vectors of unit"):
+        with pytest.raises(
+            HalfPrecisionOverflow, match=r"gram of a picture hold .*ends at 65504: use a model with vectors of unit"
+        ):
             to_half(torch.tensor([1.0, number]), "gram")
 
 
@@ -51,11 +53,11 @@ def test_products_of_long_vectors_are_stored_in_single_precision(name: str) -> N
     drawn = torch.randn(3, 4, long.feature_dim, generator=torch.Generator().manual_seed(2))
     regions = Regions(3000 * drawn, torch.ones(3, 4, dtype=torch.bool))
     images, _ = long.encode_regions(regions)
-    with pytest.raises(TooLarge, match="gram"):
+    with pytest.raises(HalfPrecisionOverflow, match="gram"):
         stored_arrays(images, ())
     records = stored_arrays(images, long.wide_fields)
     assert records["vectors"].dtype == np.float16
     texts, _ = long.encode_sentences(["red blue"])
     torch.testing.assert_close(long.score(long.images_from(records), texts), long.score(images, texts))
-    with pytest.raises(TooLarge, match="vectors"):
+    with pytest.raises(HalfPrecisionOverflow, match="vectors"):
         long.encode_regions(Regions(1e6 * drawn, regions.mask))

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import PIL.Image
@@ -53,3 +54,12 @@ def test_what_cannot_be_explained_is_said_in_words(api: Api) -> None:
     assert problem(api.get(path, query=" "), 422, "invalid-request")["errors"][0]["field"] == "query"
     problem(api.get(path, query="red", model="nothing"), 404, "unknown-model")
     problem(api.get(f"/images/{'0' * 32}/explain.png", query="red"), 404, "not-found")
+
+
+def test_it_waits_for_a_decoder_among_uploads(api: Api) -> None:
+    image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
+    with ExitStack() as stack:
+        for _ in range(api.settings.max_uploads):
+            stack.enter_context(api.services.upload_slots.taken())
+        problem(api.get(f"/images/{image_id}/explain.png", query="red"), 503, "overloaded")
+    assert api.get(f"/images/{image_id}/explain.png", query="red").status_code == 200

@@ -99,11 +99,11 @@ def test_who_stops_it_hears_what_is_safe_and_goes_on(held: HeldExtractor, tmp_pa
             wait_until(lambda: bool(client.jobs()["jobs"]))
             process.send_signal(signal.SIGINT)
             _, said = process.communicate()
+        held.may_go_on.set()
         assert process.returncode == INTERRUPTED
         # Whether the answer to the upload had come by then is a matter of milliseconds.
         assert "stopped: 2 pictures are stored" in said or "2 files were not sent yet" in said
         assert "Traceback" not in said
-        held.may_go_on.set()
         assert send_files(url, [photos]).duplicates == 2
 
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, REST_S, CallTimes, FanOut
+from service.errors import InvalidRequest, NotReady
 
 SECONDS = st.floats(0, 100)
 
@@ -67,6 +69,37 @@ def test_a_replica_that_failed_is_asked_last_for_a_while() -> None:
     for _ in range(2):
         assert fan_out.ask("shortlist", {0: ()}) == {0: "found"}
     assert (failing.calls, sound.calls) == (2, 6)
+
+
+def test_a_replica_in_trouble_of_its_own_is_followed_by_its_sibling() -> None:
+    reading = Called("reading", lambda future: future.set_exception(NotReady("its disk is away")))
+    sound = Called("sound", lambda future: future.set_result("found"))
+    for replicas in ([reading, sound], [sound, reading]):
+        fan_out = FanOut([replicas], 30.0, Clock())
+        assert [fan_out.ask("features", {0: ()}) for _ in range(4)] == [{0: "found"}] * 4
+    assert reading.calls == 4
+    other = Called("other", lambda future: future.set_exception(NotReady("that disk is away, too")))
+    with pytest.raises(NotReady, match="away"):
+        FanOut([[reading, other]], 30.0, Clock()).ask("features", {0: ()})
+    assert other.calls == 1
+
+
+def test_a_request_that_is_wrong_is_asked_of_nobody_else() -> None:
+    refusing = Called("refusing", lambda future: future.set_exception(InvalidRequest("k: is too large")))
+    sibling = Called("sibling", lambda future: future.set_result("found"))
+    with pytest.raises(InvalidRequest):
+        FanOut([[refusing, sibling]], 30.0, Clock()).ask("shortlist", {0: ()})
+    assert sibling.calls == 0
+
+
+def test_a_call_has_the_deadline_that_it_names() -> None:
+    clock = Clock()
+    silent = Called("silent", lambda future: None)
+    fan_out = FanOut([[silent]], 0.05, clock)
+    for deadline_s in (None, 0.2):
+        began = clock.now
+        assert fan_out.ask("page", {0: ()}, deadline_s=deadline_s) == {}
+        assert clock.now - began >= (deadline_s or 0.05)
 
 
 def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:

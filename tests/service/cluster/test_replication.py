@@ -380,3 +380,17 @@ def test_who_keeps_a_picture_that_was_to_go_says_nothing(pair: list[Directory]) 
     writer.write(Edit(image_id=red, changes={"captions": ["another"]}))
     assert writer.write(Release(image_id=red, since=1, num_shards=2)) == (3, False)
     assert [one.replica.placed_among() for one in pair] == [0, 0]
+
+
+def test_a_picture_that_one_replica_alone_set_aside_is_tried_again_there(pair: list[Directory]) -> None:
+    writer = writer_of(pair)
+    operation, files = take_in("red")
+    writer.write(operation, files)
+    (image_id,) = files
+    pair[0].detect()
+    pair[1].catalog.set_aside(image_id, "took too long", NOW)
+    _, job_id = writer.write(Retry(image_id=image_id, job_id="again", now=NOW))
+    assert job_id == "again"
+    pair[1].detect()
+    assert [one.catalog.counts()["ready"] for one in pair] == [1, 1]
+    assert writer.write(Retry(image_id=image_id, job_id="once more", now=NOW))[1] is None

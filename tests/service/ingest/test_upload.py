@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequest, Overloaded, TooLarge
-from service.ingest.multipart import QUOTED, FormLimits
+from service.ingest.multipart import QUOTED, FormLimits, MultipartReader
 from service.ingest.upload import receive_form
 from service.ingest.upload_slots import UploadSlots
 from service.storage.incoming import remove_abandoned_uploads
@@ -188,6 +188,35 @@ def test_the_event_loop_stays_free_while_a_large_file_is_written(tmp_path: Path)
 
     # Once before the only piece is read, and many times while a thread hashes and writes its 16 MB.
     assert asyncio.run(run()) > 10
+
+
+def test_the_event_loop_stays_free_while_a_request_that_was_cut_off_waits_for_its_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, disk_is_back = threading.Event(), threading.Event()
+
+    def stall(self: MultipartReader, content: bytes) -> None:
+        with self._busy:
+            writing.set()
+            disk_is_back.wait()
+
+    async def upload() -> None:
+        async with receive_form(CONTENT_TYPE, None, pieces(b"x"), tmp_path, LIMITS):
+            pass
+
+    async def run() -> None:
+        task = asyncio.create_task(upload())
+        await asyncio.to_thread(writing.wait)
+        task.cancel()
+        for _ in range(10):  # which would not come while the loop waits
+            await asyncio.sleep(0)
+        disk_is_back.set()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    monkeypatch.setattr(MultipartReader, "feed", stall)
+    asyncio.run(run())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_its_files_are_removed_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,14 @@
 """Region records lost from the disk are made again."""
 
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
 
+from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.worker import process
+from tests.support.kill_points import DecodeHere
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
@@ -38,3 +42,28 @@ def test_all_regions_lost_are_found_again_but_those_of_erased_pictures(store: St
     np.testing.assert_array_equal(after["mask"][1], False)
     for slot in (0, 2, 3):
         np.testing.assert_array_equal(after["features"][slot], before["features"][slot])
+
+
+@pytest.mark.parametrize(("faults", "is_lost"), [(2, False), (6, True)])
+def test_a_fault_that_passes_takes_no_picture_from_the_search(
+    store: Store, monkeypatch: pytest.MonkeyPatch, faults: int, is_lost: bool
+) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    left = [DecodeFailed("Decoding the picture failed: its process ended with signal 9.", final=False)] * faults
+
+    class Unsteady(DecodeHere):
+        """Its process dies a few times."""
+
+        def decode(self, *given: Any, **named: Any) -> DecodedPicture:
+            if left:
+                raise left.pop()
+            return super().decode(*given, **named)
+
+    monkeypatch.setattr(process, "DecodePool", Unsteady)
+    shutil.rmtree(store.folder / "regions")
+    store.drain()
+    assert left == []
+    failures = store.catalog.failures.page()
+    assert [one.image_id for one in failures] == [image_id] * is_lost
+    assert all("Decoding the picture failed" in one.reason for one in failures)

@@ -206,3 +206,24 @@ def test_numbers_too_large_for_a_view_are_named_and_one_made_anew_has_room(
     store.drain(matchers=[matcher])
     with closing(View(folder)) as view:
         assert (view.snapshot().read_images([0])["gram"] > 65504).any()
+
+
+def test_a_view_that_has_no_room_for_a_picture_made_again_stops_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    matcher, other = small_matcher("scan-t2i-avg", unit_regions=False), FakeMatcher()
+    matcher.digest = "long"
+    monkeypatch.setattr(matcher, "wide_fields", ())
+    store.accept(encoded(noise(1), "PNG"))
+    with store.worker(matchers=[matcher, other]) as (worker, _):
+        while worker.run_once():
+            pass
+        with torch.no_grad():
+            matcher.reranker.get_parameter("region_encoder.fc.bias").fill_(1000)
+        worker._views.replace_images([0], worker._slab)
+        assert "gram of a picture hold" in caplog.text
+        store.accept(encoded(noise(2), "PNG"))
+        while worker.run_once():
+            pass
+        assert worker._views.hold(2), "what has stopped is not waited for"
+    assert caplog.text.count("gram of a picture hold") == 1
