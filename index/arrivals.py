@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from index.database import Database
 from index.queries import AMONG, among
-from index.schema import Database
 
 
 class Arrival(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from index.arrivals import Arrivals, withdraw
+from index.database import Database
 from index.deletion import Erasures, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
@@ -42,7 +43,6 @@ from index.records import (
     TagUse,
 )
 from index.region_stores import RegionStoreTable
-from index.schema import Database
 from index.text_search import TextSearch
 from index.text_statistics import SharedTexts
 from index.writes import assign_caption_slots, assign_slot, next_caption_slot, next_slot, requeue, upsert_picture

@@ -5,7 +5,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.schema import VERSION, DamagedCatalog, found_version, reading_address
+from index.catalog_faults import DamagedCatalog
+from index.database import reading_address
+from index.schema import VERSION, found_version
 from index.text_index import TEXT_COLUMNS, TEXTS
 
 MOST_FAULTS = 3  # that are named

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 
 from index.catalog import Catalog
 from index.catalog_check import check_catalog
-from index.schema import DamagedCatalog, reading_address
+from index.catalog_faults import DamagedCatalog, telling_damage
+from index.database import reading_address
 from index.text_index import TEXTS
 
 # What names files, and so must not be anything else: a picture's id and extension, a region store's folder.
@@ -44,12 +45,8 @@ def copy_catalog(source: Path, target: Path) -> None:
         closing(sqlite3.connect(reading_address(source), uri=True)) as original,
         closing(sqlite3.connect(target)) as copy,
     ):
-        try:
+        with telling_damage(source):
             original.backup(copy)
-        except sqlite3.DatabaseError as fault:
-            if type(fault) is sqlite3.DatabaseError:  # its subclasses are a lock, or the disk
-                raise DamagedCatalog(source, fault) from fault
-            raise
         copy.execute("PRAGMA journal_mode = DELETE")
 
 

@@ -9,10 +9,10 @@ again.
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
+from index.database import Database
 from index.decided_fields import forget_decided
 from index.queries import to_images
 from index.records import ErasedPicture, Image
-from index.schema import Database
 from index.text_index import remove_text
 
 

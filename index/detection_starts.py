@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from index.database import Database
 from index.queries import AMONG, among
-from index.schema import Database
 
 
 class DetectionStarts:

@@ -2,9 +2,9 @@
 
 from typing import Any, TypeAlias
 
+from index.database import Database
 from index.queries import to_failures
 from index.records import Failure
-from index.schema import Database
 
 FailureKey: TypeAlias = tuple[float, str]
 """A failure's place in their list, the same in every copy of a collection."""

@@ -4,11 +4,11 @@ not."""
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from index.database import Database
 from index.filters import Filter
 from index.list_orders import IN_SEVERAL, PageKey, list_parts, page_rows, place_of_key
 from index.queries import AMONG, among, select_captions, to_images
 from index.records import FEATURES_ONLY, Caption, Image, ImageOrder
-from index.schema import Database
 
 
 class CaptionName(NamedTuple):

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from sqlite3 import Connection, Row
 
+from index.database import Database
 from index.queries import GONE, to_failures
 from index.records import JobState, JobStatus
-from index.schema import Database
 
 OLDEST_FINISHED = """
   SELECT job_id FROM jobs

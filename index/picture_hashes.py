@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from index.database import Database
 from index.records import FEATURES_ONLY, QueuedPicture
-from index.schema import Database
 
 
 class PictureHashes:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
 
+from index.database import Database
 from index.queries import AMONG, among
 from index.records import FEATURES_ONLY, RegionStoreEntry
-from index.schema import Database
 from index.writes import next_slot
 
 COLUMNS = "extractor, folder, state, records, timed_from, timed_records, timed_to"

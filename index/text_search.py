@@ -3,10 +3,10 @@
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from index.database import Database
 from index.filters import Filter
 from index.queries import to_images
 from index.records import Image
-from index.schema import Database
 from index.text_index import REMOVED, merge_texts, rebuild_texts, split_words
 
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick

@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from index.database import Database
 from index.filters import Filter
 from index.queries import to_images
 from index.records import Image
-from index.schema import Database
 from index.text_search import MOST_LOOKED_AT, match_expression, telling_words
 
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k1 and b, which FTS5 has as constants

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from index.schema import is_writable
+from index.database import is_writable
 from models.freed_memory import keep_freed_memory
 from service import VERSION
 from service.auth.exposure import check_exposure
@@ -126,7 +126,7 @@ def run_api(
 def tell_of_queued(catalog: Path, next_step: str) -> None:
     """Says how many pictures wait for their regions, where there are any, and what becomes of them."""
     from index.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
-    from index.schema import DamagedCatalog  # noqa: PLC0415
+    from index.catalog_faults import DamagedCatalog  # noqa: PLC0415
 
     if not catalog.is_file():
         return

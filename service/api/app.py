@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from index.schema import DamagedCatalog, MissingCatalog, ReadOnlyCatalog
+from index.catalog_faults import DamagedCatalog, MissingCatalog, ReadOnlyCatalog
 from service import VERSION
 from service.api.access import AccessMiddleware
 from service.api.content_policy import protective_headers

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.schema import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from index.slab import Corrupt
 from index.view import opened_stores
 from index.view_manifest import NAME as VIEW_MANIFEST

@@ -7,10 +7,10 @@ from service.storage.free_space import is_disk_full
 LIBRARY_ERRORS = frozenset(
     {
         "index.lock.Locked",
-        "index.schema.DamagedCatalog",
-        "index.schema.MissingCatalog",
-        "index.schema.ReadOnlyCatalog",
-        "index.schema.UnknownSchema",
+        "index.catalog_faults.DamagedCatalog",
+        "index.catalog_faults.MissingCatalog",
+        "index.catalog_faults.ReadOnlyCatalog",
+        "index.catalog_faults.UnknownSchema",
         "index.slab.Corrupt",
         "index.slab.LayoutMismatch",
         "index.view_manifest.ViewMismatch",

@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 
 from index.catalog import Catalog
 from index.catalog_copy import check_foreign_catalog
+from index.catalog_faults import DamagedCatalog, UnknownSchema
 from index.files import make_folder
-from index.schema import DamagedCatalog, UnknownSchema
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.schema import MissingCatalog
+from index.catalog_faults import MissingCatalog
 from service.storage.data_dir import DataDir
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.catalog import Catalog
+from index.database import Database
 from index.filters import EVERY
 from index.list_orders import IN_ONE, IN_SEVERAL, ListedAt, list_parts, page_key, page_rows
 from index.records import Image, ImageOrder, ListPlace
-from index.schema import Database
 from tests.support.catalogs import picture
 
 ORDERS: tuple[ImageOrder, ...] = get_args(ImageOrder)

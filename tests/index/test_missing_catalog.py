@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog import Catalog
-from index.schema import MissingCatalog
+from index.catalog_faults import MissingCatalog
 from tests.support.catalogs import picture
 
 

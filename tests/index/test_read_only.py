@@ -13,7 +13,8 @@ import pytest
 from index import schema
 from index.catalog import Catalog
 from index.catalog_check import check_catalog, text_index_fault
-from index.schema import VERSION, DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.schema import VERSION
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
 
@@ -45,7 +46,7 @@ import sys, pathlib
 from index.catalog import Catalog
 from index.filters import EVERY
 from index.records import PictureChange
-from index.schema import ReadOnlyCatalog
+from index.catalog_faults import ReadOnlyCatalog
 catalog = Catalog(pathlib.Path(sys.argv[1]))
 print(catalog.read_only, catalog.counts()["ready"], [image.image_id for image in catalog.list_images(None, 9)])
 assert [match.image.image_id for match in catalog.texts.matches("x", 9, EVERY)] == ["a"]
@@ -72,7 +73,7 @@ def test_what_a_living_writer_has_just_committed_is_seen_on_such_a_mount(path: P
 OPEN = """
 import sys, pathlib
 from index.catalog import Catalog
-from index.schema import ReadOnlyCatalog
+from index.catalog_faults import ReadOnlyCatalog
 try:
     print([image.image_id for image in Catalog(pathlib.Path(sys.argv[1])).list_images(None, 9)])
 except ReadOnlyCatalog as fault:

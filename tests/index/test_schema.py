@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog import Catalog
-from index.schema import Database
+from index.database import Database
 from tests.support.catalogs import make_ready, picture
 from tests.support.hasty_sqlite import connect_hastily
 

@@ -83,14 +83,14 @@ KILLED_AT = """
 import os, pathlib, signal, sys
 import index.schema_upgrades as upgrades
 upgrades.STEPS[2] = upgrades.STEPS[2].replace("DROP TABLE captions;", "SELECT die(); DROP TABLE captions;")
-import index.schema
-make = index.schema.Database.connection
+import index.database
+make = index.database.Database.connection
 def connection(self):
     found = make(self)
     found.create_function("die", 0, lambda: os.kill(os.getpid(), signal.SIGKILL))
     return found
-index.schema.Database.connection = connection
-index.schema.Database(pathlib.Path(sys.argv[1]))
+index.database.Database.connection = connection
+index.database.Database(pathlib.Path(sys.argv[1]))
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from index.arrivals import Arrival
 from index.catalog import Catalog
-from index.schema import Database
+from index.database import Database
 from index.slab import Slab
 from service.errors import DiskFull
 from service.storage import free_space

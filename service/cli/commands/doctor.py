@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from index.schema import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from service.cli.options import AsJson
 from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import with_settings

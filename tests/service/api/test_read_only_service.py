@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index import schema
+from index import catalog_faults, database
 from service.api.schemas.resources import ImagesAnswer, ReadyAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import Library, two_coloured
@@ -27,7 +27,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 @pytest.fixture
 def api(library: Library, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    monkeypatch.setattr(schema, "is_writable", lambda path: False)
+    monkeypatch.setattr(database, "is_writable", lambda path: False)
     api = Api(library)
     yield api
     api.close()
@@ -84,7 +84,7 @@ def test_damage_met_by_a_request_is_said_in_words(library: Library, monkeypatch:
     api = Api(library)
 
     def damaged(*_: object) -> None:
-        raise schema.DamagedCatalog(library.folder / "catalog.sqlite", "malformed")
+        raise catalog_faults.DamagedCatalog(library.folder / "catalog.sqlite", "malformed")
 
     monkeypatch.setattr(api.services.catalog, "list_images", damaged)
     assert "damaged" in problem(api.get("/images"), 503, "not-ready")["detail"]

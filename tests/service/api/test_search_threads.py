@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from index.schema import Database
+from index.database import Database
 from index.shortlist import Shortlist
 from service.api import accelerator
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from index.catalog import Catalog
+from index.catalog_faults import DamagedCatalog
 from index.records import Image, PictureChange
-from index.schema import DamagedCatalog
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import SCRATCH, take_snapshot

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import files, schema
+from index import database, files
 from index import ragged as ragged_slabs
 from index.filters import Filter
 from index.lock import Locked
@@ -180,7 +180,7 @@ def test_it_says_so_where_a_view_cannot_be_read_and_goes_on_with_the_others(stor
 
 
 def test_it_says_so_where_another_program_keeps_the_log(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
     with closing(sqlite3.connect(store.folder / "catalog.sqlite", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM images").fetchone()

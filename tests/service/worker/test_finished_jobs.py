@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog import Catalog
-from index.schema import Database
+from index.database import Database
 from service.worker.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
 from tests.support.catalogs import make_ready, picture
 
