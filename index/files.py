@@ -45,7 +45,7 @@ def make_folder(folder: Path, private: bool = False) -> None:
     sync_folder(folder.parent)
 
 
-def replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Give the file this content, durably: a reader, or a crash, sees the old content or the new, no mixture."""
     with temporary_beside(path) as file:
         file.write(content)

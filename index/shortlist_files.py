@@ -18,7 +18,7 @@ from typing import Any
 
 import faiss
 
-from index.files import make_folder, remove_strays, replace, sync_file, temporary_beside
+from index.files import make_folder, remove_strays, replace_file, sync_file, temporary_beside
 from index.shortlist import Floats, Part
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
         sync_file(temporary)
         temporary.replace(content)
     # Last: a description never speaks of an index that is not on disk.
-    replace(_about_path(folder, name), json.dumps(about, indent=1).encode())
+    replace_file(_about_path(folder, name), json.dumps(about, indent=1).encode())
 
 
 def load_part(folder: Path, name: str, *, generation: str, exact: Floats) -> Part | None:

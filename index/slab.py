@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.fault_points import FaultPoint, reach
-from index.files import make_folder, remove_strays, replace, sync_folder, write_at, zero
+from index.files import make_folder, remove_strays, replace_file, sync_folder, write_at, zero
 
 Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 """field -> (shape of one record's array, numpy dtype), such as {"features": ((36, 1280), "f2")}."""
@@ -142,7 +142,7 @@ class Slab:
             make_folder(folder)
             remove_strays(folder)
             if not _has_header(folder):
-                replace(folder / HEADER, json.dumps({"format": SLAB_FORMAT, "layout": wanted}, indent=1).encode())
+                replace_file(folder / HEADER, json.dumps({"format": SLAB_FORMAT, "layout": wanted}, indent=1).encode())
         found = stored_layout(folder)
         if list(found.items()) != list(wanted.items()):
             raise LayoutMismatch(f"{folder} holds records of {found}, not of {wanted}")

@@ -68,7 +68,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Publish, durably."""
-        files.replace(folder / NAME, json.dumps({"format": MANIFEST_FORMAT, **asdict(self)}, indent=1).encode())
+        files.replace_file(folder / NAME, json.dumps({"format": MANIFEST_FORMAT, **asdict(self)}, indent=1).encode())
 
     @classmethod
     def parse(cls, content: bytes, folder: Path) -> Self:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from index.files import replace
+from index.files import replace_file
 from models.datasets.captions import iter_captions
 from service.cli.picture_files import PICTURE_EXTENSIONS, RAW_EXTENSIONS
 from service.storage.originals import image_id_of_file
@@ -51,7 +51,7 @@ class ExportFolder:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
-                    replace(path, content)
+                    replace_file(path, content)
                     return name
             except OSError as fault:
                 if fault.errno not in NO_NAME_HERE:
@@ -71,7 +71,7 @@ class ExportFolder:
         """Write the descriptions of all pictures that lie here, those of former times among them; where they stand."""
         lines = [line for name, line in sorted(self._lines.items()) if (self._root / name).exists()]
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        replace(path := self._root / DESCRIPTIONS, text.encode())
+        replace_file(path := self._root / DESCRIPTIONS, text.encode())
         return path
 
 

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from index.files import make_folder
-from index.files import replace as replace_file
+from index.files import make_folder, replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.members_file import MembersFile

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from index.files import make_folder
-from index.files import replace as replace_file
+from index.files import make_folder, replace_file
 
 
 class MembersFile:

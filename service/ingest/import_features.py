@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from index.catalog import Catalog
-from index.files import make_folder
-from index.files import replace as replace_file
+from index.files import make_folder, replace_file
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord

@@ -14,8 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog import Catalog
-from index.files import make_folder, remove_strays, sync_folder
-from index.files import replace as replace_file
+from index.files import make_folder, remove_strays, replace_file, sync_folder
 from index.records import Image, RegionStoreEntry
 from index.slab import HEADER, RECORDS, Corrupt, LayoutMismatch, Slab, stored_layout
 from index.view_manifest import NAME as VIEW_MANIFEST

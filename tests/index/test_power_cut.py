@@ -77,7 +77,7 @@ def test_a_file_replaced_is_the_old_one_or_the_new_one(
     disk: Disk, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = disk.folder / "file"
-    files.replace(file, b"old")
+    files.replace_file(file, b"old")
 
     def power_cut(*_: object) -> None:
         raise OSError
@@ -85,9 +85,9 @@ def test_a_file_replaced_is_the_old_one_or_the_new_one(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", power_cut) if moment == "fsync" else patch.setattr(Path, "replace", power_cut)
         with pytest.raises(OSError):  # noqa: PT011
-            files.replace(file, b"new")
+            files.replace_file(file, b"new")
     assert file.read_bytes() == (disk.left(tmp_path / "left") / "file").read_bytes() == b"old"
     files.remove_strays(disk.folder)
     assert [path.name for path in disk.folder.iterdir()] == ["file"]
-    files.replace(file, b"new")
+    files.replace_file(file, b"new")
     assert (disk.left(tmp_path / "after") / "file").read_bytes() == b"new"

@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from index.files import remove_strays, replace, temporary_beside
+from index.files import remove_strays, replace_file, temporary_beside
 
 
 def test_a_file_somebody_writes_stays_and_a_stray_goes(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_files_are_replaced_while_strays_are_removed(tmp_path: Path) -> None:
 
     def write(name: str) -> None:
         for number in range(200):
-            replace(tmp_path / "shared", f"{name} {number}".encode())
+            replace_file(tmp_path / "shared", f"{name} {number}".encode())
 
     with ThreadPoolExecutor(3) as threads:
         removing = threads.submit(remove)

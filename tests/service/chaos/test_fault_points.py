@@ -62,8 +62,8 @@ import sys
 from pathlib import Path
 from service.cli.main import arm_fault_point
 arm_fault_point()
-from index.files import replace
-replace(Path("written"), b"whole")
+from index.files import replace_file
+replace_file(Path("written"), b"whole")
 """
 
 
