@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import httpx
@@ -113,14 +114,19 @@ def test_a_region_lights_its_words(visit: Visit) -> None:
 
 
 def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
-    best = search(visit.page, "red blue")["results"][0]
+    best, *others = search(visit.page, "red blue")["results"]
+    others = [one for one in others if one["score"] is not None]
     visit.page.locator("li.card .picture").first.click()
     dialog = visit.page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Rank 1; the shortlist had it at {best['shortlist_rank']}")
     numbers = [float(text) for text in dialog.locator(".bars td.number").all_inner_texts()]
-    *added, score = numbers
-    assert len(added) == len(best["explanation"]["words"])
-    assert round(sum(added), 4) == score == round(best["score"], 4)
+    *added, together = numbers
+    beside = [fmean(column) for column in zip(*(one["explanation"]["contributions"] for one in others), strict=True)]
+    expected = [own - mean for own, mean in zip(best["explanation"]["contributions"], beside, strict=True)]
+    assert added == pytest.approx(expected, abs=2e-4)
+    assert round(sum(added), 4) == together == round(best["score"] - fmean(one["score"] for one in others), 4)
+    expect(dialog.get_by_role("caption")).to_contain_text(f"beside the mean of {len(others)} other results")
+    expect(dialog).to_contain_text(f"Score {best['score']:.4f}")
     for known in (best["filename"], best["captions"][0], "left: red", "2024"):
         expect(dialog).to_contain_text(known)
     assert accessibility_faults(visit.page) == []
@@ -129,6 +135,21 @@ def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
     dialog.get_by_role("button", name="More like this").click()
     expect(visit.page.get_by_role("status").first).to_contain_text("Pictures like")
     expect(visit.page.locator("li.card")).to_have_count(len(PAIRS) - 1)
+
+
+def test_the_bars_of_a_lone_result_add_up_to_its_score(visit: Visit) -> None:
+    def cut(route: Route) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "results": answer["results"][:1]})
+
+    visit.page.route("**/search/text", cut)
+    (best,) = search(visit.page, "red blue")["results"]
+    visit.page.locator("li.card .picture").first.click()
+    dialog = visit.page.get_by_role("dialog")
+    *added, score = [float(text) for text in dialog.locator(".bars td.number").all_inner_texts()]
+    assert added == pytest.approx(best["explanation"]["contributions"], abs=1e-4)
+    assert round(sum(added), 4) == score == round(best["score"], 4)
+    expect(dialog.get_by_role("caption")).to_have_text("What each word added")
 
 
 def test_dropped_files_are_taken_in_and_each_that_is_not_has_a_reason(visit: Visit) -> None:

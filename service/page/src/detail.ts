@@ -104,7 +104,7 @@ export class Detail {
     const overlay = new Overlay(picture, true);
     this.shown.replaceChildren(
       el("figure", { class: "picture" }, picture.url && el("img", { src: picture.url, alt: titleOf(picture) }), overlay.element),
-      el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay) : []), ...this.known(picture)),
+      el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay, this.pictures as PictureHit[]) : []), ...this.known(picture)),
     );
   }
 

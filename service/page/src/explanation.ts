@@ -1,5 +1,5 @@
 // What an explanation says, in numbers: how strongly a region answers a word, and contributions as they are shown.
-import type { ExplanationAnswer } from "./openapi";
+import type { ExplanationAnswer, PictureHit } from "./openapi";
 
 export const FAINTEST = 0.08; // of the strongest: what is weaker is not lit
 
@@ -20,6 +20,28 @@ export function wordStrengths(explanation: ExplanationAnswer, region: number): n
 
 export function strongest(explanations: ExplanationAnswer[], word: number): number {
   return Math.max(0, ...explanations.flatMap((one) => strengths(one, word)));
+}
+
+/** What each word added to a result's score, less its mean over `num` other results; `total` is the sum. */
+export interface Compared {
+  contributions: number[];
+  total: number;
+  num: number;
+}
+
+/**
+ * What each word added to a result beside the others that the question found; alone, where it found none. Null where the
+ * model's score is no sum over the words.
+ *
+ * Scores have no zero that means something: a word that fits well may add less than nothing, to all results alike.
+ */
+export function aboveOthers(hit: PictureHit, results: PictureHit[]): Compared | null {
+  const own = hit.explanation?.contributions;
+  if (!own || hit.score === null) return null;
+  const others = results.filter((one) => one.image_id !== hit.image_id && one.score !== null && one.explanation?.contributions);
+  const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+  const contributions = own.map((value, n) => value - mean(others.map((one) => one.explanation!.contributions![n]!)));
+  return { contributions, total: hit.score - mean(others.map((one) => one.score!)), num: others.length };
 }
 
 /** Values rounded so that those shown add up to the total shown. */

@@ -1,16 +1,16 @@
-// Why a result stands where it stands: what each word and each region added to its score.
+// Why a result stands where it stands: what each word added beside the other results, and what each region did.
 import { el, type Child } from "./dom";
-import { roundedToSum, strongest, tellsWordsApart } from "./explanation";
+import { aboveOthers, roundedToSum, strongest, tellsWordsApart, type Compared } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 import type { Overlay } from "./overlay";
-import { percent } from "./text";
+import { counted, percent } from "./text";
 import { Words } from "./words";
 
 const DIGITS = 4;
 const MOST_REGIONS = 8;
 
-/** What is told of a result: its rank, what each word added to its score, and the regions that did. */
-export function whyOf(hit: PictureHit, overlay: Overlay): Child[] {
+/** What is told of one of some results: its rank, what each word added, and the regions that did. */
+export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]): Child[] {
   const why = hit.explanation;
   if (hit.score === null) return byText(hit);
   const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
@@ -27,7 +27,7 @@ export function whyOf(hit: PictureHit, overlay: Overlay): Child[] {
   return [
     ranks,
     tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
-    bars(why, hit.score),
+    bars(hit.score, why, aboveOthers(hit, results)),
     ...regionList(why, show),
   ];
 }
@@ -40,10 +40,12 @@ function byText(hit: PictureHit): Child[] {
   ];
 }
 
-function bars(why: ExplanationAnswer, score: number): HTMLElement {
-  if (!why.contributions)
+/** What each word added: more or less than to the other results, where there are some, since below 0 may be much. */
+function bars(score: number, why: ExplanationAnswer, compared: Compared | null): HTMLElement {
+  if (!compared)
     return el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`);
-  const shown = roundedToSum(why.contributions, score, DIGITS);
+  const { contributions, total: sum, num } = compared;
+  const shown = roundedToSum(contributions, sum, DIGITS);
   const most = Math.max(...shown.map(Math.abs), 10 ** -DIGITS);
   const rows = shown.map((value, n) => {
     const bar = el("span", { class: value < 0 ? "bar negative" : "bar" });
@@ -54,17 +56,24 @@ function bars(why: ExplanationAnswer, score: number): HTMLElement {
       { "data-word": n },
       el("th", { scope: "row", class: word.special ? "quiet" : "" }, word.text),
       el("td", { class: "track" }, bar),
-      el("td", { class: "number" }, value.toFixed(DIGITS)),
+      el("td", { class: "number" }, signed(value)),
     );
   });
   const total = el(
     "tr",
     { class: "total" },
-    el("th", { scope: "row" }, "score"),
+    el("th", { scope: "row" }, num ? "together" : "score"),
     el("td"),
-    el("td", { class: "number" }, score.toFixed(DIGITS)),
+    el("td", { class: "number" }, signed(sum)),
   );
-  return el("table", { class: "bars" }, el("caption", {}, "What each word added"), el("tbody", {}, ...rows, total));
+  const beside = num ? `, beside the mean of ${counted(num, "other result")}` : "";
+  const told = num ? el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}; the others' mean is ${(score - sum).toFixed(DIGITS)}`) : null;
+  const table = el("table", { class: "bars" }, el("caption", {}, `What each word added${beside}`), el("tbody", {}, ...rows, total));
+  return el("div", {}, table, told);
+}
+
+function signed(value: number): string {
+  return `${value < 0 ? "" : "+"}${value.toFixed(DIGITS)}`;
 }
 
 function regionList(why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
