@@ -224,7 +224,7 @@ class Catalog:
             return next(iter(to_images(db, rows)), None)
 
     def decided_fields(self, image_id: str) -> list[str]:
-        """Of a picture without regions, what its file has no say in any more (`decided_fields.py`); none else."""
+        """The fields in which the file of a picture without regions has no say (`decided_fields.py`); none else."""
         sql = "SELECT field FROM decided_fields JOIN images ON number = image WHERE image_id = ? ORDER BY field"
         with self._database.reading() as db:
             return [row["field"] for row in db.execute(sql, [image_id])]

@@ -1,4 +1,4 @@
-"""What may be wrong with a catalog's file, in words that say what to do."""
+"""Faults of a catalog's file, in words that say what to do."""
 
 import sqlite3
 from collections.abc import Iterator

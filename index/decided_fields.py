@@ -1,4 +1,4 @@
-"""What was decided of a picture before its regions were found: its file has no say in that any more.
+"""Fields of a picture that were decided before its regions were found: its file has no say in them any more.
 
 Found regions come with what the picture's file says of itself, perhaps hours after somebody edited the picture. The
 fields are "captions", "taken_at", "tags" for all tags, and "tags.NAME" for one.
@@ -42,7 +42,7 @@ def forget_decided(db: Connection, number: int) -> None:
 
 
 def undecided_tags(tags: Mapping[str, TagValue], decided: Collection[str]) -> dict[str, TagValue]:
-    """Those of the tags that a file may still give."""
+    """The tags among these that a file may still give."""
     if "tags" in decided:
         return {}
     return {name: value for name, value in tags.items() if ONE_TAG + name not in decided}

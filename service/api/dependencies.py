@@ -1,4 +1,4 @@
-"""What routes share: services, the uploaded form, a query's model, short looks, and work that ends with its client."""
+"""Parts that routes share: services, uploaded forms, a query's model, short looks, work that ends with its client."""
 
 import asyncio
 import time

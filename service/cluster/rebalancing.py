@@ -164,7 +164,7 @@ class Rebalancing:
         return moving
 
     def _decided_fields(self, source: int, image: Image) -> Sequence[str]:
-        """What a picture's file has no say in: nothing where its shard heard it already."""
+        """The fields in which a picture's file has no say: all of them where its shard heard the file already."""
         if image.slot is not None:
             return WHOLE_DESCRIPTION
         decided: Sequence[str] = self._shards.ask(source, "decided_fields", image.image_id)

@@ -78,7 +78,7 @@ class ShardLists:
         return self._pictures.image(image_id)
 
     def decided_fields(self, image_id: str) -> list[str]:
-        """What the file of a picture without regions has no say in any more."""
+        """The fields in which the file of a picture without regions has no say."""
         return self._catalog.decided_fields(image_id)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:

@@ -47,7 +47,7 @@ async def receive_form(
 
 @asynccontextmanager
 async def in_threads(work: AbstractContextManager[T]) -> AsyncIterator[T]:
-    """What the work's block has, begun and ended in threads: thousands of files take a while to remove, and a reader
+    """The value of a block that is begun and ended in threads: thousands of files take a while to remove, and a reader
     waits for what a disk is still writing."""
     entered = await asyncio.to_thread(work.__enter__)
     try:
