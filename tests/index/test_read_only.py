@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from index import database
 from index.catalog import Catalog
 from index.catalog_check import check_catalog, text_index_fault
 from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
@@ -96,7 +95,7 @@ def test_changes_that_were_not_folded_in_are_never_passed_over(path: Path) -> No
 def test_an_older_catalog_or_none_is_not_opened_for_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute(f"PRAGMA user_version = {VERSION - 1}")
-    monkeypatch.setattr(database, "is_writable", lambda path: False)
+    monkeypatch.setattr("index.database.is_writable", lambda path: False)
     with pytest.raises(ReadOnlyCatalog, match=f"has schema {VERSION - 1} and must be brought to schema {VERSION}"):
         Catalog(path)
     with pytest.raises(ReadOnlyCatalog, match="there is none"):
