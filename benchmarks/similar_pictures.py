@@ -25,7 +25,7 @@ from models.datasets.captions import read_captions
 from models.datasets.feature_store import open_features
 from models.evaluation.confidence import percentile_interval, resample_counts
 from models.matching.checkpoint import load_matcher
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import shipped_reader
 
 WEIGHTS = Path(__file__).parents[1] / "models" / "weights"

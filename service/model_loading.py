@@ -19,7 +19,8 @@ from models.matching.checkpoint import WEIGHTS, load_matcher, read_header
 from models.matching.ensemble import build_ensemble, ensemble_header
 from models.matching.ensemble_calibrations import read_ensemble_calibration
 from models.matching.lazy_matcher import LazyMatcher
-from models.matching.matcher import Matcher, SingleMatcher
+from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from service.errors import Misconfigured
 from service.model_names import DETECTOR, ensemble_members, model_name, weights_folders
 from service.settings import Settings

@@ -23,7 +23,7 @@ from models.conversion.authors_options import (
 )
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.matching.checkpoint import new_matcher, save_matcher
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.camp_released import PUBLISHED_NAMES
 from models.rerankers.encoders import EncoderConfig

@@ -23,7 +23,7 @@ from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means, typical_parts
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.attention import l2_normalise, masked_mean
 
 UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters

@@ -26,7 +26,7 @@ from models.digests import digest_of
 from models.matching.calibration import Calibration
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.lazy_matcher import MatcherHeader
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
 from models.quantised_rows import dequantise_all, quantise_matrices
 from models.rerankers.base import stored_options

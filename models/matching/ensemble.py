@@ -29,7 +29,8 @@ from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
-from models.matching.matcher import Matcher, SingleMatcher
+from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.base import Explanation
 
 

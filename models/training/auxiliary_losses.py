@@ -11,7 +11,7 @@ from torch import Tensor
 from models.batches import Regions, Words
 from models.datasets.captioned_features import CaptionedFeatures
 from models.extractors.coco_classes import COCO_CLASSES
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import PretrainedReader
 from models.training.concept_words import ConceptWords
 from models.training.feature_noise import FeatureNoise

@@ -14,7 +14,7 @@ from torch.nn.functional import log_softmax
 
 from models.batches import Regions
 from models.datasets.captioned_features import CaptionedFeatures
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import PretrainedReader
 from models.training.caption_targets import CaptionTargets
 from models.training.recipes import Recipe

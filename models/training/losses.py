@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.batches import ReadSentences, Regions, Words
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.base import Images, Reranker, score_pairs
 from models.rerankers.blocks import score_in_blocks
 from models.rerankers.sman import intra_pair_loss

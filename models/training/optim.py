@@ -7,7 +7,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adadelta, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR, OneCycleLR
 
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.training.recipes import Recipe
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from models.batches import tiles
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.text.word_vectors import WordVectors, read_word_vectors
 
 # Files are sorted by frequency: later words, unless the vocabulary has them, are too rare to be worth a near word.

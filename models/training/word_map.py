@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.attention import masked_mean
 from models.rerankers.encoders import PretrainedSentenceEncoder, RawRegionEncoder
 from models.text.pretrained_reader import PretrainedReader

@@ -14,7 +14,7 @@ from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.blocks import score_in_blocks
 from models.rerankers.registry import RERANKERS
 from models.training.losses import hardest_triplets, hinge_loss

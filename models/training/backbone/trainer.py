@@ -20,7 +20,7 @@ from models.evaluation.evaluate import evaluate
 from models.extractors.backbones.base import BACKBONE_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import digest_of_extractor
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.training.backbone.recipe import (
     BackboneRecipe,
     PhotographBatch,
@@ -34,7 +34,7 @@ from models.training.inputs import digest_of_captions, digest_of_file
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
-from models.training.trainer import untrained_matcher
+from models.training.start import untrained_matcher
 
 NUM_VALIDATED = 500  # photographs
 PHOTOGRAPHS_AT_ONCE = 32  # in one pass without gradients

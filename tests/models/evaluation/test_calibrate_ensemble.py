@@ -10,14 +10,15 @@ import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
+from models.evaluation.calibration_report import assess_direction
 from models.evaluation.evaluate import score_all_pairs
-from models.evaluation.fit_calibration import CalibrationPlan, assess_direction, calibrate_ensemble
+from models.evaluation.fit_calibration import CalibrationPlan, calibrate_ensemble
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import load_matcher, save_matcher
 from models.matching.ensemble import build_ensemble
 from models.matching.ensemble_calibrations import read_ensemble_calibration
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from service.errors import Misconfigured
 from service.model_loading import lazy_models
 from tests.models.evaluation.test_fit_calibration import captioned_features

@@ -19,7 +19,7 @@ from models.evaluation.metrics import Recalls, Shortlists, mask_outside_shortlis
 from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import build_ensemble
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

@@ -11,15 +11,9 @@ from safetensors.torch import load_file
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
+from models.evaluation.calibration_report import rsum_of
 from models.evaluation.evaluate import recalls_with_intervals, score_all_pairs
-from models.evaluation.fit_calibration import (
-    CalibrationPlan,
-    best_cosine_weight,
-    calibrate,
-    fuse,
-    rsum_of,
-    with_short_questions,
-)
+from models.evaluation.fit_calibration import CalibrationPlan, best_cosine_weight, calibrate, fuse, with_short_questions
 from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
 from models.evaluation.scored_pairs import (
     Direction,
@@ -31,7 +25,7 @@ from models.evaluation.scored_pairs import (
 from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_uncalibrated, save_calibration, save_matcher
 from models.matching.log_odds import LogOddsModel, prior_log_odds
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from tests.support.cli_runner import Regard
 from tests.support.fakes import COLOURS
 from tests.support.small_matchers import small_matcher, small_weights

@@ -15,7 +15,7 @@ from models.evaluation.class_names import TEMPLATES, class_places, from_template
 from models.evaluation.confidence import interval_of_ratio, resample_counts
 from models.evaluation.grounding import box_overlaps, centres_inside, measure_grounding
 from models.matching.ensemble import build_ensemble
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from tests.support.small_matchers import small_matcher
 
 WORDS = ("dog", "dogs", "traffic", "light", "lights", "photo", "beside")

@@ -10,7 +10,7 @@ from models.batches import Regions
 from models.evaluation import score_matrix
 from models.evaluation.score_matrix import encode_in_batches, score_all
 from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

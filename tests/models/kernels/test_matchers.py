@@ -15,7 +15,8 @@ from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import Matcher, SingleMatcher
+from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from tests.support.fakes import COLOURS, D
 from tests.support.small_matchers import small_matcher
 

@@ -24,7 +24,7 @@ from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.quantised_rows import PLANES
 from models.rerankers.encoders import EncoderConfig

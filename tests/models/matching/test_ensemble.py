@@ -15,7 +15,8 @@ from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.lazy_matcher import MatcherHeader
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import Matcher, SingleMatcher
+from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

@@ -21,7 +21,7 @@ from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig, StageOneHead
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary

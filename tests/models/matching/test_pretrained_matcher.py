@@ -10,7 +10,7 @@ import torch
 from models.batches import Regions, SeveralReadings
 from models.matching.checkpoint import BadCheckpoint, load_matcher, new_matcher, save_matcher
 from models.matching.ensemble import build_ensemble
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.pretrained_reader import PretrainedReader, shipped_reader

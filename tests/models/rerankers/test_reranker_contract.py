@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.batches import Regions, Rows, Tokens, Words
 from models.matching.checkpoint import new_matcher
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.base import Explanation, Reranker, score_pairs
 from models.rerankers.blocks import score_in_blocks

@@ -10,10 +10,11 @@ from torch.nn.functional import cosine_similarity
 from models.batches import Regions, Words
 from models.datasets.captioned_features import CaptionedFeatures
 from models.matching.checkpoint import load_matcher
-from models.matching.matcher import SingleMatcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.attention import masked_mean
 from models.training.recipes import RECIPES, Recipe
-from models.training.trainer import Training, initial_matcher
+from models.training.start import initial_matcher
+from models.training.trainer import Training
 from models.training.word_map import mean_states, principal_directions
 from tests.models.training.test_trainer import NOUNS, small, synthetic
 from tests.support.small_bert import WIDTH, small_reader
