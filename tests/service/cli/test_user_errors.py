@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 import torch
 
-import models.matching.matcher
+import models.matching.single_matcher
 import models.training.trainer
 from index.lock import WriterLock
 from models.datasets.feature_store import extract_features
@@ -186,7 +186,7 @@ def test_a_value_error_from_deep_inside_is_not_taken_for_a_mistake(
         raise ValueError("deep inside")
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(models.matching.matcher, "score_in_blocks", broken)
+    monkeypatch.setattr(models.matching.single_matcher, "score_in_blocks", broken)
     with pytest.raises(ValueError, match="deep inside"):
         regard(*EVALUATE, "--precomp", "precomp")
     monkeypatch.setattr(models.training.trainer, "batch_losses", broken)
