@@ -9,8 +9,10 @@ import pytest
 from models.bench import timing
 from service.bench.charts import chart_of
 from service.bench.service_process import ServiceProcess, proportional_memory
+from service.bench.synthetic import fill_with_pictures
 from service.cli.main import app
 from service.errors import UserError
+from service.model_loading import LoadedModels
 from service.settings import Settings
 from tests.support.small_services import small_service
 
@@ -49,8 +51,8 @@ def test_searches_are_compared_with_what_one_process_allows(tmp_path: Path, caps
         assert float(str(row["p50_ms"])) <= float(str(row["p95_ms"])) <= float(str(row["p99_ms"]))
     assert rows["in process"]["ratio_to_in_process"] == 1.0
     # Run again, it takes the pictures that are there.
-    again = measured("serve", tmp_path, capsys, *given)
-    assert again[0]["pictures"] == 70
+    settings = Settings(data_dir=data)
+    assert fill_with_pictures(settings, LoadedModels.from_settings(settings, stored=False), 70) == 70
 
 
 def test_ingestion_is_told_by_stage_and_against_the_bare_extractor(
