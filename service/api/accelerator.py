@@ -25,6 +25,7 @@ from service.search.joint_work import JointWork, done_together
 
 T = TypeVar("T")
 
+REMEMBERED_SHARE = 0.9  # of what was spent, when the next work has ended
 LONGEST_RETRY = 60  # seconds; a client should look again within a minute even after a slow spell
 SHUT_DOWN_S = 5  # after which another process may answer
 
@@ -105,7 +106,7 @@ class AcceleratorQueue:
         self._waiting: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._seconds_per_cost = 0.0
+        self._lately = 0.0, 0.0  # seconds spent, and the cost of what they were spent on, that of before counting less
         self._probe: Future[Any] | None = None
         self._begun: dict[Future[Any], float] = {}  # when each piece of work that runs now began
         self._thread = threading.Thread(target=self._run, name="accelerator", daemon=True)
@@ -226,8 +227,8 @@ class AcceleratorQueue:
                 return
             self._admitted.remove(admission)
             if admission.seconds:
-                spent = admission.seconds / max(admission.cost, 1)
-                self._seconds_per_cost += 0.2 * (spent - self._seconds_per_cost)
+                seconds, cost = (REMEMBERED_SHARE * one for one in self._lately)
+                self._lately = seconds + admission.seconds, cost + admission.cost
 
     def close(self) -> None:
         """Finish what runs, turn away what waits, end the thread."""
@@ -246,7 +247,8 @@ class AcceleratorQueue:
 
     def _retry_after(self, cost: int) -> int:
         """Whole seconds until work of this cost should be done, judged by how fast work went lately."""
-        return max(1, min(LONGEST_RETRY, math.ceil(cost * self._seconds_per_cost)))
+        seconds, done = self._lately  # a sum of each: what is cheap takes long for its cost
+        return max(1, min(LONGEST_RETRY, math.ceil(cost * seconds / max(done, 1.0))))
 
     def _next(self) -> list[Entry]:
         """The next entry whose caller still waits, and those that can be done with it; none when the queue closes."""

@@ -1,5 +1,6 @@
 """Pictures that are named on the command line, what is done to each, and how that is told."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
@@ -8,6 +9,7 @@ from typing import TypeVar
 from service.cli.output import print_json, print_note, visible
 from service.errors import UserError
 
+IMAGE_ID = re.compile("[0-9a-f]{32}")
 _Answer = TypeVar("_Answer")
 _Changed = TypeVar("_Changed")
 

@@ -13,6 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 LINE_EVERY_S = 10.0  # where standard error is no terminal
+# Take no column and steer nothing: joiners of Persian, Indic scripts and emoji, and marks of direction.
+JOINERS_AND_MARKS = frozenset("\u200c\u200d\u200e\u200f")
 
 
 def print_json(value: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
@@ -41,7 +43,8 @@ def print_table(*columns: str, rows: list[list[str]]) -> None:
 
 def visible(text: str) -> str:
     """The text in one line, without what steers a terminal: names and captions are given by strangers."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    shown = (one if one.isprintable() or one in JOINERS_AND_MARKS else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(shown)
 
 
 def shortened(text: str, longest: int) -> str:
@@ -52,7 +55,10 @@ def shortened(text: str, longest: int) -> str:
 
 def display_width(text: str) -> int:
     """The number of a terminal's columns that a text takes."""
-    return sum(0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF") for one in text)
+    return sum(
+        0 if unicodedata.combining(one) or one in JOINERS_AND_MARKS else 1 + (unicodedata.east_asian_width(one) in "WF")
+        for one in text
+    )
 
 
 def print_note(message: str) -> None:

@@ -3,8 +3,9 @@
 import unicodedata
 
 MAX_LENGTH = 255
-# Marks that reverse the direction of text, with which a name can be made to look like another.
-BIDIRECTIONAL_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Those that reverse the direction of text, with which a name can be made to look like another; not the marks U+200E and
+# U+200F, which Arabic and Hebrew names have.
+BIDIRECTIONAL_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def display_name(filename: str) -> str:

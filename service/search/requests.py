@@ -128,7 +128,9 @@ def _period(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 Condition = Annotated[
     Value | Annotated[list[Value], Field(min_length=1, max_length=1000)] | Range,
     WrapValidator(
-        _with_message('give a string, a number, a list of these, or a range such as {"gte": 2020, "lte": 2024}')
+        _with_message(
+            'give a string, a number, a list of 1 to 1000 of these, or a range such as {"gte": 2020, "lte": 2024}'
+        )
     ),
 ]
 

@@ -170,3 +170,68 @@ def test_words_beside_their_bars_are_whole(browser: Browser, address: str, width
     assert len(heights) == 5
     assert max(heights) == pytest.approx(min(heights), abs=2)
     visit.close()
+
+
+LATE = """
+() => {
+  const fetched = window.fetch;
+  window.fetch = async (...given) => (await new Promise((go) => setTimeout(go, 500)), fetched(...given));
+}
+"""
+
+
+def refuse(route: Route) -> None:
+    """Answer no change of a picture."""
+    if route.request.method == "GET":
+        route.fallback()
+    else:
+        route.fulfill(status=507, json={"detail": "The disk is full."})
+
+
+def test_what_is_written_stays_until_it_is_saved_or_given_up(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    dialog = open_large(page, page.locator("#main li.card .title").first.inner_text())
+    captions = dialog.get_by_label("Captions, one a line")
+    dialog.get_by_role("button", name="Edit").click()
+    captions.fill("a draft")
+    dialog.get_by_role("button", name="Next").click()
+    expect(captions).to_have_count(0)
+    dialog.get_by_role("button", name="Previous").click()
+    expect(captions).to_have_value("a draft")
+    dialog.get_by_role("button", name="Close").click()
+    asked = "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+    assert page.evaluate(asked)
+    page.locator("#main li.card .picture").first.click()
+    expect(captions).to_have_value("a draft")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert not page.evaluate(asked)
+    expect(captions).to_have_count(0)
+
+
+def test_what_fails_after_somebody_went_on_is_told(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    names = page.locator("#main li.card .title").all_inner_texts()
+    dialog = open_large(page, names[0])
+    page.route("**/images/*", refuse)
+    dialog.get_by_role("button", name="Edit").click()
+    dialog.get_by_label("Date").fill("2020")
+    page.evaluate(LATE)
+    dialog.get_by_role("button", name="Save").click()
+    dialog.get_by_role("button", name="Next").click()
+    expect(dialog.get_by_role("alert").first).to_have_text(f"Saving {names[0]} failed: The disk is full.")
+    dialog.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Previous").click()
+    expect(dialog.get_by_role("alert").first).to_have_text(f"Deleting {names[1]} failed: The disk is full.")
+    expect(dialog.get_by_label("Date")).to_have_value("2020")
+
+
+def test_the_focus_goes_on_from_the_picture_that_was_looked_at_last(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    dialog = open_large(page, page.locator("#main li.card .title").first.inner_text())
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#main li.card .picture").nth(1)).to_be_focused()

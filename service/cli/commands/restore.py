@@ -1,17 +1,14 @@
 """`regard restore`: deleted pictures, or a whole data directory, brought back."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from service.cli.connection import connect
-from service.cli.given_ids import each_picture, ids_given, print_each
+from service.cli.given_ids import IMAGE_ID, each_picture, ids_given, print_each
 from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, show_progress
-
-IMAGE_ID = re.compile("[0-9a-f]{32}")
 
 
 def restore(
@@ -31,7 +28,10 @@ def restore(
     elif len(what) == 2:
         _restore_snapshot(Path(what[0]), Path(what[1]), as_json)
     else:
-        raise typer.BadParameter("name ids of deleted pictures, or a snapshot and the folder to make of it")
+        wrong = next(one for one in what if not IMAGE_ID.fullmatch(one))
+        raise typer.BadParameter(
+            f"there is no picture {wrong}; name ids of deleted pictures, or a snapshot and the folder to make of it"
+        )
 
 
 def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> None:

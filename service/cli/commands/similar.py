@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 
 from service.cli.connection import connect
+from service.cli.given_ids import IMAGE_ID
 from service.cli.hits import print_caption_hits, print_loading, print_picture_hits, thumbnails_of
 from service.cli.options import (
     AsJson,
@@ -13,7 +14,6 @@ from service.cli.options import (
     MinScore,
     Model,
     NumResults,
-    PictureFile,
     ResultOrder,
     ShortlistLength,
     Thumbnails,
@@ -32,7 +32,7 @@ NOT_FOUND = "not-found"
 
 
 def similar(
-    picture: PictureFile,
+    picture: Annotated[str, typer.Argument(help="A picture file, or the id of a stored picture.")],
     k: NumResults = 10,
     shortlist: ShortlistLength = 100,
     captions: Annotated[bool, typer.Option("--captions", help="Find captions for it instead of pictures.")] = False,
@@ -55,6 +55,7 @@ def similar(
     as_json: AsJson = False,
 ) -> None:
     """Find pictures like a picture, or captions for it. Where it is stored itself, it is left out of these."""
+    asked = asked_picture(picture)
     wanted: SearchOptions = {
         "k": k,
         "shortlist": max(k, shortlist),
@@ -67,10 +68,10 @@ def similar(
         "explain": explain,
     }
     if captions:
-        print_captions(picture, url, as_json, **wanted)
+        print_captions(asked, url, as_json, **wanted)
         return
     with connect(url) as client:
-        answer = search_like(client, picture, wanted)
+        answer = search_like(client, asked, wanted)
         small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
     if as_json:
         print_json(answer)
@@ -79,10 +80,24 @@ def similar(
         print_picture_hits(answer["results"], answer["left_out"], small, filtered=wanted["filter"] is not None)
 
 
-def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Unpack[SearchOptions]") -> None:
-    """Print the captions that describe a picture, or why there are none."""
+def asked_picture(written: str) -> Path | str:
+    """The file that is meant, or else the id of a stored picture. BadParameter where it is neither."""
+    path = Path(written)
+    if path.is_file():
+        return path
+    if IMAGE_ID.fullmatch(written):
+        return written
+    what = "is a folder" if path.is_dir() else "does not exist"
+    raise typer.BadParameter(f"the file {written} {what}, and it is no id of a stored picture")
+
+
+def print_captions(asked: Path | str, url: str | None, as_json: bool, **options: "Unpack[SearchOptions]") -> None:
+    """Print the captions that describe a file or a stored picture, or why there are none."""
     with connect(url) as client:
-        answer = client.search_captions(picture, **options)
+        if isinstance(asked, Path):
+            answer = client.search_captions(asked, **options)
+        else:
+            answer = client.search_captions(image_id=asked, **options)
     if as_json:
         print_json(answer)
         return
@@ -95,13 +110,16 @@ def print_captions(picture: Path, url: str | None, as_json: bool, **options: "Un
     print_caption_hits(answer["results"], answer["left_out"])
 
 
-def search_like(client: "Client", picture: Path, wanted: "SearchOptions") -> "SimilarAnswer":
-    """Pictures like a file: asked by its id where it is stored, so that the service leaves it out, otherwise sent."""
+def search_like(client: "Client", asked: Path | str, wanted: "SearchOptions") -> "SimilarAnswer":
+    """Pictures like a stored one, or like a file: asked by its id where it is stored, so that the service leaves it
+    out, otherwise sent."""
+    if isinstance(asked, str):
+        return client.search_similar(image_id=asked, **wanted)
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     try:
-        return client.search_similar(image_id=image_id_of_file(picture), **wanted)
+        return client.search_similar(image_id=image_id_of_file(asked), **wanted)
     except RequestRefused as refused:
         if refused.kind != NOT_FOUND:
             raise
-    return client.search_similar(picture, **wanted)
+    return client.search_similar(asked, **wanted)

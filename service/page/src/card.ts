@@ -72,7 +72,7 @@ export class Card {
     return el(
       "p",
       { class: "about" },
-      el("span", { class: "title", dir: "auto" }, titleOf(this.image)),
+      el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, titleOf(this.image)),
       el("span", { class: "quiet" }, [day(this.image.taken_at), ...tags].join(" · ")),
     );
   }

@@ -1,7 +1,7 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
 import { ask, isMissing } from "./api";
-import { button, el, workButton, type Child } from "./dom";
-import { editor } from "./editing";
+import { button, el, find, workButton, type Child } from "./dom";
+import { editor, giveUp } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
 import { downloadButton } from "./original";
@@ -16,11 +16,13 @@ export class Detail {
   private readonly title = el("h2", { id: "detail-title", dir: "auto" });
   private readonly previous = button("Previous", () => this.step(-1));
   private readonly next = button("Next", () => this.step(1));
+  private readonly notice = el("p", { class: "fault", role: "alert" });
   private readonly shown = el("div", { class: "large" });
   private readonly dialog = el(
     "dialog",
     { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), this.leave()), onclose: () => this.closed() },
     el("header", {}, this.title, this.previous, this.next, button("Close", () => this.leave())),
+    this.notice,
     this.shown,
   );
   private pictures: Shown[] = [];
@@ -28,6 +30,7 @@ export class Detail {
   private openedAt = "";
   private changed = false;
   private readonly deleted = new Set<string>();
+  private readonly forms = new Map<string, HTMLFormElement>(); // of edits that are not done with, also of other pictures
 
   /** `onchanged` hears that pictures were changed or deleted, once it is closed. */
   constructor(
@@ -42,6 +45,7 @@ export class Detail {
   open(pictures: Shown[], at: number): void {
     [this.pictures, this.place, this.openedAt] = [[...pictures], at, place()];
     this.deleted.clear();
+    this.notice.textContent = "";
     this.show();
     if (this.dialog.open) return;
     enterLarge();
@@ -65,6 +69,8 @@ export class Detail {
   }
 
   private closed(): void {
+    const { image_id } = this.pictures[this.place]!;
+    document.querySelector<HTMLElement>(`#main [data-image="${image_id}"] button.picture`)?.focus();
     if (this.changed) this.onchanged();
     this.changed = false;
   }
@@ -98,7 +104,7 @@ export class Detail {
 
   private show(): void {
     const picture = this.pictures[this.place]!;
-    this.title.textContent = titleOf(picture);
+    this.title.textContent = this.title.title = titleOf(picture);
     this.allow();
     if (this.deleted.has(picture.image_id)) return void this.showDeleted(picture);
     const overlay = new Overlay(picture, true);
@@ -112,7 +118,7 @@ export class Detail {
     const fault = el("p", { class: "fault", role: "alert" });
     const tags = Object.entries(picture.tags).map(tagLine);
     const same = "near_duplicates" in picture ? (picture.near_duplicates ?? []) : [];
-    const form = el("div", {});
+    const form = el("div", {}, this.forms.get(picture.image_id));
     return [
       el("h3", {}, "Picture"),
       el(
@@ -128,7 +134,7 @@ export class Detail {
         "p",
         { class: "actions" },
         button("More like this", () => (this.close(), this.like(picture))),
-        button("Edit", () => this.edit(picture, form), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
+        button("Edit", () => this.edit(picture), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
         downloadButton(picture, fault, "change"),
         workButton("Delete", () => this.delete(picture, fault), { class: "change", "aria-label": `Delete ${titleOf(picture)}` }),
       ),
@@ -137,15 +143,25 @@ export class Detail {
     ];
   }
 
-  private edit(picture: Shown, place: HTMLElement): void {
+  private edit(picture: Shown): void {
     const keep = ({ captions, tags, taken_at, filename }: ImageListed) => this.replace({ ...picture, captions, tags, taken_at, filename });
     const done = () => {
+      this.forms.delete(picture.image_id);
       if (!this.isShown(picture)) return;
       this.show();
       this.shown.querySelector<HTMLElement>(".actions button.change")?.focus();
     };
-    place.replaceChildren(editor(picture, keep, done));
-    place.querySelector("textarea")?.focus();
+    const form = this.forms.get(picture.image_id) ?? editor(picture, keep, done, (why) => this.tell(picture, "Saving", why));
+    this.forms.set(picture.image_id, form);
+    this.show();
+    form.querySelector("textarea")?.focus();
+  }
+
+  /** Says what was not done to a picture that is not looked at any more. */
+  private tell(picture: Shown, work: string, why: string): void {
+    if (this.isShown(picture)) return;
+    const place = this.dialog.open ? this.notice : find("status");
+    place.textContent = `${work} ${isolated(titleOf(picture))} failed: ${why}`;
   }
 
   /** Whether it is what is looked at: somebody may have gone on while the service answered. */
@@ -171,10 +187,13 @@ export class Detail {
     } catch (refused) {
       if (!isMissing(refused)) { // one that is gone already, by somebody else's doing, is what was wanted
         fault.textContent = (refused as Error).message;
+        this.tell(picture, "Deleting", fault.textContent);
         return;
       }
     }
     this.deleted.add(picture.image_id);
+    giveUp(this.forms.get(picture.image_id));
+    this.forms.delete(picture.image_id);
     this.noteChange();
     if (this.isShown(picture)) this.showDeleted(picture).focus();
   }

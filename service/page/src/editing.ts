@@ -9,10 +9,29 @@ export type Editable = Pick<ImageListed, "image_id" | "filename" | "captions" | 
 type Tags = ImageListed["tags"];
 type Changed = (image: ImageListed) => void;
 
+const unsaved = new Set<HTMLFormElement>(); // forms in which something was written
+
+addEventListener("beforeunload", (event) => {
+  if (unsaved.size) event.preventDefault(); // the browser asks whether to leave
+});
+
+/** Lets go of what was written in a form, as of a picture that was deleted. */
+export function giveUp(form: HTMLFormElement | undefined): void {
+  if (form) unsaved.delete(form);
+}
+
 const GONE = "This picture is not there any more: somebody deleted it meanwhile.";
 
-/** A form with what is known of the picture; `onchanged` hears of the picture as it is after a change. */
-export function editor(image: Editable, onchanged: Changed, ondone: () => void): HTMLFormElement {
+/**
+ * A form with what is known of the picture. `onchanged` hears of the picture as it is after a change, `ondone` that the
+ * form is done with, `onfault` why a change was not made, which stands in the form, too.
+ */
+export function editor(
+  image: Editable,
+  onchanged: Changed,
+  ondone: () => void,
+  onfault: (why: string) => void = () => {},
+): HTMLFormElement {
   const captions = el("textarea", { rows: 3, dir: "auto" });
   const captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
   captions.value = captionsBefore.map(([line]) => line).join("\n");
@@ -29,24 +48,34 @@ export function editor(image: Editable, onchanged: Changed, ondone: () => void):
       ...(taken_at !== (image.taken_at ?? "") && { taken_at: taken_at || null }),
     };
     onchanged(await ask<ImageListed>(`/images/${image.image_id}`, { method: "PATCH", json: change }));
+    done();
+  };
+  const done = () => {
+    unsaved.delete(form);
     ondone();
   };
-  return el(
+  const refuse = (refusal: Error) => {
+    fault.textContent = isMissing(refusal) ? GONE : refusal.message;
+    onfault(fault.textContent);
+  };
+  const form = el(
     "form",
     {
       class: "editor",
       "aria-label": `Edit ${titleOf(image)}`,
+      oninput: () => unsaved.add(form),
       onsubmit: (event: SubmitEvent) => {
         event.preventDefault();
-        save().catch((refusal: Error) => (fault.textContent = isMissing(refusal) ? GONE : refusal.message));
+        save().catch(refuse);
       },
     },
     field("Captions, one a line", captions),
     field("Tags, as name: value", tags),
     field("Date", date),
     fault,
-    el("p", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Save"), button("Cancel", ondone)),
+    el("p", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Save"), button("Cancel", done)),
   );
+  return form;
 }
 
 function field(text: string, control: HTMLElement): Child {

@@ -2,6 +2,7 @@
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 
 export const FAINTEST = 0.08; // of the strongest: what is weaker is not lit
+const COMPARED = 24; // results that others are compared with: as many as are shown at first, also once there are more
 
 /** Whether it says what each word did, so that a word can light its regions. */
 export function tellsWordsApart(explanation: ExplanationAnswer): boolean {
@@ -22,26 +23,37 @@ export function strongest(explanations: ExplanationAnswer[], word: number): numb
   return Math.max(0, ...explanations.flatMap((one) => strengths(one, word)));
 }
 
-/** What each word added to a result's score, less its mean over `num` other results; `total` is the sum. */
+/**
+ * What each word added to a result's score, less its mean over `num` other results; `total` is the sum, `most` the largest
+ * of such numbers, up or down, of any of these results.
+ */
 export interface Compared {
   contributions: number[];
   total: number;
   num: number;
+  most: number;
 }
 
 /**
- * What each word added to a result beside the others that the question found; alone, where it found none. Null where the
- * model's score is no sum over the words.
+ * What each word added to a result beside the best others that the question found; alone, where it found none. Null where
+ * the model's score is no sum over the words.
  *
  * Scores have no zero that means something: a word that fits well may add less than nothing, to all results alike.
  */
 export function aboveOthers(hit: PictureHit, results: PictureHit[]): Compared | null {
-  const own = hit.explanation?.contributions;
-  if (!own || hit.score === null) return null;
-  const others = results.filter((one) => one.image_id !== hit.image_id && one.score !== null && one.explanation?.contributions);
+  if (hit.score === null || !hit.explanation?.contributions) return null;
+  const summed = results.slice(0, COMPARED).filter((one) => one.score !== null && one.explanation?.contributions);
+  const { contributions, total, num } = lessOthers(hit, summed);
+  const all = [contributions, ...summed.map((one) => lessOthers(one, summed).contributions)];
+  return { contributions, total, num, most: Math.max(...all.flat().map(Math.abs)) };
+}
+
+function lessOthers(hit: PictureHit, results: PictureHit[]): Omit<Compared, "most"> {
+  const others = results.filter((one) => one.image_id !== hit.image_id);
   const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
-  const contributions = own.map((value, n) => value - mean(others.map((one) => one.explanation!.contributions![n]!)));
-  return { contributions, total: hit.score - mean(others.map((one) => one.score!)), num: others.length };
+  const added = (one: PictureHit) => one.explanation!.contributions!;
+  const contributions = added(hit).map((value, n) => value - mean(others.map((one) => added(one)[n]!)));
+  return { contributions, total: hit.score! - mean(others.map((one) => one.score!)), num: others.length };
 }
 
 /** Values rounded so that those shown add up to the total shown. */

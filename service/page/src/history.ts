@@ -36,11 +36,6 @@ export function remember(question: Question, chosen: Chosen, typing = false): vo
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
 }
 
-/** Gives the address of the question that the browser is at these options. */
-export function rememberOptions(chosen: Chosen): void {
-  history.replaceState(entry(), "", addressOf(current(), chosen));
-}
-
 /** Begins an entry for a picture shown large. */
 export function enterLarge(): void {
   if (!entry().large) history.pushState({ ...entry(), typing: false, large: true }, "");

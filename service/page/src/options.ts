@@ -88,8 +88,8 @@ export class SearchOptions {
       ),
     );
     find("options").append(all);
-    // On a phone they would push the pictures off the screen, so that they are folded away there.
-    const wide = matchMedia("(min-width: 44.01rem)");
+    // Where they take more than two lines they would push the pictures off the screen, so that they are folded away there.
+    const wide = matchMedia("(min-width: 64.01rem)");
     const unfold = () => (all.open = wide.matches);
     wide.addEventListener("change", unfold);
     unfold();

@@ -5,6 +5,7 @@ import { FAINTEST, strengths } from "./explanation";
 import type { Box, ExplanationAnswer } from "./openapi";
 
 const LABEL_PX = 15;
+const CEILING = 0.6; // of opacity, however many regions lie one over the other: the picture stays to be seen
 
 export interface Explained {
   width: number | null;
@@ -15,6 +16,7 @@ export interface Explained {
 export class Overlay {
   readonly element: SVGSVGElement;
   private readonly rects = new Map<number, SVGRectElement>();
+  private readonly lights = svg("g", { opacity: CEILING });
   private readonly name = svg("text", { class: "name" });
 
   /** `names`: the strongest of the regions that are lit bears its label. */
@@ -29,7 +31,7 @@ export class Overlay {
       "aria-hidden": "true",
     });
     this.regions.forEach((region, n) => this.add(region, n));
-    this.element.append(this.name);
+    this.element.append(this.lights, this.name);
   }
 
   private get regions(): Box[] {
@@ -42,7 +44,7 @@ export class Overlay {
     const size = { width: right - left, height: bottom - top };
     const rect = svg("rect", { x: left, y: top, ...size, "fill-opacity": 0, "data-region": n });
     this.rects.set(n, rect);
-    this.element.append(rect);
+    this.lights.append(rect);
   }
 
   /** Light the regions that answer a word, as brightly as they do compared with `most`; none for null. */
@@ -75,8 +77,10 @@ export class Overlay {
       rect.classList.toggle("lit", lit);
       const isBest = lit && shown[n] === best;
       rect.classList.toggle("strongest", isBest);
-      if (isBest && rect.nextSibling !== this.name) this.name.before(rect); // its outline lies over all other regions
-      rect.setAttribute("fill-opacity", lit ? (0.08 + 0.5 * strength).toFixed(3) : "0");
+      if (!isBest && rect.parentNode !== this.lights) this.lights.append(rect);
+      if (isBest && rect.parentNode === this.lights) this.name.before(rect); // its outline lies over all other regions
+      const opacity = lit ? 0.08 + 0.5 * strength : 0;
+      rect.setAttribute("fill-opacity", (isBest ? opacity : opacity / CEILING).toFixed(3));
     }
     if (this.names) this.label(most > 0 && best >= FAINTEST * most ? this.regions[shown.indexOf(best)]! : null);
   }

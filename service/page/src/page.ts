@@ -6,7 +6,7 @@ import { Deleted } from "./deleted";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
-import { addressParameters, current, remember, rememberOptions, settle, type Asked, type Question } from "./history";
+import { addressParameters, current, remember, settle, type Asked, type Question } from "./history";
 import { Library } from "./library";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
@@ -26,7 +26,7 @@ const status = find("status");
 const searches = new Latest();
 const adding = new Adding(refreshLibrary, () => void again());
 const detail = new Detail((picture) => void searchLike(picture), () => void again());
-const options = new SearchOptions(() => (rememberOptions(options.chosen), void again()));
+const options = new SearchOptions(optionsChanged);
 const library = new Library((image) => void searchLike(image), (images, place) => detail.open(images, place), refreshLibrary);
 const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
 const greeting = el(
@@ -78,6 +78,14 @@ function askAnew(question: Question, isTyped = false): Promise<void> {
   remember(question, options.chosen, isTyped);
   if (question.kind !== "text") query.value = "";
   return answer(question);
+}
+
+/** Asks for what was asked last, with other options, which the history keeps as it keeps a sentence that is typed. */
+function optionsChanged(): void {
+  clearTimeout(settling);
+  remember(current(), options.chosen, true);
+  settling = setTimeout(settle, SETTLED_MS);
+  void again();
 }
 
 /** Answers a question that stands in the history, with few results at first. */
@@ -148,7 +156,7 @@ function noteOf(answer: TextAnswer): string {
     notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
   else if (!answer.results.length)
     notes.push(nothing(options.match === "text" ? "No picture has these words in its text." : "No picture can be found yet."));
-  else notes.push(`${counted(answer.results.length, "picture")}.`);
+  else notes.push(answer.results.length === k ? `The best ${k} pictures.` : `${counted(answer.results.length, "picture")}.`);
   return notes.join(" ");
 }
 
@@ -196,7 +204,7 @@ async function searchPicture(asked: Asked, title: string): Promise<void> {
       const few = left_out ? ` ${counted(left_out, "candidate")} below the cut-off.` : "";
       const uncut = "min_probability" in options.cutOff ? " How alike pictures are is no percentage: no cut-off." : "";
       const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
-      show(answers as Ranking[], `Pictures like ${isolated(title)}.${poor}${few}${uncut}${loaded}`, el("p", {}, sentences));
+      show(answers as Ranking[], `Pictures like ${isolated(title.replace(/\.$/, ""))}.${poor}${few}${uncut}${loaded}`, el("p", {}, sentences));
     },
   );
 }
@@ -209,7 +217,7 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
     (answer) => {
       const hits = answer.results as CaptionHit[];
       const none = answer.left_out ? "Nothing matches well." : nothing("No sentences were found.");
-      const told = answer.note ?? (hits.length ? `Sentences for ${isolated(title)}.` : none);
+      const told = answer.note ?? (hits.length ? `Sentences for ${isolated(title.replace(/\.$/, ""))}.` : none);
       status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
       showWords(null);
       main.replaceChildren(

@@ -61,7 +61,7 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
     el(
       "p",
       { class: "about" },
-      el("span", { class: "title", dir: "auto" }, titleOf(hit)),
+      el("span", { class: "title", dir: "auto", title: titleOf(hit) }, titleOf(hit)),
       el("span", { class: "quiet" }, `${said(hit)} · ${day(hit.taken_at)}${alike(hit)}`),
       button("More like this", like, { class: "link", "aria-label": `More like this: ${titleOf(hit)}` }),
     ),

@@ -47,13 +47,20 @@ function keyDialog(why: string): Promise<boolean> {
   return new Promise((resolve) => {
     const key = el("input", { id: "key", type: "password", required: true, autocomplete: "off" });
     const fault = el("p", { class: "fault", role: "alert" });
+    const closed = () => {
+      dialog.remove();
+      const focused = document.activeElement as HTMLElement | null;
+      focused?.blur(); // what was given the focus behind a dialog takes no text in some browsers
+      focused?.focus();
+      resolve(dialog.returnValue === "taken");
+    };
     const dialog = el(
       "dialog",
-      { "aria-labelledby": "key-title", class: "small", onclose: () => (dialog.remove(), resolve(dialog.returnValue === "taken")) },
+      { "aria-labelledby": "key-title", class: "small", onclose: closed },
       el(
         "form",
         { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
-        el("h2", { id: "key-title" }, "This library asks for a key"),
+        el("h2", { id: "key-title" }, signedIn ? "Another key, or none" : "This library asks for a key"),
         why && el("p", {}, why),
         fault,
         el("label", { for: "key" }, "API key"),

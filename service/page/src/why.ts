@@ -44,12 +44,13 @@ function byText(hit: PictureHit): Child[] {
 function bars(score: number, why: ExplanationAnswer, compared: Compared | null): HTMLElement {
   if (!compared)
     return el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`);
-  const { contributions, total: sum, num } = compared;
+  const { contributions, total: sum, num, most } = compared;
   const shown = roundedToSum(contributions, sum, DIGITS);
-  const most = Math.max(...shown.map(Math.abs), 10 ** -DIGITS);
   const rows = shown.map((value, n) => {
     const bar = el("span", { class: value < 0 ? "bar negative" : "bar" });
-    bar.style.width = `${(100 * Math.abs(value)) / most}%`;
+    const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, in the middle of which is 0
+    bar.style.width = `${width}%`;
+    bar.style.marginLeft = `${value < 0 ? 50 - width : 50}%`;
     const word = why.words[n]!;
     return el(
       "tr",
@@ -79,7 +80,8 @@ function signed(value: number): string {
 function regionList(why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
   if (!why.shares) return [];
   const added = why.regions.map((region, n) => ({ n, region, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
-  const best = added.sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
+  const best = added.filter(({ sum }) => sum > 0).sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
+  if (!best.length) return [];
   const items = best.map(({ n, region, sum }) =>
     el(
       "li",

@@ -349,3 +349,13 @@ def test_the_time_of_joint_work_is_shared_by_cost() -> None:
     queue.enqueue(0, lambda: None).result(PATIENCE_S)
     assert [one.seconds for one in admissions] == [2.0, 6.0]
     queue.close()
+
+
+def test_who_is_refused_hears_how_long_costly_work_takes_whatever_cheap_work_took() -> None:
+    queue = AcceleratorQueue(1000)
+    for cost, seconds in [(1, 0.02)] * 20 + [(900, 0.9)]:
+        with queue.admit(cost) as admission:
+            admission.seconds = seconds
+    with queue.admit(900), pytest.raises(Overloaded) as refused:
+        queue.admit(900)
+    assert refused.value.extra["retry_after"] == 2

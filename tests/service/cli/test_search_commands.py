@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard_client import Client, Picture
+from service.storage.originals import image_id_of_file
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
@@ -116,6 +117,17 @@ def test_a_picture_is_not_like_itself(regard: Regard, url: str, folder: Path, tm
     assert len(said.splitlines()) == 1 + 4
     _, said, _ = regard("similar", tmp_path / "new.png", "--url", url, "--date", "2023")
     assert [line.split()[2] for line in said.splitlines()[1:]] == ["green.png"]
+
+
+def test_a_stored_picture_is_named_by_its_id(regard: Regard, url: str, folder: Path) -> None:
+    by_file, by_id = (
+        json.loads(regard("similar", one, "--url", url, "--json")[1])["results"]
+        for one in (folder / "red.png", image_id_of_file(folder / "red.png"))
+    )
+    assert by_id == by_file
+    status, _, noted = regard("similar", "0" * 31, "--url", url)
+    assert (status, "does not exist, and it is no id of a stored picture" in " ".join(noted.split())) == (2, True)
+    assert "no picture" in regard("similar", "0" * 32, "--url", url)[2].lower()
 
 
 @pytest.mark.parametrize(

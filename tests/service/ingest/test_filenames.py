@@ -10,6 +10,8 @@ from service.ingest.filenames import display_name
     [
         ("plain.jpg", "plain.jpg"),
         ("tab\tand\nline", "tab\N{REPLACEMENT CHARACTER}and\N{REPLACEMENT CHARACTER}line"),
+        ("\u200fשלום\u200e.jpg", "\u200fשלום\u200e.jpg"),
+        ("می\u200cروم.jpg", "می\u200cروم.jpg"),
         ("\u202egpj.exe", "\N{REPLACEMENT CHARACTER}gpj.exe"),
         ("   ", "unnamed"),
         ("\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}.png", "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}.png"),
