@@ -106,7 +106,8 @@ class AcceleratorQueue:
         self._waiting: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._lately = 0.0, 0.0  # seconds spent, and the cost of what they were spent on, that of before counting less
+        # Seconds spent, and the cost of what they were spent on, that of before counting less; little is known at first.
+        self._lately = 0.0, 4.0 * max_cost
         self._probe: Future[Any] | None = None
         self._begun: dict[Future[Any], float] = {}  # when each piece of work that runs now began
         self._thread = threading.Thread(target=self._run, name="accelerator", daemon=True)
@@ -248,7 +249,7 @@ class AcceleratorQueue:
     def _retry_after(self, cost: int) -> int:
         """Whole seconds until work of this cost should be done, judged by how fast work went lately."""
         seconds, done = self._lately  # a sum of each: what is cheap takes long for its cost
-        return max(1, min(LONGEST_RETRY, math.ceil(cost * seconds / max(done, 1.0))))
+        return max(1, min(LONGEST_RETRY, math.ceil(cost * seconds / done)))
 
     def _next(self) -> list[Entry]:
         """The next entry whose caller still waits, and those that can be done with it; none when the queue closes."""
