@@ -106,7 +106,7 @@ class AcceleratorQueue:
         self._waiting: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        # Seconds spent, and the cost of what they were spent on, that of before counting less; little is known at first.
+        # Seconds spent, and the cost of what they were spent on, that of before counting less; little is known so far.
         self._lately = 0.0, 4.0 * max_cost
         self._probe: Future[Any] | None = None
         self._begun: dict[Future[Any], float] = {}  # when each piece of work that runs now began

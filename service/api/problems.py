@@ -49,7 +49,8 @@ def invalid_request(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
 
 def _field_name(error: Mapping[str, Any]) -> str:
     path = error["loc"][1:] if error["loc"][:1] in {("body",), ("query",), ("path",)} else error["loc"]
-    return "body" if error["type"] == "json_invalid" or not path else ".".join(map(str, path))
+    named = [str(step) for step in path if step not in ("", "[key]")]  # which stand for a name that is wrong itself
+    return "body" if error["type"] == "json_invalid" or not named else ".".join(named)
 
 
 def _message(error: Mapping[str, Any]) -> str:
@@ -63,8 +64,6 @@ def _message(error: Mapping[str, Any]) -> str:
         case "model_attributes_type" | "dict_type" | "model_type":
             said = "must be a JSON object"
             return f"{said}, sent with Content-Type application/json" if error["loc"] == ("body",) else said
-        case "extra_forbidden":
-            return "is not a field of this request"
     return plain_message(error)
 
 

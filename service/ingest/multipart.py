@@ -175,7 +175,8 @@ class MultipartReader:
                 raise TooLarge(f"A form may hold {self._limits.max_fields} fields beside the files.")
             return
         if len(self._form.files) == self._limits.max_files:
-            raise TooLarge(f"A request may hold {self._limits.max_files} files; send them in several requests.")
+            several = f"A request may hold {self._limits.max_files} files; send them in several requests."
+            raise TooLarge("This request takes one file." if self._limits.max_files == 1 else several)
         self._file = UploadedFile(
             field=self._name,
             filename=_unescape(filename) if b"filename" in options else filename,
@@ -226,7 +227,7 @@ class MultipartReader:
         try:
             self._form.fields[self._name] = self._text.decode("utf-8")
         except UnicodeDecodeError:
-            raise InvalidRequest.field(display_name(self._name), "is not UTF-8 text") from None
+            raise InvalidRequest.field(display_name(self._name), "is not UTF-8 text; a file needs a filename") from None
 
     def _finish(self) -> None:
         self._complete = True

@@ -153,3 +153,18 @@ def test_many_batches_leave_the_browser_connections_for_all_else(visit: Visit) -
     assert len(held) == 1
     let_go(page, "**/jobs/**", held)
     expect(told(page)).to_have_text(f"Done: {num} of {num} can be found.")
+
+
+def test_a_question_folds_the_panel_that_takes_pictures_in(visit: Visit) -> None:
+    page = visit.page
+    choose(page, picture("red", "blue"), {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"words"})
+    heading, left = page.get_by_role("heading", name="Add pictures"), page.locator("#add li", has_text="notes.txt")
+    expect(told(page)).to_have_text("Done: 1 of 2 can be found, 1 left out.")
+    expect(left).to_be_visible()
+    page.get_by_label("What do the pictures show?").fill("red")
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    expect(heading).to_be_hidden()
+    expect(left).to_be_hidden()
+    expect(told(page)).to_be_visible()
+    page.get_by_role("button", name="Library").click()
+    expect(left).to_be_visible()

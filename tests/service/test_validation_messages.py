@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
+from service.search.requests import ImageId
 from service.validation_messages import plain_message
 
 
@@ -20,6 +21,7 @@ from service.validation_messages import plain_message
         (Annotated[str, Field(max_length=2)], "abc", "must have at most 2 characters"),
         (Annotated[list[int], Field(min_length=1)], [], "must have at least 1 item, not 0"),
         (Literal["a", "b"], "c", "must be 'a' or 'b'"),
+        (ImageId, "nope", "must be the id of a picture: 32 digits or letters a to f"),
     ],
 )
 def test_a_message_says_what_a_value_must_be(kind: Any, value: object, message: str) -> None:

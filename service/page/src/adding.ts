@@ -35,8 +35,14 @@ export class Adding {
     });
   }
 
+  /** Folds all but the progress away, or not: what was found is to be seen. */
+  fold(isFolded: boolean): void {
+    this.panel.classList.toggle("folded", isFolded);
+  }
+
   open(): void {
     this.panel.hidden = false;
+    this.fold(false);
     void this.showFailures();
     this.panel.querySelector("input")?.focus();
   }
@@ -44,6 +50,7 @@ export class Adding {
   /** Sends the files. What could not be read of a folder is named by its paths, and told as left out. */
   take = async (files: Found[], unread: string[] = []): Promise<void> => {
     this.panel.hidden = false;
+    this.fold(false);
     this.panel.scrollIntoView({ block: "nearest" });
     if (files.length || unread.length) await this.begin((upload) => upload.add(files, unread));
   };

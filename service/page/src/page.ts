@@ -91,6 +91,7 @@ function optionsChanged(): void {
 /** Answers a question that stands in the history, with few results at first. */
 function answer(question: Question): Promise<void> {
   k = K;
+  adding.fold(!isLibrary(question));
   again = () => attempt(question, isLibrary(question) ? "Loading…" : "Searching…");
   const about = question.kind === "text" ? question.text : question.title;
   document.title = about ? `${about} · Regard` : "Regard";
