@@ -173,6 +173,7 @@ def test_what_is_being_edited_stays_when_the_library_is_listed_anew(visit: Visit
     form.get_by_label("Captions").fill("as red as it gets")
     add_picture(page, "black.png")
     expect(cards(page).first).to_contain_text("black.png")
+    page.locator("#options summary").click()
     page.get_by_label("From", exact=True).fill("2030")  # which no picture passes
     page.get_by_label("From", exact=True).press("Enter")
     expect(page.locator("#status")).to_have_text("No picture passes the filter.")
