@@ -44,7 +44,7 @@ class NewPicture:
     added_at: float | None = None
     """When it came, where that is not now."""
     decided_fields: tuple[str, ...] = ()
-    """What of its description its file has no say in (`decided_fields.py`)."""
+    """Fields of its description in which its file has no say (`decided_fields.py`)."""
 
 
 class Unchanged(Enum):
@@ -69,7 +69,7 @@ class PictureChange:
     taken_at: float | Unchanged | None = UNCHANGED
     filename: str | Unchanged = UNCHANGED
     decided_fields: Sequence[str] | Unchanged = UNCHANGED
-    """Those in which the picture's file has no say until its regions are found; UNCHANGED: what this changes, too."""
+    """Fields in which the picture's file has no say until its regions are found; UNCHANGED: what this changes, too."""
 
 
 @dataclass(frozen=True)

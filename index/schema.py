@@ -4,10 +4,10 @@ import sqlite3
 from pathlib import Path
 
 from index.catalog_faults import ReadOnlyCatalog, UnknownSchema
-from index.schema_upgrades import ARRIVALS, LISTED, RARE, STATE, upgrade
+from index.schema_upgrades import ARRIVALS, DECIDED, LISTED, RARE, STATE, upgrade
 from index.text_index import TEXTS
 
-VERSION = 7
+VERSION = 8
 
 TABLES = f"""
 CREATE TABLE images (
@@ -61,6 +61,7 @@ CREATE TABLE heartbeats (role TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('version', 0);
 {ARRIVALS}
+{DECIDED}
 {RARE}
 {TEXTS};
 """
@@ -91,11 +92,6 @@ CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regi
   reason TEXT,                               -- NULL: features alone are known, of another extractor
   at REAL NOT NULL,                          -- when that was found; 0: the picture was sent again since
   PRIMARY KEY (extractor, slot)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS decided_fields (  -- of pictures without regions yet, in which their files have no say
-  image INTEGER NOT NULL REFERENCES images (number),
-  field TEXT NOT NULL,                       -- see decided_fields.py
-  PRIMARY KEY (image, field)
 ) WITHOUT ROWID;
 """
 

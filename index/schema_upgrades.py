@@ -16,6 +16,12 @@ ARRIVALS = """CREATE TABLE arrivals (             -- files about to be stored, s
   extension TEXT NOT NULL
 ) WITHOUT ROWID;"""
 
+DECIDED = """CREATE TABLE IF NOT EXISTS decided_fields (  -- of pictures without regions yet
+  image INTEGER NOT NULL REFERENCES images (number),
+  field TEXT NOT NULL,                       -- in which the picture's file has no say, see decided_fields.py
+  PRIMARY KEY (image, field)
+) WITHOUT ROWID;"""
+
 # What lists of several catalogs are sorted by.
 LISTED = """CREATE INDEX images_added ON images (added_at);
 CREATE INDEX images_dated ON images (taken_at, added_at);"""
@@ -63,6 +69,9 @@ TO_VERSION_6 = f"{LISTED} DROP TABLE texts; {TEXTS}; {FILL};"
 # Version 7: what is rare is found without a look at all there is.
 TO_VERSION_7 = RARE
 
+# Version 8: an edit of a picture that waits outlasts what its file says.
+TO_VERSION_8 = DECIDED
+
 # The version that each script makes of the one before.
 STEPS = {
     2: TO_VERSION_2,
@@ -71,6 +80,7 @@ STEPS = {
     5: TO_VERSION_5,
     6: TO_VERSION_6,
     7: TO_VERSION_7,
+    8: TO_VERSION_8,
 }
 
 

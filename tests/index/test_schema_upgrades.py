@@ -11,6 +11,7 @@ import pytest
 
 from index.catalog import Catalog
 from index.filters import Filter
+from index.records import PictureChange
 from index.schema import VERSION
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
@@ -116,3 +117,19 @@ def test_an_upgrade_that_is_killed_starts_over(old: Path) -> None:
         assert database.execute("PRAGMA user_version").fetchone() == (1,)
     with closing(Catalog(old)) as catalog:
         assert catalog.counts()["ready"] == 19
+
+
+def test_a_catalog_of_version_7_takes_pictures_in(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    Catalog(path).close()
+    new = described(path)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("DROP TABLE decided_fields; PRAGMA user_version = 7;")
+    with closing(Catalog(path)) as catalog:
+        catalog.accept([picture("a")], 1.0)
+        catalog.change("a", PictureChange(captions=["mine"]))
+        make_ready(catalog, "a", captions=["of the file"])
+        image = catalog.image("a")
+    assert image is not None
+    assert image.captions == ("mine",)
+    assert described(path) == new
