@@ -21,7 +21,15 @@ from tests.support.redis_server import RedisServer
 TEST_DATA = "REGARD_TEST_DATA"
 REQUIRE_ALL = os.environ.get("REGARD_REQUIRE_ALL") == "1"
 # What steers tests; every other REGARD_ variable is a setting of somebody's own service.
-STEERING = (TEST_DATA, "REGARD_REQUIRE_ALL", "REGARD_KILL", "REGARD_LOAD", "REGARD_MUTATIONS", "REGARD_CASES")
+STEERING = (
+    TEST_DATA,
+    "REGARD_REQUIRE_ALL",
+    "REGARD_KILL",
+    "REGARD_LOAD",
+    "REGARD_MUTATIONS",
+    "REGARD_CASES",
+    "REGARD_RECIPES",
+)
 
 PROGRAMS = {"redis": ["redis-server"], "browser": ["chromium"], "node": ["node", "npm"], "curl": ["curl"]}
 

@@ -296,6 +296,11 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         dialog.get_by_label("API key").fill(key)
         dialog.get_by_role("button", name="Sign in").click()
         expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+        question = visit.page.get_by_label("What do the pictures show?")
+        expect(question).to_be_focused()
+        visit.page.keyboard.type("red")  # which the line takes, without a click into it
+        expect(question).to_have_value("red")
+        question.fill("")
         drop(visit.page, "[data-drop=add]", ("red.png", "image/png", png(two_coloured("red", "red", 64, 48))))
         expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
         shown = visit.page.locator("#main li.card img")

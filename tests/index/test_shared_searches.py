@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from index.shared_searches import SharedSearches
+from index.shared_searches import Found, SharedSearches
 from index.shortlist import Floats, Ints, Shortlist
 
 DIM, PATIENCE_S, POISON = 8, 30.0, 9e9
@@ -45,6 +45,18 @@ def wait_for(searches: SharedSearches, count: int) -> None:
                 return
         ticks.wait(0.01)
     raise AssertionError("the callers never came")
+
+
+def all_waiting(
+    threads: ThreadPoolExecutor, searches: SharedSearches, shortlist: Watched, queries: Floats
+) -> list[Future[Found]]:
+    """Searches for each query [1, E], of which the first has begun and the others wait, before all go on."""
+    first = threads.submit(searches.search, shortlist, queries[0], 3)
+    assert shortlist.begun.wait(PATIENCE_S)
+    rest = [threads.submit(searches.search, shortlist, query, 3) for query in queries[1:]]
+    wait_for(searches, len(queries))
+    shortlist.go.set()
+    return [first, *rest]
 
 
 @pytest.mark.parametrize("filtered", [False, True])
@@ -90,11 +102,7 @@ def test_a_search_that_fails_fails_its_caller_alone() -> None:
     shortlist.fails = True
     queries = np.random.default_rng(3).standard_normal((5, 1, DIM)).astype(np.float32)
     with ThreadPoolExecutor(5) as threads:
-        first = threads.submit(searches.search, shortlist, queries[0], 3)
-        assert shortlist.begun.wait(PATIENCE_S)
-        rest = [threads.submit(searches.search, shortlist, query, 3) for query in queries[1:]]
-        wait_for(searches, 5)
-        shortlist.go.set()
+        first, *rest = all_waiting(threads, searches, shortlist, queries)
         with pytest.raises(RuntimeError, match="no memory"):
             first.result(PATIENCE_S)
         for query, one in zip(queries[1:], rest, strict=True):
@@ -107,12 +115,7 @@ def test_a_query_that_cannot_be_searched_for_fails_no_other_caller() -> None:
     queries = np.random.default_rng(4).standard_normal((40, 1, DIM)).astype(np.float32)
     queries[7] = POISON
     with ThreadPoolExecutor(40) as threads:
-        first = threads.submit(searches.search, shortlist, queries[0], 3)
-        assert shortlist.begun.wait(PATIENCE_S)
-        rest = [threads.submit(searches.search, shortlist, query, 3) for query in queries[1:]]
-        wait_for(searches, 40)
-        shortlist.go.set()
-        found = [first, *rest]
+        found = all_waiting(threads, searches, shortlist, queries)
         with pytest.raises(RuntimeError, match="cannot be searched for"):
             found.pop(7).result(PATIENCE_S)
         for query, one in zip(np.delete(queries, 7, axis=0), found, strict=True):

@@ -12,7 +12,7 @@ import torch
 from models.matching.matcher import Matcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
-from tests.models.training.test_trainer import ONE_A_MODEL, small, synthetic
+from tests.models.training.test_trainer import TRIED, small, synthetic
 
 FORKS = multiprocessing.get_context("forkserver")  # one process imports PyTorch, the killed ones begin as its forks
 FORKS.set_forkserver_preload(["tests.models.training.test_resume"])
@@ -43,7 +43,7 @@ def killed(name: str, out: Path, step: int) -> None:
     training(name, out).run(log)
 
 
-@pytest.mark.parametrize("name", sorted(ONE_A_MODEL))
+@pytest.mark.parametrize("name", TRIED)
 def test_a_killed_training_ends_with_the_same_weights(name: str, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     whole: Matcher = training(name, tmp_path / "whole").run(lambda _: None)
