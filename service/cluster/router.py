@@ -108,9 +108,9 @@ class ForwardToShards:
         request = AppRequest(scope["method"], scope["path"], scope["query_string"], tuple(headers))
         shard = self._pictures.home(scope["path_params"]["image_id"])
         asked = {shard: (request,)}
-        response = all_answers(self._fan_out, "http", asked, deadline_s=self._deadline_s, timed_as=f"http {path}")[
-            shard
-        ]
+        timed_as = f"http {path}"
+        answers = all_answers(self._fan_out, "http", asked, deadline_s=self._deadline_s, timed_as=timed_as)
+        response = answers[shard]
         assert isinstance(response, AppResponse)
         if response.status == MISSING or response.status >= SERVER_FAULT:  # perhaps of this replica alone
             others: list[AppResponse] = self._fan_out.ask_every("http", asked, self._deadline_s)[shard]

@@ -2,18 +2,13 @@
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import httpx
 import pytest
 
-from service.auth.api_keys import create_key
-from service.auth.key_file import change_keys
-from service.auth.permissions import Permission
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -280,40 +275,6 @@ def test_a_phone_shows_all_of_it_in_either_colours(browser: Browser, address: st
     expect(visit.page.get_by_role("dialog")).to_be_visible()
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     visit.close()
-
-
-def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path: Path) -> None:
-    key, stored = create_key("browser", Permission.WRITE, time.time())
-    change_keys(tmp_path / "keys.json", lambda keys: [stored])
-    with running_server(tmp_path) as address:
-        visit = Visit(browser, address)
-        asked = list[str]()
-        visit.page.on("request", lambda request: asked.append(request.url))
-        dialog = visit.page.get_by_role("dialog")
-        dialog.get_by_label("API key").fill("rgd_wrong")
-        dialog.get_by_role("button", name="Sign in").click()
-        expect(dialog.get_by_role("alert")).not_to_be_empty()
-        dialog.get_by_label("API key").fill(key)
-        dialog.get_by_role("button", name="Sign in").click()
-        expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
-        question = visit.page.get_by_label("What do the pictures show?")
-        expect(question).to_be_focused()
-        visit.page.keyboard.type("red")  # which the line takes, without a click into it
-        expect(question).to_have_value("red")
-        question.fill("")
-        drop(visit.page, "[data-drop=add]", ("red.png", "image/png", png(two_coloured("red", "red", 64, 48))))
-        expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
-        shown = visit.page.locator("#main li.card img")
-        expect(shown).to_have_count(1)
-        assert visit.page.evaluate("document.querySelector('#main li.card img').decode().then(() => true)")
-        assert not [url for url in asked if key in url]
-        source = shown.get_attribute("src")
-        visit.page.get_by_role("button", name="Key…").click()
-        dialog.get_by_role("button", name="Sign out").click()
-        expect(dialog).to_contain_text("This service wants a key.")
-        assert visit.page.evaluate("(url) => fetch(url).then((answer) => answer.status)", source) == 401
-        expect(dialog.get_by_role("button", name="Sign out")).to_have_count(0)
-        visit.close()
 
 
 def test_two_models_are_compared_side_by_side(visit: Visit) -> None:

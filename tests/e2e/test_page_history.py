@@ -1,22 +1,17 @@
-"""The page's questions in the browser's history, and what it shows to a key that may only read."""
+"""The page's questions in the browser's history, and in addresses."""
 
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from service.auth.api_keys import create_key
-from service.auth.key_file import change_keys
-from service.auth.permissions import Permission
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, drop, search, send
+from tests.e2e.browser import Visit, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -154,36 +149,3 @@ def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> Non
     chosen = {"name": "mine.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "red", 64, 48))}
     page.get_by_label("Search with a picture").set_input_files(files=[chosen])
     expect(status).to_have_text("Pictures like mine.png. How alike pictures are is no percentage: no cut-off.")
-
-
-def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_path: Path) -> None:
-    keys = {one: create_key(one, one, time.time()) for one in (Permission.READ, Permission.WRITE)}
-    change_keys(tmp_path / "keys.json", lambda known: [stored for _, stored in keys.values()])
-    with running_server(tmp_path) as address:
-        visit = Visit(browser, address)
-        page, dialog = visit.page, visit.page.get_by_role("dialog")
-        add = page.get_by_role("button", name="Add pictures")
-
-        def sign_in(permission: Permission) -> None:
-            dialog.get_by_label("API key").fill(keys[permission][0])
-            dialog.get_by_role("button", name="Sign in").click()
-            expect(dialog).to_be_hidden()
-
-        sign_in(Permission.READ)
-        expect(page.get_by_role("heading", name="No pictures yet")).to_be_visible()
-        expect(add).to_have_count(0)
-        other = page.get_by_role("button", name="Key…")
-        expect(other).to_have_attribute("title", "Signed in as read, which may read")
-        assert accessibility_faults(page) == []
-        red = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
-        drop(page, "main", red, kinds=["dragover"])
-        expect(page.get_by_text("Search with this picture")).to_be_visible()
-        expect(page.get_by_text("Add to the library")).to_be_hidden()
-        drop(page, "#drop", red)
-        expect(page.locator("#status")).to_contain_text("Pictures like red.png.")
-        other.click()
-        expect(dialog).to_contain_text("Signed in as read, which may read")
-        sign_in(Permission.WRITE)
-        expect(add).to_have_count(1)
-        expect(other).to_have_attribute("title", "Signed in as write, which may write")
-        visit.close()

@@ -1,0 +1,87 @@
+"""The page of a service that asks for keys: signing in and out, and what a key that may only read is offered."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from service.auth.api_keys import create_key
+from service.auth.key_file import change_keys
+from service.auth.permissions import Permission
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.browser import Visit, accessibility_faults, drop
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path: Path) -> None:
+    key, stored = create_key("browser", Permission.WRITE, time.time())
+    change_keys(tmp_path / "keys.json", lambda keys: [stored])
+    with running_server(tmp_path) as address:
+        visit = Visit(browser, address)
+        asked = list[str]()
+        visit.page.on("request", lambda request: asked.append(request.url))
+        dialog = visit.page.get_by_role("dialog")
+        dialog.get_by_label("API key").fill("rgd_wrong")
+        dialog.get_by_role("button", name="Sign in").click()
+        expect(dialog.get_by_role("alert")).not_to_be_empty()
+        dialog.get_by_label("API key").fill(key)
+        dialog.get_by_role("button", name="Sign in").click()
+        expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+        question = visit.page.get_by_label("What do the pictures show?")
+        expect(question).to_be_focused()
+        visit.page.keyboard.type("red")  # which the line takes, without a click into it
+        expect(question).to_have_value("red")
+        question.fill("")
+        drop(visit.page, "[data-drop=add]", ("red.png", "image/png", png(two_coloured("red", "red", 64, 48))))
+        expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+        shown = visit.page.locator("#main li.card img")
+        expect(shown).to_have_count(1)
+        assert visit.page.evaluate("document.querySelector('#main li.card img').decode().then(() => true)")
+        assert not [url for url in asked if key in url]
+        source = shown.get_attribute("src")
+        visit.page.get_by_role("button", name="Key…").click()
+        dialog.get_by_role("button", name="Sign out").click()
+        expect(dialog).to_contain_text("This service wants a key.")
+        assert visit.page.evaluate("(url) => fetch(url).then((answer) => answer.status)", source) == 401
+        expect(dialog.get_by_role("button", name="Sign out")).to_have_count(0)
+        visit.close()
+
+
+def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_path: Path) -> None:
+    keys = {one: create_key(one, one, time.time()) for one in (Permission.READ, Permission.WRITE)}
+    change_keys(tmp_path / "keys.json", lambda known: [stored for _, stored in keys.values()])
+    with running_server(tmp_path) as address:
+        visit = Visit(browser, address)
+        page, dialog = visit.page, visit.page.get_by_role("dialog")
+        add = page.get_by_role("button", name="Add pictures")
+
+        def sign_in(permission: Permission) -> None:
+            dialog.get_by_label("API key").fill(keys[permission][0])
+            dialog.get_by_role("button", name="Sign in").click()
+            expect(dialog).to_be_hidden()
+
+        sign_in(Permission.READ)
+        expect(page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+        expect(add).to_have_count(0)
+        other = page.get_by_role("button", name="Key…")
+        expect(other).to_have_attribute("title", "Signed in as read, which may read")
+        assert accessibility_faults(page) == []
+        red = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
+        drop(page, "main", red, kinds=["dragover"])
+        expect(page.get_by_text("Search with this picture")).to_be_visible()
+        expect(page.get_by_text("Add to the library")).to_be_hidden()
+        drop(page, "#drop", red)
+        expect(page.locator("#status")).to_contain_text("Pictures like red.png.")
+        other.click()
+        expect(dialog).to_contain_text("Signed in as read, which may read")
+        sign_in(Permission.WRITE)
+        expect(add).to_have_count(1)
+        expect(other).to_have_attribute("title", "Signed in as write, which may write")
+        visit.close()
