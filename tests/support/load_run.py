@@ -6,6 +6,7 @@ python -m tests.support.load_run --requests 2000 --clients 50 --rounds 4 prints 
 import argparse
 import contextlib
 import itertools
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from tests.support.project_files import ROOT
 from tests.support.slow_service import QUEUE_COST
 
 TIMEOUT_S = 120.0
+END_S = 120.0  # after which a service is taken to hang
 MB = 2**20
 HEAD = "| round | 200 | 503 | others | 503 without Retry-After | queue | memory | threads | handles: catalog, others |"
 CATALOG = "catalog.sqlite"
@@ -59,11 +61,13 @@ class SlowService:
         highest, over = [0.0], threading.Event()
         watching = threading.Thread(target=self._watch, args=(highest, over))
         watching.start()
-        with ThreadPoolExecutor(clients) as pool:
-            shares = [len(range(number, requests, clients)) for number in range(clients)]
-            answers = [one for part in pool.map(self._client, shares) for one in part]
-        over.set()
-        watching.join()
+        try:
+            with ThreadPoolExecutor(clients) as pool:
+                shares = [len(range(number, requests, clients)) for number in range(clients)]
+                answers = [one for part in pool.map(self._client, shares) for one in part]
+        finally:
+            over.set()
+            watching.join()
         with httpx.Client(base_url=self.url) as http:
             wait_until(lambda: metric(http, "regard_queue_cost") == 0)
         handles = self._handles()
@@ -115,7 +119,7 @@ def metric(http: httpx.Client, name: str) -> float:
 @contextmanager
 def slow_service(folder: Path) -> Iterator[SlowService]:
     """The service, until the block ends."""
-    command = [sys.executable, "-m", "tests.support.slow_service", str(folder)]
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.support.slow_service", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -123,6 +127,11 @@ def slow_service(folder: Path) -> Iterator[SlowService]:
             yield SlowService(process.stdout.readline().strip(), process.pid)
         finally:
             process.stdin.close()
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)  # faulthandler tells where every thread hangs
+                raise
 
 
 def main() -> None:

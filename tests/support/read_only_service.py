@@ -1,6 +1,7 @@
 """A service on a data directory that this process may not write, whoever runs it: root goes without its privilege.
 
 python -m tests.support.read_only_service DATA prints, as JSON, what requests are answered with, and what a worker says.
+It starts itself again, since what a process gives up counts from its next program on.
 """
 
 import ctypes
@@ -21,12 +22,14 @@ from tests.support.project_files import ROOT
 from tests.support.web_app import Web
 
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+UNPRIVILEGED = "--unprivileged"
 
 
-def keep_to_permissions() -> None:
-    """Let what is executed next keep to the permissions of files, also as root."""
+def begin_again_without_privilege() -> None:
+    """Become this program anew, which keeps to the permissions of files, also as root."""
     if os.geteuid() == 0 and ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
         raise OSError("this root cannot go without its privileges")
+    os.execv(sys.executable, [sys.executable, "-m", "tests.support.read_only_service", *sys.argv[1:], UNPRIVILEGED])
 
 
 def answers_without_writing(data: Path) -> dict[str, Any]:
@@ -36,7 +39,6 @@ def answers_without_writing(data: Path) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "tests.support.read_only_service", str(data)],
-            preexec_fn=keep_to_permissions,
             capture_output=True,
             text=True,
             check=False,
@@ -76,4 +78,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if UNPRIVILEGED not in sys.argv:
+        begin_again_without_privilege()
     main()

@@ -10,6 +10,8 @@ from service.cli.given_ids import IMAGE_ID, each_picture, ids_given, print_each
 from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, show_progress
 
+WHAT_TO_NAME = "name ids of deleted pictures, or a snapshot and the folder to make of it"
+
 
 def restore(
     what: Annotated[
@@ -29,9 +31,7 @@ def restore(
         _restore_snapshot(Path(what[0]), Path(what[1]), as_json)
     else:
         wrong = next(one for one in what if not IMAGE_ID.fullmatch(one))
-        raise typer.BadParameter(
-            f"there is no picture {wrong}; name ids of deleted pictures, or a snapshot and the folder to make of it"
-        )
+        raise typer.BadParameter(f"there is no picture {wrong}; {WHAT_TO_NAME}")
 
 
 def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> None:
@@ -42,7 +42,7 @@ def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> N
 
 def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
     if not source.exists():
-        raise typer.BadParameter(f"there is no {source}")
+        raise typer.BadParameter(f"there is no snapshot {source}; {WHAT_TO_NAME}")
     from service.storage.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress:
