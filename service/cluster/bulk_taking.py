@@ -27,6 +27,7 @@ from service.cluster.bulk_files import (
 from service.cluster.cluster_pictures import ClusterPictureStore
 from service.cluster.fan_out import READ_DEADLINE_S, all_answers
 from service.cluster.messages import ShardLost
+from service.cluster.shard_lists import ShardLists
 from service.errors import NotReady
 from service.ingest.description_bounds import DescriptionBounds
 from service.ingest.filenames import display_name
@@ -69,7 +70,7 @@ class ShardsOfBulk(ClusterPictureStore):
             for shard in self._placement().places(image_id):
                 placed[shard].append(image_id)
         asked = {shard: (names,) for shard, names in placed.items()}
-        answers = all_answers(self._fan_out, "known", asked, deadline_s=READ_DEADLINE_S)
+        answers = all_answers(self._fan_out, ShardLists.known, asked, deadline_s=READ_DEADLINE_S)
         return {name: image for part in answers.values() for name, image in part.items()}
 
 

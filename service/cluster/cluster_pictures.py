@@ -5,7 +5,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from index.failures import FailureKey, failure_key
 from index.filters import Filter
@@ -26,6 +26,7 @@ from service.cluster.fan_out import READ_DEADLINE_S, FanOut, all_answers
 from service.cluster.messages import SHARD_RETRY_S, Moved, ShardLost
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry, TakeIn, has_picture
 from service.cluster.placement import Placement
+from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import REGIONS, Files
 from service.errors import NotReady
 from service.ingest.picture_store import ReceivedPicture, TakenIn
@@ -37,6 +38,7 @@ STEP_PICTURES = 64
 ARRIVAL_STEP_S = 1e-6  # between the pictures of a request, so that their order is the same everywhere
 MOVE_ATTEMPTS = 3  # of a change whose pictures are on the move
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 
 class ShardWriters(Protocol):
@@ -95,7 +97,7 @@ class ClusterPictures:
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures that pass the filter, after the place. UnknownPlace."""
         key = None if after is None else self._key(after, order)
-        parts = self._ask_all("page", key, limit, condition, order)
+        parts = self._ask_all(ShardLists.page, key, limit, condition, order)
         # The shard that was added comes last: a copy in it counts once the picture is in no other.
         images = {image.image_id: image for part in reversed(parts) for image in part}
         return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]
@@ -111,27 +113,27 @@ class ClusterPictures:
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
-        parts = self._ask_all("tags", most_names, MOST_VALUES, containing, after)
+        parts = self._ask_all(ShardLists.tags, most_names, MOST_VALUES, containing, after)
         return merged_tags(itertools.chain(*parts), most_values)[:most_names]
 
     def failure(self, image_id: str) -> Failure | None:
         """Why a picture was set aside, or has no regions; None where it was not."""
-        return next(iter(known_in_shards(self._fan_out, self._placement(), "failure", image_id)), None)
+        return next(iter(known_in_shards(self._fan_out, self._placement(), ShardLists.failure, image_id)), None)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
         """Pictures set aside, those that came last first, after a place in their list."""
-        parts = self._ask_all("failures", after, limit)
+        parts = self._ask_all(ShardLists.failures, after, limit)
         failures = {failure.image_id: failure for part in parts for failure in part}
         return sorted(failures.values(), key=failure_key)[:limit]
 
     def counts(self) -> Mapping[str, int]:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
-        parts = self._ask_all("counts")
+        parts = self._ask_all(ShardLists.counts)
         return {state: sum(part[state] for part in parts) for state in parts[0]}
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
-        parts = self._ask_all("view_states")
+        parts = self._ask_all(ShardLists.view_states)
         return [(model, merged_state(part[model.header.digest] for part in parts)) for model in self._models]
 
     def build_view(self, model: ModelView, now: float) -> ViewState:
@@ -140,7 +142,7 @@ class ClusterPictures:
             self._writers.write(shard, BuildView(digest=model.header.digest, now=now))
         return next(state for known, state in self.view_states() if known is model)
 
-    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+    def _ask_all(self, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> list[T]:
         """The answers of all shards, in their order. ShardLost where one does not answer."""
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
         answers = all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S)
@@ -207,16 +209,18 @@ class ClusterPictureStore:
                 duplicates |= zip((number for number, _ in step), known, strict=True)
 
 
-def known_in_shards(fan_out: FanOut, placement: Placement, method: str, image_id: str) -> list[Any]:
+def known_in_shards(
+    fan_out: FanOut, placement: Placement, method: Callable[[ShardLists, str], T | None], image_id: str
+) -> list[T]:
     """The answers of those among a picture's shards that have one. ShardLost."""
     places = placement.places(image_id)
     answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)), deadline_s=READ_DEADLINE_S)
-    return [answers[shard] for shard in places if answers[shard] is not None]
+    return [answer for shard in places if (answer := answers[shard]) is not None]
 
 
 def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
     """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. ShardLost."""
-    found: list[Image] = known_in_shards(fan_out, placement, "image", image_id)
+    found = known_in_shards(fan_out, placement, ShardLists.image, image_id)
     return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
 
 
@@ -231,7 +235,7 @@ def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> di
         if len(own) > 1:
             moving[own[1]].append(image_id)
     answers = all_answers(
-        fan_out, "held", {shard: (some,) for shard, some in moving.items()}, deadline_s=READ_DEADLINE_S
+        fan_out, ShardLists.held, {shard: (some,) for shard, some in moving.items()}, deadline_s=READ_DEADLINE_S
     )
     held = {image_id for some in answers.values() for image_id in some}
     return {image_id: own[1] if image_id in held else own[0] for image_id, own in places.items()}
@@ -271,7 +275,7 @@ class ClusterJobs:
     def job(self, job_id: str) -> JobStatus | None:
         """The job; `done` once it is so in every shard. ShardLost where one does not answer."""
         shards = range(self._placement().num_shards)
-        every = self._fan_out.ask_every("job", dict.fromkeys(shards, (job_id,)), READ_DEADLINE_S)
+        every = self._fan_out.ask_every(ShardLists.job, dict.fromkeys(shards, (job_id,)), READ_DEADLINE_S)
         if silent := [shard for shard, parts in every.items() if not parts]:
             raise ShardLost(f"Shard {silent[0]} does not answer; try again shortly.")
         # Of replicas, the one that is furthest behind: any of them may answer the next search.
@@ -283,13 +287,13 @@ class ClusterJobs:
     def jobs(self, limit: int) -> list[JobStatus]:
         """The jobs that came last, the latest first."""
         by_id: dict[str, list[JobStatus]] = defaultdict(list)
-        for part in self._ask_all("jobs", limit):
+        for part in self._ask_all(ShardLists.jobs, limit):
             for job in part:
                 by_id[job.job_id].append(job)
         latest = sorted(by_id.values(), key=lambda parts: -parts[0].created_at)[:limit]
         return [merged_job(parts) for parts in latest]
 
-    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+    def _ask_all(self, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> list[T]:
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
         return list(all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S).values())
 

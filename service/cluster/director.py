@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from index.files import make_folder, replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
@@ -22,10 +22,14 @@ from service.cluster.move_gate import MoveGate
 from service.cluster.operations import Operation
 from service.cluster.placement import Placement
 from service.cluster.rebalancing import Rebalancing
+from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import Files
 from service.cluster.shard_writer import ShardWriter, WritableReplica
 from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
+
+T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 TEND_S = 1.0
 HELD_LOOK_S = 5.0  # for a look at a shard that a change waits for
@@ -210,7 +214,7 @@ class Director:
         One that does not answer yet may begin to, and would not find them: it is waited for, or is no member any more.
         """
         members = self._members_of(shard)
-        found = members.ask_every("job_is_found", {shard: (job_id,)})[shard]
+        found = members.ask_every(ShardLists.job_is_found, {shard: (job_id,)})[shard]
         return 0 < len(found) == len(members.replicas[shard]) and all(found)
 
     def step(self, image_id: str) -> AbstractContextManager[None]:
@@ -228,14 +232,13 @@ class Director:
             ended = replace(self._plan, moving_from=None)
             return self._gate.finish(lambda: self._keep(ended))
 
-    def ask(self, shard: int, method: str, *arguments: Any) -> Any:
+    def ask(self, shard: int, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> T:
         """The answer of one of the shard's replicas. ShardLost."""
         return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
 
     def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
         """The ids among these whose pictures a shard has. ShardLost, soon: a change waits for it."""
-        held: list[str] = all_answers(self._members_of(shard, HELD_LOOK_S), "held", {shard: (image_ids,)})[shard]
-        return held
+        return all_answers(self._members_of(shard, HELD_LOOK_S), ShardLists.held, {shard: (image_ids,)})[shard]
 
     def _members_of(self, shard: int, deadline_s: float | None = None) -> FanOut:
         """The replicas of a shard that have every change."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from service.cluster.messages import NewerPlacement, ShardLost
 from service.errors import Problem
@@ -26,6 +26,8 @@ UNAVAILABLE = 503
 REST_S = 1.0  # a replica that failed is the last choice for so long
 READ_DEADLINE_S = 15.0  # for lists and looks at pictures, which no search waits for
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
@@ -37,8 +39,8 @@ class Replica(Protocol):
         """The replica's name in logs and in `regard cluster status`."""
 
     def call(self, method: str, *arguments: Any) -> "Future[Any]":
-        """Begin a call of one of ShardSearch's methods. It fails with Problem where the request is at fault, and with
-        anything else where the replica is."""
+        """Begin a call of the method of that name of ShardSearch, ShardLists or ShardNode (see ShardNode.ask). It fails
+        with Problem where the request is at fault, and with anything else where the replica is."""
 
 
 @dataclass
@@ -90,13 +92,14 @@ class FanOut:
 
     def ask(
         self,
-        method: str,
+        method: Callable[..., T],
         arguments: Mapping[int, Sequence[Any]],
         chosen: dict[int, str] | None = None,
         deadline_s: float | None = None,
         timed_as: str = "",
-    ) -> dict[int, Any]:
-        """Shard -> the answer of one of its replicas to a call with these arguments.
+    ) -> dict[int, T]:
+        """Shard -> the answer of one of its replicas to a call with these arguments. `method` is one of those that
+        Replica.call takes, as `ShardLists.page`.
 
         Shards without an answer by the deadline are left out. A Problem of any shard is raised; one that is the
         replica's own trouble (503), once no other replica of the shard is left. `chosen` has the names of the replicas
@@ -105,12 +108,13 @@ class FanOut:
         """
         started = self.clock()
         deadline = started + (self.deadline_s if deadline_s is None else deadline_s)
-        answers, timed_as = dict[int, Any](), timed_as or method
+        name = method.__name__
+        answers, timed_as = dict[int, T](), timed_as or name
         chosen = {} if chosen is None else chosen
         attempts = {shard: Attempt(shard, self._in_order(shard, chosen.get(shard))) for shard in arguments}
         running: dict[Future[Any], tuple[Attempt, Replica, float]] = {}
         for attempt in attempts.values():
-            self._try_next(attempt, method, arguments[attempt.shard], running)
+            self._try_next(attempt, name, arguments[attempt.shard], running)
         while running and (now := self.clock()) < deadline:
             hedge = self.times.hedge_after(timed_as)
             due = [one.asked_at + hedge for one in attempts.values() if one.shard not in answers and one.left]
@@ -131,23 +135,23 @@ class FanOut:
                 elif isinstance(fault, Problem):
                     if not (fault.status == UNAVAILABLE and (attempt.left or attempt.num_asked)):
                         raise fault
-                    self._try_next(attempt, method, arguments[attempt.shard], running)
+                    self._try_next(attempt, name, arguments[attempt.shard], running)
                 else:
-                    log.info("%s does not answer %s: %s", replica.name, method, fault)
+                    log.info("%s does not answer %s: %s", replica.name, name, fault)
                     self._failed_at[replica.name] = self.clock()
-                    self._try_next(attempt, method, arguments[attempt.shard], running)
+                    self._try_next(attempt, name, arguments[attempt.shard], running)
             if len(answers) == len(attempts):
                 break
             for attempt in self._overdue(attempts.values(), answers, hedge):
-                self._try_next(attempt, method, arguments[attempt.shard], running)
+                self._try_next(attempt, name, arguments[attempt.shard], running)
         return answers
 
     def ask_every(
-        self, method: str, arguments: Mapping[int, Sequence[Any]], deadline_s: float | None = None
-    ) -> dict[int, list[Any]]:
+        self, method: Callable[..., T], arguments: Mapping[int, Sequence[Any]], deadline_s: float | None = None
+    ) -> dict[int, list[T]]:
         """Shard -> the answers of all its replicas that answer by the deadline."""
         running = {
-            shard: [replica.call(method, *given) for replica in self.replicas[shard]]
+            shard: [replica.call(method.__name__, *given) for replica in self.replicas[shard]]
             for shard, given in arguments.items()
         }
         deadline_s = self.deadline_s if deadline_s is None else deadline_s
@@ -192,12 +196,12 @@ class FanOut:
 
 def all_answers(
     fan_out: FanOut,
-    method: str,
+    method: Callable[..., T],
     arguments: Mapping[int, Sequence[Any]],
     chosen: dict[int, str] | None = None,
     deadline_s: float | None = None,
     timed_as: str = "",
-) -> dict[int, Any]:
+) -> dict[int, T]:
     """Shard -> answer. ShardLost where one of these shards does not answer."""
     answers = fan_out.ask(method, arguments, chosen, deadline_s, timed_as)
     if missing := sorted(set(arguments) - set(answers)):

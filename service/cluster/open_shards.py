@@ -3,16 +3,19 @@
 They are asked once a query: in a thread while the question is encoded, or together with the query's first step.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from index.text_statistics import TextStatistics
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import FirstAnswer, Floats, NewerPlacement, SentTexts, ShardLost, ShardState
 from service.cluster.one_round_trip import local_candidates
+from service.cluster.shard_search import ShardSearch
 from service.search.requests import SearchRequest
+
+T = TypeVar("T")
 
 
 class TooFewShards(ShardLost):
@@ -65,7 +68,7 @@ class Opening:
         """
         if self._begun is not None or self._opened is not None:
             return None
-        answers, num_shards, chosen = self._asked("first_answer", self.likely_share, embedding, texts)
+        answers, num_shards, chosen = self._asked(ShardSearch.first_answer, self.likely_share, embedding, texts)
         self._opened = OpenShards({shard: one.state for shard, one in answers.items()}, num_shards, chosen)
         return answers
 
@@ -75,16 +78,16 @@ class Opening:
         return local_candidates(self._request.shortlist, max(1, len(self._fan_out.replicas) - len(self._without)))
 
     def _states(self) -> OpenShards:
-        return OpenShards(*self._asked("state"))
+        return OpenShards(*self._asked(ShardSearch.state))
 
-    def _asked(self, method: str, *arguments: object) -> tuple[dict[int, Any], int, dict[int, str]]:
+    def _asked(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
         """The answers of the shards, the number of all, and the names of the replicas that answered. TooFewShards."""
         try:
             return self._ask(method, *arguments)
         except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
             return self._ask(method, *arguments)
 
-    def _ask(self, method: str, *arguments: object) -> tuple[dict[int, Any], int, dict[int, str]]:
+    def _ask(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
         num_shards = len(self._fan_out.replicas)
         asked, chosen = [shard for shard in range(num_shards) if shard not in self._without], dict[int, str]()
         answers = self._fan_out.ask(method, dict.fromkeys(asked, (self._request, *arguments)), chosen)

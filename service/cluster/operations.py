@@ -5,7 +5,7 @@ Made twice, a change does no more than made once. Times and ids are part of it, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import TypeAdapter
 
@@ -89,7 +89,7 @@ Operation = TakeIn | Delete | Release | Restore | Edit | Retry | BuildView
 _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
 
 
-def has_picture(image: Image | None) -> bool:
+def has_picture(image: Image | None) -> TypeGuard[Image]:
     """Whether a shard that knows this of a picture has it, deleted or not, and has not let it go."""
     return image is not None and image.deleted_at != LONG_AGO
 

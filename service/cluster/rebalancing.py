@@ -11,13 +11,17 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from index.decided_fields import WHOLE_DESCRIPTION
 from index.list_orders import PageKey
 from index.records import Image, NewPicture
 from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, has_picture
+from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import REGIONS, Files
+
+T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 AT_A_TIME = 32
 COPY_LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
@@ -30,7 +34,7 @@ log = logging.getLogger(__name__)
 class Shards(Protocol):
     """Asks and changes shards."""
 
-    def ask(self, shard: int, method: str, *arguments: Any) -> Any:
+    def ask(self, shard: int, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> T:
         """The answer of one of the shard's replicas. ShardLost."""
 
     def sequence(self, shard: int) -> int:
@@ -102,7 +106,7 @@ class Rebalancing:
         while self._sources and self._clock() >= self._rescan_from:
             source = self._sources[0]
             asked = source, self._num_shards, AT_A_TIME, self._after
-            images, after = self._shards.ask(source, "misplaced", *asked)
+            images, after = self._shards.ask(source, ShardLists.misplaced, *asked)
             self._copy(source, images)
             self._after = after  # not before: what a fault kept from being copied is asked for again
             if after is None:
@@ -145,18 +149,18 @@ class Rebalancing:
     def _copied_one(self, source: int, target: int, image_id: str, job_id: str) -> Moving | None:
         """The move of a picture that was copied as it is now; None where there is none any more, or it is stuck."""
         since = self._shards.sequence(source)  # before the look: what changes after it is seen by the release
-        image = self._shards.ask(source, "image", image_id)
+        image = self._shards.ask(source, ShardLists.image, image_id)
         if image is None or image.state == "deleted":
             return None
-        copy = self._shards.ask(target, "image", image_id)
+        copy = self._shards.ask(target, ShardLists.image, image_id)
         moving = Moving(source, target, image_id, job_id, since)
-        content = self._shards.ask(source, "original", image)
+        content = self._shards.ask(source, ShardLists.original, image)
         if content is None:
             return self._without_original(moving, image, copy)
         picture = as_new(image, self._decided_fields(source, image))
         operation = TakeIn(job_id=job_id, pictures=[picture], now=image.added_at, kept_since=image.added_at)
         files = {image_id: content}
-        if (parcel := self._shards.ask(source, "regions_parcel", image_id)) is not None:
+        if (parcel := self._shards.ask(source, ShardLists.regions_parcel, image_id)) is not None:
             files[image_id + REGIONS] = parcel
         self._shards.write(target, operation, files)
         if copy is not None:  # of before, and perhaps changed or deleted since
@@ -167,7 +171,7 @@ class Rebalancing:
         """The fields in which a picture's file has no say: all of them where its shard heard the file already."""
         if image.slot is not None:
             return WHOLE_DESCRIPTION
-        decided: Sequence[str] = self._shards.ask(source, "decided_fields", image.image_id)
+        decided: Sequence[str] = self._shards.ask(source, ShardLists.decided_fields, image.image_id)
         return decided
 
     def _without_original(self, moving: Moving, image: Image, copy: Image | None) -> Moving | None:
@@ -199,13 +203,13 @@ class Rebalancing:
     def _released(self, moving: Moving) -> Moving | None:
         """None once the picture is gone from where it was, or is stuck; if it was changed meanwhile, the move of a new
         copy."""
-        current = self._shards.ask(moving.source, "image", moving.image_id)
+        current = self._shards.ask(moving.source, ShardLists.image, moving.image_id)
         if not has_picture(current):
             return None
         if current.state == "ready" and not self._is_ready(moving.target, moving.image_id):
             self._stuck.add(moving.image_id)
             return None
-        if current.state == "deleted":
+        if current.deleted_at is not None:
             self._shards.write(moving.target, Delete(image_id=moving.image_id, now=current.deleted_at))
             return None
         release = Release(image_id=moving.image_id, since=moving.since, num_shards=self._num_shards)
@@ -214,7 +218,7 @@ class Rebalancing:
         return self._copied_one(moving.source, moving.target, moving.image_id, uuid.uuid4().hex)
 
     def _is_ready(self, shard: int, image_id: str) -> bool:
-        image = self._shards.ask(shard, "image", image_id)
+        image = self._shards.ask(shard, ShardLists.image, image_id)
         return image is not None and image.state == "ready"
 
     def _describe(self, target: int, image: Image, copy: Image) -> None:

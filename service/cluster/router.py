@@ -15,6 +15,8 @@ from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.open_shards import TooFewShards
 from service.cluster.placement import Placement
+from service.cluster.shard_lists import ShardLists
+from service.cluster.shard_node import ShardNode
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
 from service.ingest.intake import Intake
@@ -109,11 +111,11 @@ class ForwardToShards:
         shard = self._pictures.home(scope["path_params"]["image_id"])
         asked = {shard: (request,)}
         timed_as = f"http {path}"
-        answers = all_answers(self._fan_out, "http", asked, deadline_s=self._deadline_s, timed_as=timed_as)
+        answers = all_answers(self._fan_out, ShardNode.http, asked, deadline_s=self._deadline_s, timed_as=timed_as)
         response = answers[shard]
         assert isinstance(response, AppResponse)
         if response.status == MISSING or response.status >= SERVER_FAULT:  # perhaps of this replica alone
-            others: list[AppResponse] = self._fan_out.ask_every("http", asked, self._deadline_s)[shard]
+            others: list[AppResponse] = self._fan_out.ask_every(ShardNode.http, asked, self._deadline_s)[shard]
             response = min([response, *others], key=lambda one: one.status)
         return response
 
@@ -178,6 +180,6 @@ def router_services(
 def shards_state(fan_out: FanOut) -> str:
     """`ok` where every shard has a replica that answers."""
     num_shards = len(fan_out.replicas)
-    answered = fan_out.ask("counts", dict.fromkeys(range(num_shards), ()))
+    answered = fan_out.ask(ShardLists.counts, dict.fromkeys(range(num_shards), ()))
     missing = [str(shard) for shard in range(num_shards) if shard not in answered]
     return f"no replica of shard {', '.join(missing)} answers" if missing else "ok"

@@ -1,8 +1,9 @@
 """A replica of a shard, whole: what one machine runs on a data directory, asked by routers instead of browsers."""
 
+import inspect
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,7 @@ class ShardNode:
             self.lists = ShardLists(
                 services.catalog, services.originals, services.pictures, services.progress, parcels.parcel
             )
+            self._asked = {"http": self.http, **methods_of(self.search, self.lists)}
             if with_worker:
                 stack.enter_context(supervised_worker(settings, services.catalog.collection().id))
             self._joined = False
@@ -139,14 +141,13 @@ class ShardNode:
         return self._joined and self._waiting is None
 
     def ask(self, at_least: int, method: str, arguments: Sequence[Any], num_shards: int | None = None) -> Any:
-        """A call of one of `search`'s or `lists`' methods, or `http` for the directory's own web side.
+        """A call of `http` or of one of the methods of `search` and `lists`, by its name.
 
         Behind where a change up to `at_least` is missing; NewerPlacement where pictures were let go to shards beyond
         the `num_shards` that the asker knows.
         """
         self._check(at_least)
-        asked = self if method == "http" else self.lists if hasattr(self.lists, method) else self.search
-        answer = getattr(asked, method)(*arguments)
+        answer = self._asked[method](*arguments)
         check_placement(num_shards, self.replica.placed_among())
         return answer
 
@@ -183,6 +184,18 @@ class ShardNode:
 
     def _accelerate(self, work: "Any") -> Any:
         return self.services.accelerator.enqueue(0, work).result()
+
+
+def methods_of(*parts: object) -> dict[str, Callable[..., Any]]:
+    """The public methods of parts, by name. ValueError where two parts have one of the same name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for part in parts:
+        for name, method in inspect.getmembers(part, inspect.ismethod):
+            if name in found:
+                raise ValueError(f"{method.__qualname__} has the name of another part's method")
+            if not name.startswith("_"):
+                found[name] = method
+    return found
 
 
 def replica_folder(root: Path, shard: int, replica: int, generation: int = 0) -> Path:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from service.cluster.messages import (
 )
 from service.cluster.open_shards import Opening
 from service.cluster.placement import Placement
-from service.cluster.shard_search import ABSENT
+from service.cluster.shard_search import ABSENT, ShardSearch
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import Candidates
 from service.search.gallery import OpenGallery
@@ -45,6 +45,8 @@ from service.storage.region_records import PictureFeatures
 ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
 MOST_MISSED = 0.05  # share of a shortlist that a search of one round trip goes without
 A = TypeVar("A")
+T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 
 class ShardedGallery:
@@ -106,18 +108,20 @@ class ShardedGallery:
         if texts is not None:
             return self._first_candidates(vector, texts)
         return merged_candidates(
-            self._ask_all("shortlist", request, vector, without), request.shortlist, self._pictures
+            self._ask_all(ShardSearch.shortlist, request, vector, without), request.shortlist, self._pictures
         )
 
     def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
         """The shortlist of captions for a [1, E] embedding."""
         vector = embedding.float().cpu().numpy()
-        return merged_candidates(self._ask_all("caption_shortlist", request, vector), request.shortlist, self._captions)
+        return merged_candidates(
+            self._ask_all(ShardSearch.caption_shortlist, request, vector), request.shortlist, self._captions
+        )
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
         if (statistics := self._untold_statistics) is not None:
-            self._matches |= self._ask("text_matches", dict.fromkeys(self._untold, (request, statistics)))
+            self._matches |= self._ask(ShardSearch.text_matches, dict.fromkeys(self._untold, (request, statistics)))
         answers = self._matches
         # Of a picture that is being moved, the one in the later shard counts, as in merging.py.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
@@ -135,7 +139,7 @@ class ShardedGallery:
         sent, share = SentTexts.of(texts), self._opening.likely_share
         answers = self._opening.first_answers(vector, sent)
         if answers is None:
-            answers = self._ask_all("first_answer", self._request, share, vector, sent)
+            answers = self._ask_all(ShardSearch.first_answer, self._request, share, vector, sent)
         statistics = self._opening.result().statistics
         for shard in sorted(answers):  # of a picture that is being moved, the one in the later shard counts
             self._take_scores(answers[shard].scores, answers[shard].images)
@@ -205,7 +209,7 @@ class ShardedGallery:
         asked = {
             shard: (self._request, own, sent, self._request.k, statistics.get(shard)) for shard, own in named.items()
         }
-        answers: Mapping[int, ScoredPictures] = self._ask("score_pictures", asked)
+        answers: Mapping[int, ScoredPictures] = self._ask(ShardSearch.score_pictures, asked)
         for shard, found in answers.items():
             self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
         return answers
@@ -216,7 +220,7 @@ class ShardedGallery:
         names = {shard: self._named(self._captions, own) for shard, own in placed.items()}
         asked = {shard: (self._request, own, images) for shard, own in names.items()}
         scores: dict[int, np.float32] = {}
-        for shard, found in self._ask("score_captions", asked).items():
+        for shard, found in self._ask(ShardSearch.score_captions, asked).items():
             scores |= zip(placed[shard], found, strict=True)
         return np.array([scores[int(row)] for row in rows], np.float32)
 
@@ -226,7 +230,7 @@ class ShardedGallery:
         placed = self._pictures.by_shard(unread)
         asked = {shard: (self._named(self._pictures, own),) for shard, own in placed.items()}
         self._images |= dict.fromkeys(self._named(self._pictures, unread))
-        for found in self._ask("images", asked).values():
+        for found in self._ask(ShardSearch.images, asked).values():
             self._images |= found
         images = [self._images[self._pictures.names[row]] for row in rows]
         return [None if image is None else replace(image, slot=row) for row, image in zip(rows, images, strict=True)]
@@ -236,7 +240,7 @@ class ShardedGallery:
         placed = self._captions.by_shard(rows)
         asked = {shard: (self._named(self._captions, own),) for shard, own in placed.items()}
         found: dict[CaptionName, Caption] = {}
-        for part in self._ask("captions", asked).values():
+        for part in self._ask(ShardSearch.captions, asked).values():
             found |= part
         captions = [found.get(self._captions.names[row]) for row in rows]
         return [
@@ -255,7 +259,7 @@ class ShardedGallery:
             asked = {
                 shard: (self._request, self._named(self._pictures, own), sent, tokens) for shard, own in placed.items()
             }
-            return in_order(self._named(self._pictures, rows), self._ask("explain_pictures", asked))
+            return in_order(self._named(self._pictures, rows), self._ask(ShardSearch.explain_pictures, asked))
 
         return explain
 
@@ -268,15 +272,15 @@ class ShardedGallery:
         asked = {
             shard: (self._request, self._named(self._captions, own), images, picture) for shard, own in placed.items()
         }
-        return in_order(self._named(self._captions, rows), self._ask("explain_captions", asked))
+        return in_order(self._named(self._captions, rows), self._ask(ShardSearch.explain_captions, asked))
 
     def _named(self, rows: Rows[ItemName], wanted: Iterable[int]) -> list[ItemName]:
         return [rows.names[row] for row in wanted]
 
-    def _ask_all(self, method: str, *arguments: Any) -> dict[int, Any]:
+    def _ask_all(self, method: Callable[[ShardSearch, *Given], T], *arguments: *Given) -> dict[int, T]:
         return self._ask(method, dict.fromkeys(self._states, arguments))
 
-    def _ask(self, method: str, arguments: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+    def _ask(self, method: Callable[..., T], arguments: Mapping[int, Sequence[Any]]) -> dict[int, T]:
         """The answers of all these shards. ShardLost where one of them does not answer any more."""
         # One replica answers all steps, as long as it does: another one may know of more or fewer pictures.
         return all_answers(self._fan_out, method, arguments, self._opening.result().chosen)
@@ -330,9 +334,7 @@ class ShardedGalleries:
         return self._features(last, image_id, extractor)
 
     def _features(self, shard: int, image_id: str, extractor: str) -> PictureFeatures:
-        features = all_answers(self._fan_out, "features", {shard: (image_id, extractor)})[shard]
-        assert isinstance(features, PictureFeatures)
-        return features
+        return all_answers(self._fan_out, ShardSearch.features, {shard: (image_id, extractor)})[shard]
 
     def check_detector_of(self, model: ModelView) -> None:
         """FeaturesOnly unless the model reads what the detector in service finds."""

@@ -10,13 +10,17 @@ from urllib.parse import urlsplit
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from tests.support.library import two_coloured
 from tests.support.processes import wait_until
 from tests.support.web_app import png
 
 SERIOUS = {"serious", "critical"}
+
+TIMEOUT_MS = 120_000  # so that on a busy machine, too, only what never comes is missed
+
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @contextmanager
@@ -37,6 +41,7 @@ class Visit:
         self.elsewhere: list[str] = []
         self.faults: list[str] = []
         self.context: BrowserContext = browser.new_context(**options)
+        self.context.set_default_timeout(TIMEOUT_MS)
         self.context.route("**/*", self._refuse_elsewhere)
         self.page: Page = self.context.new_page()
         self.page.on("pageerror", lambda fault: self.faults.append(str(fault)))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 from index.records import NewPicture
 from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore
@@ -13,12 +13,15 @@ from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.move_gate import MoveGate
 from service.cluster.operations import Operation
 from service.cluster.placement import Placement
+from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_writer import ShardWriter
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.originals import image_id_of
 from tests.support.directories import NOW, Directory
 
 NUM = 30
+T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 
 class Shards:
@@ -46,8 +49,7 @@ class Shards:
         self.gate.place(placement)
 
     def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
-        held: list[str] = all_answers(self.fan_out, "held", {shard: (image_ids,)})[shard]
-        return held
+        return all_answers(self.fan_out, ShardLists.held, {shard: (image_ids,)})[shard]
 
     def add(self) -> None:
         number = len(self.directories)
@@ -80,14 +82,14 @@ class MovingShards:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
-    def ask(self, shard: int, method: str, *arguments: Any) -> Any:
+    def ask(self, shard: int, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> T:
         return all_answers(self._shards.fan_out, method, {shard: arguments})[shard]
 
     def sequence(self, shard: int) -> int:
         return self._shards.writers[shard].membership().position.sequence
 
     def job_is_done(self, shard: int, job_id: str) -> bool:
-        (found,) = self._shards.fan_out.ask_every("job_is_found", {shard: (job_id,)}).values()
+        (found,) = self._shards.fan_out.ask_every(ShardLists.job_is_found, {shard: (job_id,)}).values()
         return len(found) == len(self._shards.fan_out.replicas[shard]) and all(found)
 
     def write(self, shard: int, operation: Operation, files: Mapping[str, bytes] | None = None) -> tuple[int, Any]:

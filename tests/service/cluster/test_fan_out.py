@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, REST_S, CallTimes, FanOut
+from service.cluster.shard_lists import ShardLists
+from service.cluster.shard_search import ShardSearch
 from service.errors import InvalidRequest, NotReady
 
 SECONDS = st.floats(0, 100)
@@ -63,11 +65,11 @@ def test_a_replica_that_failed_is_asked_last_for_a_while() -> None:
     sound = Called("sound", lambda future: future.set_result("found"))
     fan_out = FanOut([[failing, sound]], 30.0, clock)
     for _ in range(4):
-        assert fan_out.ask("shortlist", {0: ()}) == {0: "found"}
+        assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == {0: "found"}
     assert (failing.calls, sound.calls) == (1, 4)
     clock.now += REST_S
     for _ in range(2):
-        assert fan_out.ask("shortlist", {0: ()}) == {0: "found"}
+        assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == {0: "found"}
     assert (failing.calls, sound.calls) == (2, 6)
 
 
@@ -76,11 +78,11 @@ def test_a_replica_in_trouble_of_its_own_is_followed_by_its_sibling() -> None:
     sound = Called("sound", lambda future: future.set_result("found"))
     for replicas in ([reading, sound], [sound, reading]):
         fan_out = FanOut([replicas], 30.0, Clock())
-        assert [fan_out.ask("features", {0: ()}) for _ in range(4)] == [{0: "found"}] * 4
+        assert [fan_out.ask(ShardSearch.features, {0: ()}) for _ in range(4)] == [{0: "found"}] * 4
     assert reading.calls == 4
     other = Called("other", lambda future: future.set_exception(NotReady("that disk is away, too")))
     with pytest.raises(NotReady, match="away"):
-        FanOut([[reading, other]], 30.0, Clock()).ask("features", {0: ()})
+        FanOut([[reading, other]], 30.0, Clock()).ask(ShardSearch.features, {0: ()})
     assert other.calls == 1
 
 
@@ -88,7 +90,7 @@ def test_a_request_that_is_wrong_is_asked_of_nobody_else() -> None:
     refusing = Called("refusing", lambda future: future.set_exception(InvalidRequest("k: is too large")))
     sibling = Called("sibling", lambda future: future.set_result("found"))
     with pytest.raises(InvalidRequest):
-        FanOut([[refusing, sibling]], 30.0, Clock()).ask("shortlist", {0: ()})
+        FanOut([[refusing, sibling]], 30.0, Clock()).ask(ShardSearch.shortlist, {0: ()})
     assert sibling.calls == 0
 
 
@@ -100,8 +102,8 @@ def test_a_call_has_the_deadline_that_it_names() -> None:
         future.set_result("found")
 
     fan_out = FanOut([[Called("slow", take_long)]], 2.0, clock)
-    assert fan_out.ask("shortlist", {0: ()}) == {}
-    assert fan_out.ask("page", {0: ()}, deadline_s=15.0) == {0: "found"}
+    assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == {}
+    assert fan_out.ask(ShardLists.page, {0: ()}, deadline_s=15.0) == {0: "found"}
 
 
 def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:
@@ -112,5 +114,7 @@ def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:
 
     slow, sibling = Called("slow", take_long), Called("sibling", lambda future: future.set_result("found"))
     chosen: dict[int, str] = {}
-    assert FanOut([[slow, sibling]], 1.8 * FIRST_HEDGE_S, clock).ask("shortlist", {0: ()}, chosen) == {0: "found"}
+    assert FanOut([[slow, sibling]], 1.8 * FIRST_HEDGE_S, clock).ask(ShardSearch.shortlist, {0: ()}, chosen) == {
+        0: "found"
+    }
     assert (slow.calls, sibling.calls, chosen) == (1, 1, {0: "sibling"})

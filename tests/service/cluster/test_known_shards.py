@@ -10,6 +10,7 @@ from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.known_shards import KnownShards
 from service.cluster.messages import NewerPlacement, check_placement
 from service.cluster.placement import Placement
+from service.cluster.shard_lists import ShardLists
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def test_members_are_asked_for_every_change_that_is_known_of() -> None:
     assert asked == [[("0-0", 4), ("0-1", 4)], [("1-0", 7), ("1-1", 7)]]
     shards.written(1, 9)
     shards.take(view(0, 8))  # of a director that was started again
-    assert shards.fan_out.ask("counts", {0: (), 1: ()})[1][1] == 9
-    assert shards.fan_out.ask("counts", {0: (), 1: ()})[0][1] == 4
+    assert shards.fan_out.ask(ShardLists.counts, {0: (), 1: ()})[1][1] == 9
+    assert shards.fan_out.ask(ShardLists.counts, {0: (), 1: ()})[0][1] == 4
     shards.take(ClusterView([ShardView(frozenset(), 2, 1)]))  # nobody has every change: all may be asked who has
     assert [one.name for one in shards.fan_out.replicas[0]] == ["0-0", "0-1"]
 
@@ -61,14 +62,14 @@ def test_a_shard_that_only_replicas_know_of_is_asked_and_does_not_answer() -> No
     shards.take(view(1, 1))
     assert shards.placement() == Placement(2)
     with pytest.raises(NewerPlacement):
-        shards.fan_out.ask("counts", {0: (), 1: ()})
+        shards.fan_out.ask(ShardLists.counts, {0: (), 1: ()})
     assert len(shards.fan_out.replicas) == 3
     assert shards.placement() == Placement(3, moving_from=2)
-    assert sorted(shards.fan_out.ask("counts", dict.fromkeys(range(3), ()))) == [0, 1]
+    assert sorted(shards.fan_out.ask(ShardLists.counts, dict.fromkeys(range(3), ()))) == [0, 1]
     shards.take(view(1, 1))  # the director that is reached again may be behind, too
     assert len(shards.fan_out.replicas) == 3
     shards.take(view(1, 1, 1, moving_from=2))
-    assert sorted(shards.fan_out.ask("counts", dict.fromkeys(range(3), ()))) == [0, 1, 2]
+    assert sorted(shards.fan_out.ask(ShardLists.counts, dict.fromkeys(range(3), ()))) == [0, 1, 2]
     assert shards.placement() == Placement(3, moving_from=2)
     shards.take(view(1, 1, 1))
     assert shards.placement() == Placement(3)
@@ -77,5 +78,5 @@ def test_a_shard_that_only_replicas_know_of_is_asked_and_does_not_answer() -> No
 def test_a_job_is_heard_of_in_the_same_way() -> None:
     shards = KnownShards(5.0, lambda shard, number: Reached(shard, number, placed_among=2))
     shards.take(view(1))
-    assert shards.fan_out.ask_every("job", {0: ()}) == {0: []}
+    assert shards.fan_out.ask_every(ShardLists.job, {0: ()}) == {0: []}
     assert len(shards.fan_out.replicas) == 2
