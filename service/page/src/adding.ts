@@ -2,7 +2,7 @@
 import { ask } from "./api";
 import { button, el, find, workButton } from "./dom";
 import type { FailuresAnswer } from "./openapi";
-import { counted, isolated } from "./text";
+import { counted, isolated, messageOf } from "./text";
 import { Upload, type Found, type Outcome, type Progress } from "./uploads";
 
 export class Adding {
@@ -89,7 +89,7 @@ export class Adding {
       const { failures } = await ask<FailuresAnswer>("/failures");
       this.replaceFailures(reasons("Set aside", failures, (one) => this.retryButton(one)));
     } catch (fault) {
-      const why = fault instanceof Error ? fault.message : String(fault);
+      const why = messageOf(fault);
       this.replaceFailures([el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);
     }
   }

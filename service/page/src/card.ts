@@ -1,11 +1,11 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
-import { ask, isMissing } from "./api";
+import { deletePicture, restorePicture } from "./changes";
 import { button, el, workButton } from "./dom";
 import { editor } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
-import { day, isolated, tagLine, titleOf } from "./text";
+import { day, isolated, messageOf, tagLine, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
@@ -102,13 +102,11 @@ export class Card {
   private async delete(): Promise<void> {
     this.deleted = true; // before the service knows: a list that lacks it meanwhile must not take the card away
     try {
-      await ask(`/images/${this.image.image_id}`, { method: "DELETE" });
+      await deletePicture(this.image.image_id);
     } catch (fault) {
-      if (!isMissing(fault)) { // one that is gone already, by somebody else's doing, is what was wanted
-        this.deleted = false;
-        this.fault.textContent = (fault as Error).message;
-        return;
-      }
+      this.deleted = false;
+      this.fault.textContent = messageOf(fault);
+      return;
     }
     this.form = null;
     this.fault.textContent = "";
@@ -123,9 +121,9 @@ export class Card {
 
   private async undo(): Promise<void> {
     try {
-      this.image = await ask<ImageListed>(`/images/${this.image.image_id}/restore`, { method: "POST" });
+      this.image = await restorePicture(this.image.image_id);
     } catch (fault) {
-      this.fault.textContent = (fault as Error).message;
+      this.fault.textContent = messageOf(fault);
       return;
     }
     this.look();

@@ -1,8 +1,9 @@
 // Deleted pictures below the library, by their names: each can be brought back as long as its deletion is not final.
 import { ask, Latest } from "./api";
+import { restorePicture } from "./changes";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
-import { day, isolated, titleOf } from "./text";
+import { day, isolated, messageOf, titleOf } from "./text";
 
 const MOST = 1000; // that the service lists at once
 
@@ -34,7 +35,7 @@ export class Deleted {
         },
       );
     } catch (fault) {
-      this.told.textContent = (fault as Error).message;
+      this.told.textContent = messageOf(fault);
     }
   }
 
@@ -42,9 +43,9 @@ export class Deleted {
     const title = titleOf(image);
     const bringBack = async () => {
       try {
-        await ask(`/images/${image.image_id}/restore`, { method: "POST" });
+        await restorePicture(image.image_id);
       } catch (fault) {
-        this.told.textContent = `${isolated(title)}: ${(fault as Error).message}`;
+        this.told.textContent = `${isolated(title)}: ${messageOf(fault)}`;
         return;
       }
       line.remove();

@@ -1,12 +1,12 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
-import { ask, isMissing } from "./api";
+import { deletePicture, restorePicture } from "./changes";
 import { button, el, find, workButton, type Child } from "./dom";
 import { editor, giveUp } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
 import { downloadButton } from "./original";
 import { Overlay } from "./overlay";
-import { day, isolated, tagLine, titleOf } from "./text";
+import { day, isolated, messageOf, tagLine, titleOf } from "./text";
 import { whyOf } from "./why";
 
 /** A picture of the library, or a result. */
@@ -183,13 +183,11 @@ export class Detail {
 
   private async delete(picture: Shown, fault: HTMLElement): Promise<void> {
     try {
-      await ask(`/images/${picture.image_id}`, { method: "DELETE" });
+      await deletePicture(picture.image_id);
     } catch (refused) {
-      if (!isMissing(refused)) { // one that is gone already, by somebody else's doing, is what was wanted
-        fault.textContent = (refused as Error).message;
-        this.tell(picture, "Deleting", fault.textContent);
-        return;
-      }
+      fault.textContent = messageOf(refused);
+      this.tell(picture, "Deleting", fault.textContent);
+      return;
     }
     this.deleted.add(picture.image_id);
     giveUp(this.forms.get(picture.image_id));
@@ -208,9 +206,9 @@ export class Detail {
 
   private async restore(picture: Shown, told: HTMLElement): Promise<void> {
     try {
-      await ask(`/images/${picture.image_id}/restore`, { method: "POST" });
+      await restorePicture(picture.image_id);
     } catch (refused) {
-      told.textContent = (refused as Error).message;
+      told.textContent = messageOf(refused);
       return;
     }
     this.deleted.delete(picture.image_id);

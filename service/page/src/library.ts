@@ -3,6 +3,7 @@ import { ask } from "./api";
 import { Card } from "./card";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
+import { messageOf } from "./text";
 
 const PAGE = 48;
 const MOST = 1000; // that the service lists at once
@@ -124,7 +125,7 @@ export class Library {
       this.goOn(next);
       fresh[0]?.focus();
     } catch (fault) {
-      this.more.textContent = `${MORE} (${fault instanceof Error ? fault.message : String(fault)})`;
+      this.more.textContent = `${MORE} (${messageOf(fault)})`;
     }
   }
 }

@@ -1,7 +1,7 @@
 // The button that saves a picture's file as it was uploaded, for those who may.
 import { save } from "./api";
 import { workButton } from "./dom";
-import { titleOf } from "./text";
+import { messageOf, titleOf } from "./text";
 
 interface Stored {
   image_id: string;
@@ -17,7 +17,7 @@ export function downloadButton(picture: Stored, fault: HTMLElement, looks: strin
     try {
       await save(`/images/${picture.image_id}/original`, picture.filename.split("/").pop()!);
     } catch (refused) {
-      fault.textContent = (refused as Error).message;
+      fault.textContent = messageOf(refused);
     }
   };
   const label = `Download ${titleOf(picture)}`;

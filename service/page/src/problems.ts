@@ -1,7 +1,7 @@
 // Problems in the words of the page, which names fields otherwise than requests do.
 import type { ProblemAnswer } from "./openapi";
 
-const KEY_NEEDED = "An API key is needed"; // the title of a refusal whose words are for programs
+const KEY_NEEDED = "urn:regard:problem:no-key"; // whose words are for programs
 
 const NAMES: [RegExp, string][] = [
   [/^(?:filter\.)?taken_at\.gte$/, "From"],
@@ -16,7 +16,7 @@ const NAMES: [RegExp, string][] = [
 /** What is wrong with each field, by its name on the page; undefined where the service said nothing. */
 export function inWords(problem: Partial<ProblemAnswer> & { needed?: unknown }): string | undefined {
   if (problem.needed) return `This wants a key that may ${problem.needed}.`;
-  if (problem.title === KEY_NEEDED) return "This service wants a key.";
+  if (problem.type === KEY_NEEDED) return "This service wants a key.";
   const faults = (problem.errors ?? []).map(inside).map(({ field, problem }) => {
     const [pattern, name] = NAMES.find(([pattern]) => pattern.test(field)) ?? [/^.*$/s, "$&"];
     const shown = field.replace(pattern, name);

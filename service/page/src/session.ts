@@ -2,7 +2,7 @@
 import { ask, forgetKey, keepKey, onKeyNeeded } from "./api";
 import { el, find, workButton } from "./dom";
 import type { SessionAnswer } from "./openapi";
-import { isolated } from "./text";
+import { isolated, messageOf } from "./text";
 
 const KEY_WANTED = "This service wants a key.";
 
@@ -84,7 +84,7 @@ async function signOut(fault: HTMLElement): Promise<void> {
   try {
     await ask("/session", { method: "DELETE" });
   } catch (refused) {
-    fault.textContent = (refused as Error).message;
+    fault.textContent = messageOf(refused);
     return;
   }
   forgetKey();

@@ -1,7 +1,7 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
 import { button, el, type Child } from "./dom";
 import { value } from "./editing";
-import { isolated } from "./text";
+import { isolated, messageOf } from "./text";
 
 type Value = string | number;
 interface Range {
@@ -28,11 +28,11 @@ export function condition(text: string, known: string[] = []): Condition | null 
   if (longest <= 0 || !found) return null;
   const [name, relation, rest] = [written.slice(0, longest).trim(), found[1]!, found[2]!.trim()];
   if (!name || !rest) return null;
-  if (relation === ">=") return { name, is: { gte: plain(rest) } };
-  if (relation === "<=") return { name, is: { lte: plain(rest) } };
+  if (relation === ">=") return { name, is: { gte: value(rest) } };
+  if (relation === "<=") return { name, is: { lte: value(rest) } };
   const ends = /^(.*?)\s*\.\.\s*(.*)$/su.exec(rest);
-  if (!ends || !(ends[1] || ends[2])) return { name, is: plain(rest) };
-  return { name, is: { ...(ends[1] && { gte: plain(ends[1]) }), ...(ends[2] && { lte: plain(ends[2]) }) } };
+  if (!ends || !(ends[1] || ends[2])) return { name, is: value(rest) };
+  return { name, is: { ...(ends[1] && { gte: value(ends[1]) }), ...(ends[2] && { lte: value(ends[2]) }) } };
 }
 
 /** What stands behind the name and the colon of a condition. */
@@ -53,10 +53,6 @@ export function together(conditions: Condition[]): Record<string, Value[] | Rang
     filter[name] = ranged ? { ...(before as Range), ...is } : [...((before as Value[]) ?? []), is];
   }
   return filter;
-}
-
-function plain(text: string): Value {
-  return value(text);
 }
 
 export class TagFilter {
@@ -123,7 +119,7 @@ export class TagFilter {
       this.written.set(text, one);
       return true;
     } catch (fault) {
-      this.fault.textContent = (fault as Error).message;
+      this.fault.textContent = messageOf(fault);
       return false;
     }
   }

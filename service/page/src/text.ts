@@ -44,6 +44,11 @@ export function loadedFirst(answer: { model: string; timings_ms: { load?: number
   return load ? `${answer.model} was loaded first, in ${(load / 1000).toFixed(1)} s.` : "";
 }
 
+/** Why something failed, for whoever wanted it. */
+export function messageOf(fault: unknown): string {
+  return fault instanceof Error ? fault.message : String(fault);
+}
+
 export function counted(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }

@@ -1,6 +1,7 @@
 // Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
 import { isPassing, Refusal, Unreachable } from "./api";
 import { button, el, find } from "./dom";
+import { messageOf } from "./text";
 
 const MOMENT_MS = 400; // after which a wait is told of
 const AGAIN_MS = 2000; // between two looks whether the service is back
@@ -27,7 +28,7 @@ export async function tried(
     await work();
   } catch (fault) {
     onfault(fault);
-    status.replaceChildren(el("span", { class: "fault" }, fault instanceof Error ? fault.message : String(fault)));
+    status.replaceChildren(el("span", { class: "fault" }, messageOf(fault)));
     if (isPassing(fault)) status.append(" ", button("Try again", again));
     if (fault instanceof Unreachable) whenBack(again);
     const pause = fault instanceof Refusal && isPassing(fault) ? Number(fault.problem.retry_after) : NaN;

@@ -1,6 +1,7 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
 import { ask, isPassing, Refusal } from "./api";
 import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
+import { messageOf } from "./text";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
@@ -190,10 +191,6 @@ export class Upload {
       await pause();
     }
   }
-}
-
-function messageOf(fault: unknown): string {
-  return fault instanceof Error ? fault.message : String(fault);
 }
 
 /** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
