@@ -196,6 +196,7 @@ def wired_services(
             wake,
             space=space,
             accepts_pictures=loaded.extractor.accepts_pictures,
+            clock=clock,
         ),
         upload_slots=UploadSlots(settings.max_uploads),
         progress=JobProgress(catalog, models),

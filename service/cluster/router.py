@@ -169,6 +169,7 @@ def router_services(
             space=own.space,
             accepts_pictures=loaded.extractor.accepts_pictures,
             store=ClusterPictureStore(fan_out, writers, placement),
+            clock=own.clock,
         ),
         progress=ClusterJobs(fan_out, placement),
         checks={"shards": lambda: shards_state(fan_out)},

@@ -111,6 +111,7 @@ class Intake:
         space: FreeSpace,
         accepts_pictures: bool = True,
         store: PictureStore | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> "Intake":
         """An intake with the limits that settings name."""
         limits = FormLimits(
@@ -125,6 +126,7 @@ class Intake:
             inspect,
             wake,
             space=space,
+            clock=clock,
             accepts_pictures=accepts_pictures,
             delete_grace_s=settings.delete_grace_s,
             store=store,

@@ -14,6 +14,7 @@ from index.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
 from index.view import opened_stores, remove_shortlists
 from index.view_manifest import NAME as VIEW_MANIFEST
 from index.view_manifest import ViewMismatch
+from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
@@ -42,7 +43,7 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
     data = DataDir(data_dir)
     with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
         before = _room(data)
-        erasure = Erasure(catalog, Originals(data_dir), grace_s, clock)
+        erasure = Erasure(catalog, Originals(data_dir), grace_s, Clocks(clock))
         _erase_all(erasure, catalog)
         images, captions = catalog.erasures.slots()
         records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))

@@ -1,11 +1,11 @@
 """Erasure: what was deleted is gone for good, files and descriptions, once its deletion can be undone no longer."""
 
 import logging
-import time
 from collections.abc import Callable
 
 from index.catalog import Catalog
 from index.fault_points import FaultPoint, reach
+from service.clocks import Clocks
 from service.storage.originals import Originals
 
 LOOK_EVERY_S = 1.0
@@ -23,13 +23,12 @@ class Erasure:
         catalog: Catalog,
         originals: Originals,
         grace_s: float,
-        clock: Callable[[], float] = time.time,
-        timer: Callable[[], float] = time.monotonic,
+        clocks: Clocks,
     ) -> None:
         self._erasures, self._originals, self._grace_s = catalog.erasures, originals, grace_s
         self._texts = catalog.texts
-        self._clock, self._timer = clock, timer
-        self._next = self._next_purge = timer()
+        self._clocks = clocks
+        self._next = self._next_purge = clocks.timer()
 
     def advance(self, end_detection: Callable[[], None] = lambda: None) -> bool:
         """Erase the next pictures; False when there were none, or it was looked for them just now.
@@ -37,9 +36,9 @@ class Erasure:
         `end_detection` is called before anything is erased. After the last one, the text index is freed of their words,
         and of those of captions that were changed.
         """
-        if self._timer() < self._next:
+        if self._clocks.timer() < self._next:
             return False
-        now = self._clock()
+        now = self._clocks.time_of_day()
         erased = removed = 0
         if self._erasures.are_due(now - self._grace_s):
             end_detection()
@@ -49,9 +48,9 @@ class Erasure:
             log.info("%d pictures were deleted for good", removed)
         if erased or removed:
             return True
-        self._next = self._timer() + LOOK_EVERY_S
-        if self._timer() >= self._next_purge:
-            self._next_purge = self._timer() + PURGE_EVERY_S
+        self._next = self._clocks.timer() + LOOK_EVERY_S
+        if self._clocks.timer() >= self._next_purge:
+            self._next_purge = self._clocks.timer() + PURGE_EVERY_S
             self._texts.purge()
         return False
 

@@ -7,7 +7,6 @@ leaves behind it is either committed or done again; nothing else has to be put r
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -69,7 +68,7 @@ class Ingestion:
         """
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
         self._extractor, self._pool, self._batch = store.extractor, store.pool, batch
-        self._heartbeat = store.heartbeat
+        self._heartbeat, self._clocks = store.heartbeat, store.clocks
         self._found, self._places = found, places
         self._ahead: dict[str, Future[DecodedPicture]] = {}
         self._in_hand: BatchInHand | None = None
@@ -161,7 +160,7 @@ class Ingestion:
 
     def _set_aside_killer(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
-        self._catalog.set_aside(picture.image_id, ENDED_WORKER, time.time())
+        self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clocks.time_of_day())
 
     def _begun(self, decoded: Sequence[Decoded], stop: threading.Event | None) -> BatchInHand | None:
         """The pictures, with the detector from now on; None where there are none."""
@@ -251,4 +250,4 @@ class Ingestion:
         attempts = self._catalog.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
         if attempts >= most_attempts:
-            self._catalog.set_aside(picture.image_id, reason, time.time())
+            self._catalog.set_aside(picture.image_id, reason, self._clocks.time_of_day())

@@ -9,7 +9,6 @@ Slots keep their order because a view, and a slab, is a prefix of them: how far 
 """
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -62,15 +61,16 @@ class Migration:
         data: DataDir,
         views: ViewBuilders,
         batch: int,
-        end_detection: Callable[[], None] = lambda: None,
+        end_detection: Callable[[], None],
     ) -> None:
         """The store's slab is the one that `put_in_service` named; `end_detection` is that of SlotRecords."""
         self._records = SlotRecords(store, end_detection)
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
         self._extractor, self._pool, self._heartbeat = store.extractor, store.pool, store.heartbeat
         self._data, self._views, self._batch = data, views, batch
+        self._clocks = store.clocks
         self._ahead: dict[int, Future[DecodedPicture]] = {}
-        self._logged = time.monotonic()
+        self._logged = self._clocks.timer()
         self._unread: list[int] = []  # slots to try again
         self._unread_of: int | None = None  # the catalog's version that they were looked up in; None before the first
         current, *self._others = region_store_entries(store.catalog, store.extractor.digest)
@@ -97,7 +97,7 @@ class Migration:
         ids = _ids(images)
         slots = range(start, start + batch_length(ids, self._catalog.starts.of(ids), self._batch))
         blanks = self._write(slots, images)
-        self._catalog.region_stores.add_records(digest, slots, blanks, time.time())
+        self._catalog.region_stores.add_records(digest, slots, blanks, self._clocks.time_of_day())
         self._log_progress()
         return True
 
@@ -154,7 +154,7 @@ class Migration:
         made = [image.slot for image in there if image.slot is not None]
         # The views follow first: after a kill the slots are still noted as blank, and read again.
         self._views.replace_images([slot for slot in made if slot not in blanks], self._slab)
-        self._catalog.region_stores.note_records(digest, made, blanks, time.time())
+        self._catalog.region_stores.note_records(digest, made, blanks, self._clocks.time_of_day())
         return True
 
     def _unreadable(self, only_sent_again: bool) -> list[int]:
@@ -186,7 +186,7 @@ class Migration:
         return True
 
     def _log_progress(self) -> None:
-        now = time.monotonic()
+        now = self._clocks.timer()
         if now - self._logged >= LOGGED_EVERY_S:
             self._logged = now
             log.info("%s", migration_progress(self._catalog, self._extractor.digest))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from index.catalog import Catalog
 from index.slab import Slab
 from models.extractors.base import Extractor
+from service.clocks import Clocks
 from service.media.decode_pool import DecodePool
 from service.storage.originals import Originals
 from service.worker.heartbeat import Heartbeat
@@ -21,3 +22,4 @@ class OpenStore:
     extractor: Extractor
     pool: DecodePool
     heartbeat: Heartbeat
+    clocks: Clocks

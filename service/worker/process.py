@@ -3,7 +3,6 @@
 import logging
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
@@ -11,6 +10,7 @@ from index.catalog import Catalog
 from models.extractors.base import Extractor
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
+from service.clocks import THIS_MACHINE, Clocks
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.data_dir import DataDir
@@ -39,7 +39,11 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def open_worker(
-    settings: Settings, extractor: Extractor, matchers: Sequence[Matcher], on_request: Sequence[LazyMatcher] = ()
+    settings: Settings,
+    extractor: Extractor,
+    matchers: Sequence[Matcher],
+    on_request: Sequence[LazyMatcher] = (),
+    clocks: Clocks = THIS_MACHINE,
 ) -> Iterator[tuple[Worker, Wakeups]]:
     """A worker on settings.data_dir and its wake-ups.
 
@@ -53,7 +57,7 @@ def open_worker(
         catalog = stack.enter_context(closing(Catalog(data.catalog)))
         check_extractor(catalog, extractor)
         views = stack.enter_context(closing(ViewBuilders(matchers, on_request, data.view, extractor)))
-        folder = data.root / put_in_service(catalog, extractor, time.time())
+        folder = data.root / put_in_service(catalog, extractor, clocks.time_of_day())
         slab = stack.enter_context(closing(open_slab(folder, extractor, is_empty=catalog.num_slots() == 0)))
         describe_store(folder, extractor)
         originals = Originals(data.root)
@@ -63,7 +67,8 @@ def open_worker(
             if may_remove:
                 found.remove_stale(lambda one: (image := catalog.image(one)) is not None and image.state == "queued")
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
-        store = OpenStore(catalog, originals, slab, extractor, pool, Heartbeat(catalog))
+        heartbeat = Heartbeat(catalog, clocks)
+        store = OpenStore(catalog, originals, slab, extractor, pool, heartbeat, clocks)
         batch, places = settings.detect_batch, Places.installed() if settings.with_places else None
         ingestion = Ingestion(store, batch=batch, found=found, places=places)
         stack.callback(ingestion.close)
@@ -77,7 +82,7 @@ def open_worker(
             repair=repair,
             scrub=Scrub(store, repair=repair, views=views, rate=settings.scrub_rate),
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
-            erasure=Erasure(catalog, originals, settings.delete_grace_s),
+            erasure=Erasure(catalog, originals, settings.delete_grace_s, clocks),
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))
 

@@ -1,7 +1,6 @@
 """Region records that a damaged disk lost are made again from the originals, where there are some."""
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 
 from index.records import Image
@@ -22,11 +21,12 @@ log = logging.getLogger(__name__)
 class RecordRepair:
     """Makes damaged records again: those in a damaged tail when the worker starts, single ones while it runs."""
 
-    def __init__(self, store: OpenStore, end_detection: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: OpenStore, end_detection: Callable[[], None]) -> None:
         """`end_detection` is that of SlotRecords."""
         self._records = SlotRecords(store, end_detection)
         self._slab, self._catalog, self._originals = store.slab, store.catalog, store.originals
-        self._pool, self._extractor, self._heartbeat = store.pool, store.extractor, store.heartbeat
+        self._pool, self._extractor = store.pool, store.extractor
+        self._heartbeat, self._clocks = store.heartbeat, store.clocks
 
     def num_records(self) -> int:
         """Leading slots that have a record."""
@@ -61,7 +61,7 @@ class RecordRepair:
         digest = self._extractor.digest
         if lost and not self._catalog.region_stores.entries():  # failures are listed by the current store
             self._catalog.region_stores.replace(region_store_entries(self._catalog, digest))
-        self._catalog.region_stores.note_records(digest, slots, lost, time.time())
+        self._catalog.region_stores.note_records(digest, slots, lost, self._clocks.time_of_day())
 
     def _decoded(self, image: Image) -> DecodedPicture | str | None:
         """The picture, or why it cannot be had; None where there never was one."""

@@ -3,8 +3,7 @@ saying so.
 """
 
 import logging
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from index.slab import DamagedRow
 from service.storage.kept_images import kept_images
@@ -28,13 +27,12 @@ class Scrub:
         repair: RecordRepair,
         views: ViewBuilders,
         rate: float,
-        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         """`rate` in bytes a second; 0 for no scrub."""
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
         self._repair, self._views = repair, views
-        self._rate, self._timer = rate, timer
-        self._allowed, self._counted_at = 0.0, timer()
+        self._rate, self._timer = rate, store.clocks.timer
+        self._allowed, self._counted_at = 0.0, self._timer()
         self._round = self._read_all()
         self._told: dict[str, str] = {}  # picture -> what is wrong with its original, which was logged
 

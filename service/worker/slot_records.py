@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 class SlotRecords:
     """Writes records of consecutive slots. Hold the WriterLock."""
 
-    def __init__(self, store: OpenStore, end_detection: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: OpenStore, end_detection: Callable[[], None]) -> None:
         """`end_detection` is called before the detector gets a picture: it ends what else the detector is doing, so
         that no picture is blamed for what another did."""
         self._slab, self._catalog, self._extractor = store.slab, store.catalog, store.extractor

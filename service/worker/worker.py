@@ -52,8 +52,8 @@ class Worker:
         self._heartbeat = store.heartbeat
         self._derived_files = DerivedFiles(store)
         self._missing_hashes = MissingHashes(store)
-        self._orphans = Orphans(store.catalog, store.originals)
-        self._finished_jobs = FinishedJobs(store.catalog)
+        self._orphans = Orphans(store.catalog, store.originals, store.clocks.timer)
+        self._finished_jobs = FinishedJobs(store.catalog, store.clocks)
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         """Work until `stop` is set and the batch in hand is done. A worker at rest keeps no freed memory."""

@@ -16,6 +16,7 @@ from service.chaos.ledger import Ledger, LedgerEntry, PictureState
 from service.chaos.looks import Look
 from service.chaos.pictures import draw
 from service.chaos.stored import stored_findings
+from service.clocks import Clocks
 from service.model_loading import LoadedModels
 from service.settings import Settings
 from service.worker.process import open_worker
@@ -83,18 +84,22 @@ class WholeService:
 
 
 @contextmanager
-def whole_service(folder: Path, clock: Callable[[], float] = lambda: NOW, **settings: Any) -> Iterator[WholeService]:
-    """Such a service on the folder. The worker's clock is the true one: years ahead of the web side's.
+def whole_service(
+    folder: Path,
+    clock: Callable[[], float] = lambda: NOW,
+    worker_clock: Callable[[], float] = time.time,
+    **settings: Any,
+) -> Iterator[WholeService]:
+    """Such a service on the folder. The worker's clock is the true one, years ahead of the web side's, unless given.
 
-    At every turn the worker looks for what is to be erased.
+    Hours pass between any two looks of the worker at its timer, so that all is due that waits for its time.
     """
     extractor, matcher = FakeExtractor(), FakeMatcher()
     wanted: dict[str, Any] = {"decode_workers": 1, "disk_reserve_bytes": 0, "detect_batch": 2, **settings}
     chosen = Settings(data_dir=folder, **wanted)
     loaded = LoadedModels(extractor=extractor, matchers={"fake": matcher}, views=["fake"])
     hours = itertools.count(time.monotonic() + 3600, 3600)
-    with open_worker(chosen, extractor, [matcher]) as (worker, _):
-        worker._erasure._timer = lambda: next(hours)
+    with open_worker(chosen, extractor, [matcher], clocks=Clocks(worker_clock, lambda: next(hours))) as (worker, _):
         web = Web(chosen, loaded, clock)
         try:
             with httpx.Client(transport=WebTransport(web), base_url="http://localhost") as http:

@@ -16,6 +16,7 @@ from index.slab import Slab
 from index.view import Snapshot, View
 from models.batches import Regions
 from models.matching.lazy_matcher import LazyMatcher
+from service.clocks import THIS_MACHINE, Clocks
 from service.settings import Settings
 from service.storage.originals import Originals, StagedFile
 from service.storage.region_records import RecordLayout
@@ -77,11 +78,12 @@ class Store:
         matchers: Sequence[FakeMatcher] | None = None,
         batch: int = 3,
         on_request: Sequence[FakeMatcher | LazyMatcher] = (),
+        clocks: Clocks = THIS_MACHINE,
     ) -> Iterator[tuple[Worker, Wakeups]]:
         matchers = [FakeMatcher()] if matchers is None else matchers
         settings = self.settings(batch)
         later = [one if isinstance(one, LazyMatcher) else LazyMatcher.of(one) for one in on_request]
-        with open_worker(settings, extractor or FakeExtractor(), matchers, later) as opened:
+        with open_worker(settings, extractor or FakeExtractor(), matchers, later, clocks) as opened:
             yield opened
 
     def drain(

@@ -16,6 +16,7 @@ import pytest
 from index.catalog import Catalog
 from index.catalog_faults import DamagedCatalog
 from index.records import Image, PictureChange
+from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import SCRATCH, take_snapshot
@@ -36,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.drain()
     made.catalog.delete(ids[1], NOW)
     made.catalog.delete(ids[2], NOW - 100)
-    Erasure(made.catalog, made.originals, 50.0, clock=lambda: NOW).advance()
+    Erasure(made.catalog, made.originals, 50.0, Clocks(lambda: NOW)).advance()
     made.accept(encoded(noise(NUM - 1), "PNG"), captions=["waits"])
     yield made
     made.catalog.close()
@@ -162,7 +163,7 @@ def test_nothing_is_erased_under_a_snapshot(store: Store, tmp_path: Path) -> Non
     store.catalog.delete(young, NOW - 100)
 
     def erase() -> None:
-        Erasure(store.catalog, store.originals, 50.0, clock=lambda: NOW).advance()
+        Erasure(store.catalog, store.originals, 50.0, Clocks(lambda: NOW)).advance()
 
     take_snapshot(store.folder, tmp_path / "copy", each=erase)
     assert store.originals.path(young, "png").is_file()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog import Catalog
+from service.clocks import Clocks
 from service.storage.originals import Originals
 from service.worker.erasure import LOOK_EVERY_S, Erasure
 from tests.support.pictures import encoded
@@ -25,7 +26,7 @@ class Clock:
 
 
 def erasure(store: Store, now: float, timer: Clock | None = None) -> Erasure:
-    return Erasure(store.catalog, store.originals, GRACE_S, Clock(now), timer or Clock(0.0))
+    return Erasure(store.catalog, store.originals, GRACE_S, Clocks(Clock(now), timer or Clock(0.0)))
 
 
 def files_of(store: Store, image_id: str) -> list[Path]:

@@ -9,6 +9,7 @@ import pytest
 
 from index.catalog import Catalog
 from index.database import Database
+from service.clocks import THIS_MACHINE
 from service.worker.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
 from tests.support.catalogs import make_ready, picture
 
@@ -23,7 +24,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def forget(catalog: Catalog) -> None:
-    forgetting = FinishedJobs(catalog)
+    forgetting = FinishedJobs(catalog, THIS_MACHINE)
     while forgetting.advance():
         pass
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from index.catalog import Catalog
+from service.clocks import Clocks
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
 from service.worker.heartbeat import BEAT_S, ROLE
@@ -17,9 +18,7 @@ from tests.support.worker_store import NOW, Store, noise
 
 def test_the_worker_goes_on_beating_when_the_clock_is_set_back(store: Store) -> None:
     passed, day = 0.0, NOW
-    with store.worker() as (worker, _):
-        worker._heartbeat._timer = lambda: passed
-        worker._heartbeat._clock = lambda: day
+    with store.worker(clocks=Clocks(lambda: day, lambda: passed)) as (worker, _):
         worker.run_once()
         assert store.catalog.last_heartbeat(ROLE) == NOW
         day = NOW - 3600
@@ -54,8 +53,7 @@ def test_a_batch_that_decodes_slowly_is_no_silence(store: Store, monkeypatch: py
     monkeypatch.setattr(Catalog, "heartbeat", lambda *_: beats.append(passed))
     for seed in range(8):
         store.accept(encoded(noise(seed), "PNG"))
-    with store.worker(batch=8) as (worker, _):
-        worker._heartbeat._timer = lambda: passed
+    with store.worker(batch=8, clocks=Clocks(timer=lambda: passed)) as (worker, _):
         for _ in range(3):
             worker.run_once()
     assert passed >= 160
