@@ -56,6 +56,8 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, or answer 503 at once where too many connections are open."""
         super().connection_made(transport)
+        # All that the client has not taken counts as unread, however little: a connection is closed once all is taken.
+        transport.set_write_buffer_limits(high=0)
         self.tell_open(len(self.connections))
         if len(self.connections) > self.max_connections:
             log.warning("more than %d connections are open: refused another one", self.max_connections)
@@ -177,9 +179,11 @@ class ToldServer(uvicorn.Server):
         """Where other processes listen on the same socket, its connections come from `shared`."""
         super().__init__(config)
         self._listens, self._ends, self._shared = listens, ends, shared
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets if self._shared is None else [])
         if self._shared is not None:
             self._shared.start(self._serve_connection)
@@ -202,7 +206,8 @@ class ToldServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end: requests in progress are still answered."""
-        self._ends()
+        if self._loop is not None:  # which tells: what a handler interrupts may hold locks that telling waits for
+            self._loop.call_soon_threadsafe(self._ends)
         super().handle_exit(sig, frame)
 
 

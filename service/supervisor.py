@@ -55,7 +55,7 @@ class Supervised:
         while not self._stop.is_set():
             try:
                 process = self._started()
-            except OSError as fault:  # no memory, processes or file handles just now
+            except Exception as fault:  # no memory, processes or file handles just now, or no disk to tell it of
                 log.error("the %s cannot be started: %s; next try in %g s", self._name, fault, delay)
             else:
                 if process is None:
@@ -76,10 +76,10 @@ class Supervised:
             delay = min(2 * delay, LONGEST_DELAY_S)
 
     def _started(self) -> "subprocess.Popen[bytes] | None":
+        told = self._told()  # which may wait for the disk, as whoever stops this must not
         with self._starting:
             if self._stop.is_set():
                 return None
-            told = self._told()
             # It reads this end of the pipe: when this process dies, even by SIGKILL, the pipe ends and so does it.
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, env=self._environment, pass_fds=self._inherited

@@ -38,7 +38,7 @@ STEP_PICTURES = 64
 ARRIVAL_STEP_S = 1e-6  # between the pictures of a request, so that their order is the same everywhere
 MOVE_ATTEMPTS = 3  # of a change whose pictures are on the move
 T = TypeVar("T")
-Given = TypeVarTuple("Given")
+Ts = TypeVarTuple("Ts")
 
 
 class ShardWriters(Protocol):
@@ -142,7 +142,7 @@ class ClusterPictures:
             self._writers.write(shard, BuildView(digest=model.header.digest, now=now))
         return next(state for known, state in self.view_states() if known is model)
 
-    def _ask_all(self, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> list[T]:
+    def _ask_all(self, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> list[T]:
         """The answers of all shards, in their order. ShardLost where one does not answer."""
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
         answers = all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S)
@@ -293,7 +293,7 @@ class ClusterJobs:
         latest = sorted(by_id.values(), key=lambda parts: -parts[0].created_at)[:limit]
         return [merged_job(parts) for parts in latest]
 
-    def _ask_all(self, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> list[T]:
+    def _ask_all(self, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> list[T]:
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
         return list(all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S).values())
 

@@ -29,7 +29,7 @@ from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 
 T = TypeVar("T")
-Given = TypeVarTuple("Given")
+Ts = TypeVarTuple("Ts")
 
 TEND_S = 1.0
 HELD_LOOK_S = 5.0  # for a look at a shard that a change waits for
@@ -232,7 +232,7 @@ class Director:
             ended = replace(self._plan, moving_from=None)
             return self._gate.finish(lambda: self._keep(ended))
 
-    def ask(self, shard: int, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> T:
+    def ask(self, shard: int, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> T:
         """The answer of one of the shard's replicas. ShardLost."""
         return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
 

@@ -21,7 +21,7 @@ from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import REGIONS, Files
 
 T = TypeVar("T")
-Given = TypeVarTuple("Given")
+Ts = TypeVarTuple("Ts")
 
 AT_A_TIME = 32
 COPY_LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class Shards(Protocol):
     """Asks and changes shards."""
 
-    def ask(self, shard: int, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> T:
+    def ask(self, shard: int, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> T:
         """The answer of one of the shard's replicas. ShardLost."""
 
     def sequence(self, shard: int) -> int:

@@ -46,7 +46,7 @@ ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
 MOST_MISSED = 0.05  # share of a shortlist that a search of one round trip goes without
 A = TypeVar("A")
 T = TypeVar("T")
-Given = TypeVarTuple("Given")
+Ts = TypeVarTuple("Ts")
 
 
 class ShardedGallery:
@@ -277,7 +277,7 @@ class ShardedGallery:
     def _named(self, rows: Rows[ItemName], wanted: Iterable[int]) -> list[ItemName]:
         return [rows.names[row] for row in wanted]
 
-    def _ask_all(self, method: Callable[[ShardSearch, *Given], T], *arguments: *Given) -> dict[int, T]:
+    def _ask_all(self, method: Callable[[ShardSearch, *Ts], T], *arguments: *Ts) -> dict[int, T]:
         return self._ask(method, dict.fromkeys(self._states, arguments))
 
     def _ask(self, method: Callable[..., T], arguments: Mapping[int, Sequence[Any]]) -> dict[int, T]:

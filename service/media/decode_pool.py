@@ -172,6 +172,11 @@ class DecodePool:
             assert process is not None
             timed_out, ending, process = process.timed_out, process.end(), None
             raise DecodeFailed(f"Decoding the picture failed: {ending}.", final=False, timed_out=timed_out) from None
+        except BaseException:  # its reply may be unread, and would be taken for that to the next request
+            if process is not None:
+                process.end(patience_s=0)
+                process = None
+            raise
         finally:
             self._idle.put(process)
         if "fault" in message:

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -12,6 +13,8 @@ from typing import NamedTuple
 from index.fault_points import FaultPoint, reach
 from index.files import half_written, make_folder, sync_file, sync_folder
 from service.storage.data_dir import DataDir
+
+BETWEEN_TRIES_S = 0.01
 
 
 def image_id_of(sha256: str) -> str:
@@ -93,14 +96,12 @@ class Originals:
             yield
 
     @contextmanager
-    def removing(self) -> Iterator[bool]:
-        """True where files may be removed inside the block, False while any process is adding some."""
+    def removing(self, patience_s: float = 0.0) -> Iterator[bool]:
+        """True where files may be removed inside the block, False while any process is adding some, for so long."""
         with opened_folder(self._originals) as folder:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                free = True
-            except BlockingIOError:
-                free = False
+            end = time.monotonic() + patience_s
+            while not (free := _is_locked(folder)) and time.monotonic() < end:
+                time.sleep(BETWEEN_TRIES_S)
             yield free
 
     def remove(self, image_id: str, extension: str) -> None:
@@ -148,3 +149,12 @@ def _has_content(path: Path) -> bool:
 def _spread(root: Path, image_id: str, extension: str) -> Path:
     # 65 536 folders keep each one small in a library of millions.
     return root / image_id[:2] / image_id[2:4] / f"{image_id}.{extension}"
+
+
+def _is_locked(folder: int) -> bool:
+    """Lock the folder for this process alone, unless others have it."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -11,6 +11,7 @@ from service.storage.originals import Originals
 LOOK_EVERY_S = 1.0
 PURGE_EVERY_S = 60.0  # it reads and writes all of the text index
 ERASED_AT_ONCE = 100
+GAP_PATIENCE_S = 0.1  # that uploads leave a gap
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Erasure:
         """Remove the files of erased pictures, while nobody stores the same pictures anew; the number of pictures."""
         if not self._erasures.being_erased(1):
             return 0
-        with self._originals.removing() as may_remove:
+        with self._originals.removing(GAP_PATIENCE_S) as may_remove:
             pictures = self._erasures.being_erased(ERASED_AT_ONCE) if may_remove else []
             for picture in pictures:
                 reach(FaultPoint.ERASURE_FILES)

@@ -13,6 +13,7 @@ from models.matching.matcher import Matcher
 from service.clocks import THIS_MACHINE, Clocks
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
+from service.signals import set_by_signals
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
 from service.storage.extractor_identity import check_extractor
@@ -98,8 +99,7 @@ def serve_worker(
     if with_stdin:
         end_with_stdin()
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    set_by_signals(stop, (signal.SIGTERM, signal.SIGINT))
     with open_worker(settings, extractor, matchers, on_request) as (worker, wakeups):
         log.info("worker on %s", settings.data_dir)
         worker.run(wakeups, stop)

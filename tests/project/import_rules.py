@@ -77,8 +77,10 @@ ROOMS: dict[str, set[str]] = {
     "service.panels": {"search"},
     "service.supervisor": {"settings"},
     "service.this_machine": set(),
+    "service.clocks": set(),
+    "service.signals": set(),
     "service.web_processes": {"auth", "settings", "shared_port", "storage", "supervisor"},
-    "service.worker": {"errors", "media", "settings", "storage", "supervisor"},
+    "service.worker": {"clocks", "errors", "media", "settings", "signals", "storage", "supervisor"},
     "service.auth": {"errors", "settings", "storage", "validation_messages"},
     "service.chaos": {"errors", "settings", "storage", "supervisor", "this_machine", "worker"},
     "service.api": {

@@ -12,6 +12,7 @@ SHARED_NAMES: dict[str, dict[str, str]] = {
     "index": {"log": "each module's logger"},
     "service": {
         "T": "a type variable",
+        "Ts": "type variables",
         "ingest": "the command and the route of this name",
         "log": "each module's logger",
         "main": "the program, and that of a decoding process",

@@ -21,10 +21,13 @@ from tests.support.processes import wait_until
 
 HEAD_S, STALL_S = 0.5, 0.5
 LARGE = b"x" * 2**20
+SMALL = b"x" * 48 * 2**10  # less than asyncio waits for clients to take, more than the kernel takes in TINY_BUFFERS
+TINY_BUFFERS = 4096
 
 
 class App:
-    """Answers with the number of bytes received; `/large` with more than any socket takes; notes who hung up."""
+    """Answers with the number of bytes received; `/large` with more than any socket takes, `/small` with more than a
+    tiny one does; notes who hung up."""
 
     def __init__(self) -> None:
         self.hung_up = threading.Event()
@@ -45,6 +48,8 @@ class App:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"transfer-encoding", b"chunked")]})
         for _ in range(200 if scope["path"] == "/large" else 0):
             await send({"type": "http.response.body", "body": LARGE, "more_body": True})
+        if scope["path"] == "/small":
+            await send({"type": "http.response.body", "body": SMALL, "more_body": True})
         await send({"type": "http.response.body", "body": str(size).encode()})
         self.answered.set()
 
@@ -58,6 +63,7 @@ def app() -> App:
 def address(app: App) -> Iterator[tuple[str, int]]:
     settings = Settings(max_connections=4, header_timeout_s=HEAD_S, stall_timeout_s=STALL_S)
     with listening_socket("127.0.0.1", 0) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, TINY_BUFFERS)
         server = web_server(app, settings)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
@@ -181,6 +187,24 @@ def test_a_client_that_reads_nothing_is_let_go(address: tuple[str, int], app: Ap
         client.sendall(GET.replace(b"/ ", b"/large "))
         assert app.answered.wait(60)  # the application is not held by what nobody reads
         assert len(everything(client)) < 200 * len(LARGE)
+
+
+def test_clients_that_leave_the_end_of_an_answer_unread_hold_no_connection(address: tuple[str, int]) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TINY_BUFFERS)
+            client.connect(address)
+            client.sendall(GET.replace(b"/ ", b"/small "))
+        wait_until(lambda: status_of(address) == b"200")
+
+
+def status_of(address: tuple[str, int]) -> bytes:
+    """What a new connection is answered with; nothing where it is reset."""
+    with connected(address) as client, contextlib.suppress(ConnectionError):
+        client.sendall(GET)
+        return client.recv(65536)[9:12]
+    return b""
 
 
 def test_connections_over_the_bound_are_told_to_come_back(address: tuple[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -49,6 +50,19 @@ def test_what_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
         assert supervised.pid is None
         program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.stdin.read()'\n")
         program.chmod(0o700)
+        wait_until(lambda: supervised.pid is not None)
+
+
+def test_what_could_not_be_told_anything_is_tried_again() -> None:
+    faults = [sqlite3.OperationalError("disk I/O error"), OSError("no memory")]
+
+    def told() -> bytes:
+        if faults:
+            raise faults.pop()
+        return b"told\n"
+
+    command = [sys.executable, "-c", ENDS_WITH_STDIN]
+    with Supervised("worker", command, os.environ, first_delay_s=0.01, told=told) as supervised:
         wait_until(lambda: supervised.pid is not None)
 
 

@@ -21,7 +21,7 @@ from tests.support.directories import NOW, Directory
 
 NUM = 30
 T = TypeVar("T")
-Given = TypeVarTuple("Given")
+Ts = TypeVarTuple("Ts")
 
 
 class Shards:
@@ -82,7 +82,7 @@ class MovingShards:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
-    def ask(self, shard: int, method: Callable[[ShardLists, *Given], T], *arguments: *Given) -> T:
+    def ask(self, shard: int, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> T:
         return all_answers(self._shards.fan_out, method, {shard: arguments})[shard]
 
     def sequence(self, shard: int) -> int:

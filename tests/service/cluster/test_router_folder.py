@@ -1,7 +1,5 @@
 """A router's folder goes with the router: at its end, or, where it was killed, at the next start."""
 
-import os
-import signal
 import subprocess
 import sys
 from contextlib import closing
@@ -29,10 +27,12 @@ def test_what_a_killed_router_left_is_removed_by_the_next_start(tmp_path: Path) 
     command = [sys.executable, "-c", HELD, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as router:
         assert router.stdout is not None
-        left = Path(router.stdout.readline().strip())
-        with closing(RouterFolder(tmp_path)) as beside:  # one that runs keeps its folder
-            assert folders(tmp_path) == {left, beside.path}
-        os.kill(router.pid, signal.SIGKILL)
+        try:
+            left = Path(router.stdout.readline().strip())
+            with closing(RouterFolder(tmp_path)) as beside:  # one that runs keeps its folder
+                assert folders(tmp_path) == {left, beside.path}
+        finally:
+            router.kill()
     assert (left / "upload").exists()
     with closing(RouterFolder(tmp_path)) as fresh:
         assert folders(tmp_path) == {fresh.path}

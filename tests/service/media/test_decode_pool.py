@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from service.media import decode_pool
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
-from service.media.decode_process import NoDecoder
+from service.media.decode_process import DecodeProcess, NoDecoder
 from service.this_machine import children_of
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 from tests.support.power_cut import Disk
@@ -118,6 +118,25 @@ def test_any_damage_gives_a_picture_or_a_reason(
         assert pool.decode(file).picture.mode == "RGB"
     file.write_bytes(whole)
     assert pool.decode(file).width == (120 if kind == "HEIF" else 60)
+
+
+def test_the_reply_to_a_request_that_failed_is_not_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = tmp_path / "small.jpg", tmp_path / "large.jpg"
+    small.write_bytes(encoded(corners(), "JPEG"))
+    large.write_bytes(encoded(corners().resize((120, 80)), "JPEG"))
+    with DecodePool(1, LIMITS) as pool:
+        pool.decode(small)
+        with monkeypatch.context() as patched:
+            patched.setattr(DecodeProcess, "_exactly", out_of_memory)
+            with pytest.raises(MemoryError):
+                pool.decode(large)
+        assert pool.decode(small).width == 60
+
+
+def out_of_memory(*_: object) -> None:
+    raise MemoryError
 
 
 @pytest.mark.slow
