@@ -216,11 +216,11 @@ def plan_rows(figures: Figures, plan: Plan) -> list[Row]:
     ]
 
 
-def markdown(rows: Sequence[Row], sizes: Sequence[int] = SIZES) -> str:
+def markdown(rows: Sequence[Row]) -> str:
     """The plan as a table of Markdown."""
-    heads = [f"{size // 1_000_000} million" for size in sizes]
-    lines = [f"| | {' | '.join(heads)} | arithmetic |", "|---" * (len(sizes) + 2) + "|"]
-    lines += [f"| {row.name} | {' | '.join(row.value(size) for size in sizes)} | {row.arithmetic} |" for row in rows]
+    heads = [f"{size // 1_000_000} million" for size in SIZES]
+    lines = [f"| | {' | '.join(heads)} | arithmetic |", "|---" * (len(SIZES) + 2) + "|"]
+    lines += [f"| {row.name} | {' | '.join(row.value(size) for size in SIZES)} | {row.arithmetic} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 

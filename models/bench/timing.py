@@ -19,6 +19,7 @@ from models.kernels.forms import KernelForm
 from models.kernels.library import KernelLibrary
 
 CALLS_OF_A_RUN = 3
+RATE_ROUNDS = 5
 PEAK_SIZE = 1536  # rows and columns of the matrices whose product gives the best rate
 READ_NUMBERS = 1 << 25  # 128 MB of float32: four times a large processor cache
 
@@ -101,7 +102,7 @@ class MachineRates:
         return max(flops / self.flops, num_bytes / self.reads)
 
 
-def measure_rates(rounds: int = 5, kernels: KernelLibrary | None = None, device: str = "cpu") -> MachineRates:
+def measure_rates(kernels: KernelLibrary | None = None, device: str = "cpu") -> MachineRates:
     """The rates of this machine, measured now. The best of what can multiply here counts: PyTorch's own product, on a
     CPU also oneDNN's and that of our kernels, where these are given."""
     matrix = torch.randn(PEAK_SIZE, PEAK_SIZE, device=device)
@@ -114,7 +115,7 @@ def measure_rates(rounds: int = 5, kernels: KernelLibrary | None = None, device:
     if device == "cpu" and kernels is not None:
         forms["kernel"] = kernel_product(kernels)
     calls = {name: call for name, (_, call) in forms.items()}
-    turns = time_interleaved({**calls, "reading": lambda: torch.dot(numbers, numbers)}, rounds)
+    turns = time_interleaved({**calls, "reading": lambda: torch.dot(numbers, numbers)}, RATE_ROUNDS)
     products = {name: flops / turns.fastest(name) for name, (flops, _) in forms.items()}
     # A dot product of a vector with itself reads memory once: the second number comes from the cache.
     return MachineRates(max(products.values()), 4 * READ_NUMBERS / turns.fastest("reading"), products)

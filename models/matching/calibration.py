@@ -107,25 +107,23 @@ def _from_keys(kind: type[T], stored: Mapping[str, Any], keys: Mapping[str, str]
     return kind(**_with_keys(stored, {key: name for name, key in keys.items()}))
 
 
-def reliability_table(
-    predicted: Numbers, correct: npt.NDArray[np.bool_], num_bins: int = NUM_BINS
-) -> list[dict[str, float]]:
+def reliability_table(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
     """A row for each bin of equal width that holds a prediction: the mean predicted and the observed share in it."""
-    bins = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
+    bins = np.minimum((predicted * NUM_BINS).astype(int), NUM_BINS - 1)
     rows = []
-    for number in range(num_bins):
+    for number in range(NUM_BINS):
         inside = bins == number
         if inside.any():
             mean, observed = float(predicted[inside].mean()), float(correct[inside].mean())
             rows.append(
-                {"from": number / num_bins, "predicted": mean, "observed": observed, "count": int(inside.sum())}
+                {"from": number / NUM_BINS, "predicted": mean, "observed": observed, "count": int(inside.sum())}
             )
     return rows
 
 
-def expected_calibration_error(predicted: Numbers, correct: npt.NDArray[np.bool_], num_bins: int = NUM_BINS) -> float:
+def expected_calibration_error(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> float:
     """Mean distance of predicted and observed share, a bin weighing as much as it holds."""
-    rows = reliability_table(predicted, correct, num_bins)
+    rows = reliability_table(predicted, correct)
     return sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in rows) / max(len(predicted), 1)
 
 

@@ -18,7 +18,7 @@ import redis
 from redis.exceptions import RedisError
 
 from index.records import Collection
-from service.redis_url import without_password
+from service.redis_url import LEFT_ALONE_S, without_password
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,6 @@ class RedisCache:
         seconds_kept: float,
         collection: Collection,
         answer_format: str,
-        seconds_left_alone: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`answer_format` names the form of the answers: others are kept under other keys."""
@@ -114,7 +113,6 @@ class RedisCache:
         self._prefix = f"regard:{collection.id}:answer:{answer_format}:"
         self._secret = collection.secret
         self._seconds_kept = seconds_kept
-        self._seconds_left_alone = seconds_left_alone
         self._clock = clock
         self._silent_until = float("-inf")
         self._answers = False  # whether it did when it was asked last
@@ -169,5 +167,5 @@ class RedisCache:
 
     def _leave_alone(self, fault: Exception) -> None:
         log.warning("the result cache does not answer, going on without it: %s", fault)
-        self._silent_until = self._clock() + self._seconds_left_alone
+        self._silent_until = self._clock() + LEFT_ALONE_S
         self._answers = False

@@ -8,6 +8,7 @@ from typing import Protocol
 import redis.asyncio
 from redis.exceptions import RedisError
 
+from service.redis_url import LEFT_ALONE_S
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -80,14 +81,12 @@ class RedisRateLimiter:
         client: "redis.asyncio.Redis",
         rate: float,
         burst: int,
-        seconds_left_alone: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._script = client.register_script(TAKE)
         self._arguments = (rate, burst)
         self._local = LocalRateLimiter(rate, burst, clock)
-        self._seconds_left_alone = seconds_left_alone
         self._clock = clock
         self._silent_until = float("-inf")
 
@@ -106,7 +105,7 @@ class RedisRateLimiter:
             return float(await self._script(keys=[f"regard:rate:{key_id}"], args=self._arguments))
         except (RedisError, OSError) as fault:
             log.warning("Redis does not answer; requests of a key are counted in each process: %s", fault)
-            self._silent_until = self._clock() + self._seconds_left_alone
+            self._silent_until = self._clock() + LEFT_ALONE_S
             return await self._local.take(key_id)
 
     async def close(self) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 Ask = Callable[[str], object]
 
+ARRIVALS_SEED = 1
+
 
 @dataclass
 class LoadOutcome:
@@ -74,12 +76,12 @@ def closed_loop(askers: list[Ask], sentences: Iterator[str], seconds: float) -> 
         return joined(list(pool.map(run, askers)), 0.0, began)
 
 
-def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds: float, seed: int = 1) -> LoadOutcome:
+def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds: float) -> LoadOutcome:
     """Questions that arrive at random (Poisson) at `rate` a second for so many seconds.
 
     There must be enough askers for all that wait at a time; where all are busy the delay still counts from the arrival.
     """
-    generator, arrivals, at = random.Random(seed), [], 0.0
+    generator, arrivals, at = random.Random(ARRIVALS_SEED), [], 0.0
     while (at := at + generator.expovariate(rate)) < seconds:
         arrivals.append(at)
     shared, lock, waiting, began = Shared(sentences), threading.Lock(), iter(arrivals), time.perf_counter()

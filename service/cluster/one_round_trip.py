@@ -7,8 +7,8 @@ MISSED = 0.01  # share of searches that lack a candidate which two round trips w
 
 
 @lru_cache(maxsize=1024)
-def local_candidates(candidates: int, shards: int, missed: float = MISSED) -> int:
-    """The number of its own that a shard reranks at once, so that at most this share of queries lacks a candidate.
+def local_candidates(candidates: int, shards: int) -> int:
+    """The number of its own that a shard reranks at once, so that at most MISSED of all queries lack a candidate.
 
     The best `candidates` of all lie in shards as balls thrown into urns; the chance of an urn with more than so many
     balls is at most the number of urns times that of one (Binomial).
@@ -18,7 +18,7 @@ def local_candidates(candidates: int, shards: int, missed: float = MISSED) -> in
     more = 0.0  # the chance of more than k balls in one urn
     for k in range(candidates - 1, 0, -1):
         more += chance_of(k + 1, candidates, 1 / shards)
-        if shards * more > missed:
+        if shards * more > MISSED:
             return k + 1
     return 1
 

@@ -88,7 +88,7 @@ class Unfound:
 class ShardNode:
     """The engine of one data directory: web side, worker, journal. Safe from many threads."""
 
-    def __init__(self, settings: Settings, with_worker: bool = True) -> None:
+    def __init__(self, settings: Settings) -> None:
         """Open `settings.data_dir` and start. Misconfigured, Locked and whatever else `regard serve` ends with."""
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -111,8 +111,7 @@ class ShardNode:
                 services.catalog, services.originals, services.pictures, services.progress, parcels.parcel
             )
             self._asked = {"http": self.http, **methods_of(self.search, self.lists)}
-            if with_worker:
-                stack.enter_context(supervised_worker(settings, services.catalog.collection().id))
+            stack.enter_context(supervised_worker(settings, services.catalog.collection().id))
             self._joined = False
             self._waiting: Unfound | None = None
             self._open = stack.pop_all()

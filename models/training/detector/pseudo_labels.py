@@ -61,9 +61,9 @@ class PseudoLabeler:
         self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
         self._cells, self._strides = _output_grid()
 
-    def label(self, photograph: PIL.Image.Image, aspects: Sequence[float] = PHOTOGRAPH_ASPECTS) -> PseudoLabels:
-        """The boxes found with the photograph stretched to each of `aspects` (width / height), each thing once."""
-        parts = [self._label_once(photograph, aspect) for aspect in aspects]
+    def label(self, photograph: PIL.Image.Image) -> PseudoLabels:
+        """The boxes found with the photograph stretched to each of the aspects (width / height), each thing once."""
+        parts = [self._label_once(photograph, aspect) for aspect in PHOTOGRAPH_ASPECTS]
         return _class_wise_nms(PseudoLabels(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))))
 
     def _label_once(self, photograph: PIL.Image.Image, aspect: float) -> PseudoLabels:

@@ -80,9 +80,7 @@ def test_redis_is_used_again_some_time_after_it_came_back(redis_server: RedisSer
     redis_server.kill()
 
     client = redis.Redis.from_url(redis_server.url, retry=None)
-    cache = RedisCache(
-        client, seconds_kept=60, collection=OURS, answer_format="f", seconds_left_alone=2, clock=lambda: now[0]
-    )
+    cache = RedisCache(client, seconds_kept=60, collection=OURS, answer_format="f", clock=lambda: now[0])
     cache.put("x", b"lost")
     redis_server.start()
     cache.put("x", b"also lost")

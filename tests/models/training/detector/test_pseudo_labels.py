@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ class OneBoxLabeler(PseudoLabeler):
     def __init__(self) -> None:
         self.num_labelled = 0
 
-    def label(self, photograph: PIL.Image.Image, aspects: Sequence[float] = ()) -> PseudoLabels:
+    def label(self, photograph: PIL.Image.Image) -> PseudoLabels:
         self.num_labelled += 1
         red = np.asarray(photograph)[0, 0, 0] / 255
         return PseudoLabels(np.array([[0, 0, red, 1]], np.float32), np.array([3]), np.array([0.5], np.float32))
