@@ -11,6 +11,7 @@ from service.problem_page import HTML, is_opened_by_browser, problem_page
 from service.validation_messages import plain_message
 
 PROBLEM_JSON = "application/problem+json"
+AWAY_RETRY_S = 30  # of what somebody has to put right first
 LATER = (429, 503, 507)  # statuses of what may succeed when it is sent again
 LONGEST_TEXT = 2000  # characters of one text in a problem document, which may repeat what the client sent
 

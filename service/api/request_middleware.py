@@ -1,0 +1,90 @@
+"""The outermost part of every request: its id, its place in metrics, a bound on its body, an answer to any fault."""
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Collection
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.content_policy import protective_headers
+from service.api.failure_log import log_failure
+from service.api.problems import AWAY_RETRY_S, problem_response
+from service.api.services import Services
+from service.errors import NotReady, Problem
+
+MAX_BODY_BYTES = 2**20  # of every route that takes no files
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+log = logging.getLogger(__name__)
+
+
+class RequestMiddleware:
+    """Gives each request an id, limits small bodies, counts responses, and answers unexpected exceptions."""
+
+    def __init__(self, app: ASGIApp, services: Services, takes_files: Collection[str]) -> None:
+        """`takes_files` are the paths of routes that limit bodies themselves, as they receive them."""
+        self._app, self._takes_files = app, takes_files
+        self._metrics = services.metrics
+        self._is_one_of_several = services.settings.web_processes > 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        scope["request_id"] = request_id
+        started, status = time.perf_counter(), 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    *protective_headers(status, message["headers"]),
+                ]
+                if status == NotReady.status and self._is_one_of_several:  # the next connection may reach another one
+                    message["headers"].append((b"connection", b"close"))
+            await send(message)
+
+        try:
+            received = receive if scope["path"] in self._takes_files else limit_body(receive)
+            await self._app(scope, received, send_with_id)
+        except asyncio.CancelledError:  # the service ends, and this request has had the time that it leaves to any
+            if status == 0:
+                ending = NotReady("The service ends; send the request again.", retry_after=AWAY_RETRY_S)
+                await problem_response(ending, scope)(scope, receive, send_with_id)
+        except Exception as fault:  # the outermost place; the client gets the name of the fault in the log
+            log_failure(log, fault, request_id, scope["method"], route_of(scope))
+            if status == 0:
+                problem = Problem(f"This is a fault of the server; its log names it by {request_id}.")
+                await problem_response(problem, scope)(scope, receive, send_with_id)
+        route = route_of(scope)
+        self._metrics.requests.labels(route, str(status)).inc()
+        self._metrics.latency.labels(route).observe(time.perf_counter() - started)
+
+
+def route_of(scope: Scope) -> str:
+    """The path of the route that a request goes to, with the names of its parameters; `none` without one."""
+    return getattr(scope.get("route"), "path", "none")
+
+
+def limit_body(receive: Receive) -> Receive:
+    """`receive` with bodies limited to MAX_BODY_BYTES."""
+    received = 0
+
+    async def receive_limited() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > MAX_BODY_BYTES:
+            raise HTTPException(413, f"The body of this request may have {MAX_BODY_BYTES} bytes at most.")
+        return message
+
+    return receive_limited
