@@ -155,6 +155,10 @@ class Catalog:
         with self._database.reading() as db:
             return queued_pictures(db, limit)
 
+    def num_queued(self) -> int:
+        """The number of pictures that wait for their regions."""
+        return self._database.read_number("SELECT count(*) FROM images WHERE state = 'queued'")
+
     def queued_among(self, image_ids: Sequence[str]) -> set[str]:
         """The ids among these whose pictures wait for regions."""
         with self._database.reading() as db:

@@ -69,11 +69,17 @@ def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledF
     return SpooledFile(offered, path, image_id)
 
 
-def with_default_tags(one: SpooledFile, known: Image | None) -> SpooledFile:
-    """The file with those of its default tags that the picture lacks, which `known` is where it is there already."""
-    has = {} if known is None else known.tags
-    defaults = {name: value for name, value in one.offered.default_tags.items() if name not in has}
-    return replace(one, offered=replace(one.offered, tags={**defaults, **one.offered.tags}))
+def with_default_tags(files: Sequence[SpooledFile], known: Mapping[str, Image]) -> list[SpooledFile]:
+    """The files with those of their default tags that neither the picture has, if it is among the `known` ones (by id),
+    nor a copy of it before gave it."""
+    found, said = list[SpooledFile](), {image_id: set(image.tags) for image_id, image in known.items()}
+    for one in files:
+        named = said.setdefault(one.image_id, set())
+        defaults = {name: value for name, value in one.offered.default_tags.items() if name not in named}
+        tags = {**defaults, **one.offered.tags}
+        named.update(tags)
+        found.append(replace(one, offered=replace(one.offered, tags=tags)))
+    return found
 
 
 def check_bounds(one: SpooledFile, bounds: DescriptionBounds) -> None:

@@ -107,7 +107,7 @@ class BulkTaker:
             try:
                 known = self._patiently(lambda: self._store.known([one.image_id for one in spooled]))
                 bounds = DescriptionBounds(known.get)
-                spooled = [with_default_tags(one, known.get(one.image_id)) for one in spooled]
+                spooled = with_default_tags(spooled, known)
                 for one in spooled:
                     if is_said_already(one.offered, known.get(one.image_id)):
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))

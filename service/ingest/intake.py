@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +182,7 @@ class Intake:
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
         now = self._clock()
-        received = [ReceivedPicture(picture.file.path, self._new_picture(picture, manifest)) for picture in pictures]
+        received = self._described(pictures, manifest)
         job_id, duplicates = self._store.take_in(received, now, now - self._delete_grace_s)
         reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
@@ -246,17 +247,24 @@ class Intake:
             raise UnreadablePicture(file.problem)
         return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
 
-    def _new_picture(self, picture: _Picture, manifest: Mapping[str, ManifestEntry]) -> NewPicture:
-        entry = manifest.get(picture.file.filename, ManifestEntry())
-        known = self._store.image(picture.image_id) if entry.default_tags else None
-        named = set() if known is None else set(known.tags)
-        defaults = {name: value for name, value in entry.default_tags.items() if name not in named}
-        return NewPicture(
-            image_id=picture.image_id,
-            filename=display_name(picture.file.filename),
-            extension=picture.extension,
-            num_bytes=picture.file.size,
-            captions=entry.captions,
-            tags={**defaults, **entry.tags},
-            taken_at=entry.taken_seconds,
-        )
+    def _described(self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry]) -> list[ReceivedPicture]:
+        """The pictures with what the manifest says of them; default tags where a picture has none of that name, neither
+        in store nor from a copy before it in this request."""
+        received, said = list[ReceivedPicture](), defaultdict[str, set[str]](set)
+        for picture in pictures:
+            entry = manifest.get(picture.file.filename, ManifestEntry())
+            known = self._store.image(picture.image_id) if entry.default_tags else None
+            named = said[picture.image_id].union(() if known is None else known.tags)
+            tags = {name: value for name, value in entry.default_tags.items() if name not in named} | entry.tags
+            said[picture.image_id].update(tags)
+            new = NewPicture(
+                image_id=picture.image_id,
+                filename=display_name(picture.file.filename),
+                extension=picture.extension,
+                num_bytes=picture.file.size,
+                captions=entry.captions,
+                tags=tags,
+                taken_at=entry.taken_seconds,
+            )
+            received.append(ReceivedPicture(picture.file.path, new))
+        return received

@@ -378,10 +378,11 @@ def text_matches(query: Query[TextSearchRequest], watch: Stopwatch) -> list[Text
 def picture_hits(
     query: Query[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
 ) -> tuple[list[RankedPicture], int]:
-    """The best k pictures, and how many candidates the request's limits left out."""
+    """The best k pictures, and how many candidates the request's limits left out, which their text did not find."""
     order = candidates.passing(query.request)
     hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at)
-    return hits, len(candidates.rows) - len(order)
+    found = {candidates.rows[n] for n in order} | {match.image.slot for match in matches}
+    return hits, sum(row not in found for row in candidates.rows)
 
 
 def caption_hits(query: Query[ImageSearchRequest], candidates: Candidates) -> tuple[list[RankedCaption], int]:

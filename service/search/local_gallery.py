@@ -60,9 +60,10 @@ class LocalGallery:
 
     @property
     def num_missing(self) -> int:
-        """The number of pictures that are committed and not in the view yet."""
+        """The number of pictures that wait for their regions, or have them and are not in the view yet."""
         visible, _ = self._picture_masks(None)
-        return max(0, len(visible) - (0 if self._snapshot is None else self._snapshot.counts.images))
+        committed = max(0, len(visible) - (0 if self._snapshot is None else self._snapshot.counts.images))
+        return committed + self._galleries.num_queued(self._catalog_version)
 
     @property
     def has_captions(self) -> bool:
@@ -184,7 +185,12 @@ class LocalGalleries:
         self.catalog, self.searches = catalog, SharedSearches()
         self.pictures: VersionCache[int, Image] = VersionCache(KEPT_LETTERS, letters_of)
         self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
+        self._queued: VersionCache[str, int] = VersionCache(1)
         self._regions, self._models, self._extractor = regions, models, extractor
+
+    def num_queued(self, version: int) -> int:
+        """The number of pictures that wait for their regions, at a version of the catalog."""
+        return self._queued.get_or_read(version, ["queued"], lambda _: {"queued": self.catalog.num_queued()})["queued"]
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""

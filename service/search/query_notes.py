@@ -21,6 +21,7 @@ FUNCTION_WORDS = {
 }
 WORDS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
+WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
 
 
@@ -37,7 +38,7 @@ def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = ()) 
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
-    if num_missing > MOST_AT_ONCE:
+    if num_missing > WITHIN_A_MOMENT:
         notes.append(f"{num_missing} pictures that are stored cannot be found yet.")
     return " ".join(notes) or None
 

@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import BufferedIOBase
 from pathlib import Path
@@ -31,8 +31,8 @@ class Member(NamedTuple):
     content: IO[bytes] | BufferedIOBase
 
 
-def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = lambda: None) -> int:
-    """Make a data directory of the snapshot, with a collection id of its own; the number of its pictures.
+def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = lambda: None) -> Mapping[str, int]:
+    """Make a data directory of the snapshot, with a collection id of its own; its pictures, counted by their states.
 
     `each` is called for each file. UserError where the folder is not empty, or the snapshot is not whole, was damaged,
     or holds what no snapshot does; nothing is left of what was written by then.
@@ -50,7 +50,7 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
         raise
 
 
-def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:
+def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> Mapping[str, int]:
     """`restore_snapshot` into a folder that is empty."""
     names: set[str] = set()
     catalog_digest = ""
@@ -79,12 +79,12 @@ def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> int:
         raise UserError(f"the catalog of {source} cannot be used: {fault}") from fault
     with closing(Catalog(unchecked)) as catalog:
         catalog.renew_collection()
-        pictures = sum(catalog.counts().values())
+        counts = catalog.counts()
         _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"])
     os.sync()
     unchecked.replace(DataDir(data_dir).catalog)
     os.sync()
-    return pictures
+    return counts
 
 
 def _check_originals(source: Path, catalog: Catalog, originals: Originals, missing: int) -> None:

@@ -38,6 +38,8 @@ class SnapshotContent:
     """The counts of what a snapshot holds."""
 
     pictures: int
+    deleted: int
+    """Pictures besides, whose deletion can still be undone."""
     records: int
     missing: int
     """Pictures whose original was missing, as it is in the data directory."""
@@ -102,15 +104,16 @@ def copy_into(
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         with closing(Catalog(copied)) as catalog:
             records = _copy_regions(data, catalog, sink)
-            pictures = missing = 0
+            pictures = deleted = missing = 0
             for image in kept_images(catalog):
-                pictures += 1
+                pictures += image.deleted_at is None
+                deleted += image.deleted_at is not None
                 missing += not _copy_files(data, originals, image, sink)
                 each()
-    counts = {"pictures": pictures, "records": records, "missing": missing}
-    about = {"format": SNAPSHOT_FORMAT, "taken_at": now, **counts, "catalog_sha256": digest}
+    content = SnapshotContent(pictures, deleted, records, missing)
+    about = {"format": SNAPSHOT_FORMAT, "taken_at": now, **vars(content), "catalog_sha256": digest}
     sink.add_bytes(ABOUT, json.dumps(about, indent=1).encode())  # last: without it, a snapshot is not whole
-    return SnapshotContent(pictures, records, missing)
+    return content
 
 
 def _copy_regions(data: DataDir, catalog: Catalog, sink: SnapshotSink) -> int:

@@ -47,9 +47,12 @@ def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
 
     with show_progress() as progress:
         task = progress.add_task("copying files", None)
-        pictures = restore_snapshot(source, data_dir, each=lambda: task.advance(1))
+        counts = dict(restore_snapshot(source, data_dir, each=lambda: task.advance(1)))
+    deleted = counts.pop("deleted")
+    pictures = sum(counts.values())
     if as_json:
-        print_json({"data_dir": str(data_dir), "pictures": pictures})
+        print_json({"data_dir": str(data_dir), "pictures": pictures, "deleted": deleted})
     else:
-        print(f"{data_dir} holds {pictures} pictures; start `regard serve --data-dir {data_dir}`")
+        besides = f", and {deleted} that were deleted, which can still be undone" * bool(deleted)
+        print(f"{data_dir} holds {pictures} pictures{besides}; start `regard serve --data-dir {data_dir}`")
     print_note("views are built anew while it runs; API keys were not in the snapshot")

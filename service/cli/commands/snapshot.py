@@ -28,6 +28,6 @@ def snapshot(
     if as_json:
         print_json(vars(content))
         return
-    print(
-        f"{out} holds {content.pictures} pictures" + (f", {content.missing} without original" * bool(content.missing))
-    )
+    deleted = f", and {content.deleted} that were deleted, which can still be undone" * bool(content.deleted)
+    missing = f"; {content.missing} are without original" * bool(content.missing)
+    print(f"{out} holds {content.pictures} pictures{deleted}{missing}")

@@ -19,6 +19,7 @@ from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer,
 from service.api.schemas.results import TextAnswer
 from service.search import model_views, query_notes
 from tests.support.busy_accelerator import busy
+from tests.support.catalogs import picture
 from tests.support.fakes import FakeMatcher
 from tests.support.library import NOW, Library, two_coloured
 from tests.support.web_app import Api, checked, problem
@@ -133,8 +134,8 @@ def test_a_view_that_settings_leave_out_is_built_on_request(api: Api) -> None:
 
 
 def test_a_library_of_which_nothing_can_be_found_yet_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (model_views, query_notes):
-        monkeypatch.setattr(module, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(model_views, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(query_notes, "WITHIN_A_MOMENT", 2)
     api.library.catalog.heartbeat("worker", NOW)
     api.library.catch_up()  # an empty view, as a worker begins it
     for colour in ("red", "green", "blue"):
@@ -149,6 +150,14 @@ def test_a_library_of_which_nothing_can_be_found_yet_says_so(api: Api, monkeypat
     assert answer["note"] == "3 pictures that are stored cannot be found yet."
     assert len(answer["results"]) == 3
     checked(api.get("/readyz"), 200, ReadyAnswer)
+
+
+def test_pictures_that_wait_for_their_regions_are_told_beside_what_is_found(api: Api) -> None:
+    api.library.catalog.heartbeat("worker", NOW)
+    api.library.add("red", two_coloured("red", "red"))
+    assert checked(api.text("red"), 200, TextAnswer).get("note") is None
+    api.library.catalog.accept([picture(f"{number:032x}") for number in range(11)], NOW)
+    assert checked(api.text("red"), 200, TextAnswer)["note"] == "11 pictures that are stored cannot be found yet."
 
 
 def test_metrics_speak_of_requests_stages_and_store(api: Api) -> None:

@@ -43,6 +43,12 @@ def test_both_are_looked_at_unless_one_is_asked_for(api: Api) -> None:
     problem(api.request("POST", "/search/text", json={**asked, "match": "all"}), 422, "invalid-request")
 
 
+def test_what_its_text_found_is_not_counted_as_left_out(api: Api) -> None:
+    answer = ask(api, query="red and blue", k=100, min_score=1e6)
+    assert {tuple(hit["found_by"]) for hit in answer["results"]} == {("text",)}
+    assert 0 < len(answer["results"]) == 64 - answer["left_out"]
+
+
 def test_an_explanation_of_text_says_so(api: Api) -> None:
     (hit, *_) = ask(api, query="red and blue", match="text", explain=True)["results"]
     why = hit["explanation"]

@@ -235,6 +235,15 @@ def test_default_tags_undo_no_edit(store: Store) -> None:
     assert tags() == {"album": "Summer", "place": "Oslo"}
 
 
+def test_of_two_copies_in_a_request_the_first_gives_the_default_tags(store: Store) -> None:
+    red, names = picture("red"), ("A/a.png", "B/b.png")
+    defaults = {name: {"default_tags": {"album": name[0], name[0]: 1}} for name in names}
+    store.send(*(part("images", red, name) for name in names), manifest=defaults)
+    found = store.catalog.image(id_of(red))
+    assert found is not None
+    assert (found.filename, dict(found.tags)) == ("A/a.png", {"album": "A", "A": 1, "B": 1})
+
+
 def test_the_manifest_may_come_as_a_file_and_last(store: Store) -> None:
     red = picture("red")
     manifest = json.dumps({"red.png": {"captions": ["a red field"]}}).encode()

@@ -84,8 +84,8 @@ def test_what_is_left_of_words_that_only_ask_is_said() -> None:
 
 
 def test_pictures_that_cannot_be_found_yet_are_told_where_they_are_more_than_come_in_at_a_time() -> None:
-    assert note_on("pizza", 100) is None
-    assert note_on("pizza", 101) == "101 pictures that are stored cannot be found yet."
+    assert note_on("pizza", 10) is None
+    assert note_on("pizza", 11) == "11 pictures that are stored cannot be found yet."
 
 
 @pytest.mark.realdata

@@ -14,7 +14,8 @@ from tests.support.project_files import ROOT
 
 INDEX = str(ROOT / "index")
 # The state of the store that a query begins with, and which pictures (or captions) may be found: no reading of any.
-STATE = {"Catalog.visible", "Catalog.visible_captions", "RegionStoreTable.blank_slots", "View.snapshot", "View.refresh"}
+STATE = {"Catalog.visible", "Catalog.visible_captions", "Catalog.num_queued", "RegionStoreTable.blank_slots"}
+STATE |= {"View.snapshot", "View.refresh"}
 NUMBERS = {"Catalog.version", "Snapshot.counts", "Snapshot.images_in_place", "Shortlist.__len__", "Catalog.image"}
 
 

@@ -149,7 +149,7 @@ def test_a_limit_leaves_out_what_looks_wrong_and_not_what_is_called_so(full: Lib
     named = full.text("red", match="both", k=64, min_score=1e9, filter=PictureFilter(tags={"left": "red"}))
     assert {hit.found_by for hit in named.results} == {("text",)}
     assert len(named.results) == 8
-    assert named.left_out == 8
+    assert named.left_out == 0  # of the eight that pass the filter
     assert {hit.tags["left"] for hit in named.results} == {"red"}
 
 

@@ -19,7 +19,7 @@ from index.records import Image, PictureChange
 from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
-from service.storage.snapshot import SCRATCH, take_snapshot
+from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
 from service.storage.temporary_folders import locked_folder
 from service.worker.erasure import Erasure
 from tests.support.fakes import FakeExtractor
@@ -73,8 +73,10 @@ def compare(copy: Store, original: Store) -> None:
 @pytest.mark.parametrize("name", ["copy", "copy.tar"])
 def test_a_restored_snapshot_is_the_store_again(store: Store, tmp_path: Path, name: str) -> None:
     content = take_snapshot(store.folder, tmp_path / name)
-    assert (content.pictures, content.records, content.missing) == (NUM - 1, NUM - 1, 0)
-    assert restore_snapshot(tmp_path / name, tmp_path / "restored") == NUM - 1
+    assert content == SnapshotContent(pictures=NUM - 2, deleted=1, records=NUM - 1, missing=0)
+    counts = restore_snapshot(tmp_path / name, tmp_path / "restored")
+    assert sum(counts.values()) == NUM - 1
+    assert counts["deleted"] == 1
     copy = Store(tmp_path / "restored")
     assert pictures(copy.catalog) == pictures(store.catalog)
     compare(copy, store)
@@ -115,7 +117,7 @@ def test_a_snapshot_taken_while_pictures_come_go_and_change_holds_one_moment(sto
                 over.wait(0.01)
             content = take_snapshot(store.folder, name)
             assert content.missing == 0
-            assert content.pictures >= NUM - 1 + before
+            assert content.pictures + content.deleted >= NUM - 1 + before
     finally:
         over.set()
         writer.join()
@@ -267,7 +269,7 @@ def test_an_original_that_is_missing_is_counted_and_the_rest_copied(store: Store
     waiting = store.catalog.queued(1)[0]
     store.originals.path(waiting.image_id, "png").unlink()
     assert take_snapshot(store.folder, tmp_path / "copy").missing == 1
-    assert restore_snapshot(tmp_path / "copy", tmp_path / "restored") == NUM - 1
+    assert sum(restore_snapshot(tmp_path / "copy", tmp_path / "restored").values()) == NUM - 1
 
 
 def test_a_snapshot_of_a_store_without_regions_is_one(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_a_snapshot_of_a_store_without_regions_is_one(tmp_path: Path) -> None:
     empty.accept(encoded(noise(1), "PNG"))
     take_snapshot(empty.folder, tmp_path / "copy.tar")
     empty.catalog.close()
-    assert restore_snapshot(tmp_path / "copy.tar", tmp_path / "restored") == 1
+    assert sum(restore_snapshot(tmp_path / "copy.tar", tmp_path / "restored").values()) == 1
     copy = Store(tmp_path / "restored")
     copy.drain(FakeExtractor())
     assert copy.catalog.counts()["ready"] == 1
