@@ -104,6 +104,19 @@ def test_a_cut_off_leaves_out_what_matches_less(visit: Visit) -> None:
     expect(status).to_contain_text("calibrat")  # this model has none, and the answer says so
 
 
+def test_what_is_typed_into_options_is_answered_as_soon_as_it_is_complete(visit: Visit) -> None:
+    page = visit.page
+    search(page, "blue")
+    expect(cards(page)).to_have_count(len(YEARS))
+    page.get_by_label("From").press_sequentially("2022")
+    expect(cards(page)).to_have_count(3)
+    page.get_by_label("From").press_sequentially("-01")
+    expect(page).to_have_url(re.compile("from=2022-01"))
+    page.get_by_label("From").press("Enter")
+    page.go_back()  # what was typed is one step
+    expect(cards(page)).to_have_count(len(YEARS))
+
+
 def test_results_stand_by_date_for_sentences_pictures_and_the_library(visit: Visit) -> None:
     page = visit.page
     newest_first = list(reversed(YEARS))
@@ -131,10 +144,16 @@ def test_an_address_has_the_options_of_its_question(visit: Visit) -> None:
     add_tag(page, "year<=2023")
     expect(cards(page)).to_have_count(2)
     sent = page.url
+    page.go_back()  # each option is a step
+    expect(page.get_by_role("button", name="Take away: year: ..2023")).to_have_count(0)
+    expect(cards(page)).to_have_count(3)
+    page.go_back()
+    expect(page.get_by_label("Sort by")).to_have_value("relevance")
     page.go_back()  # to the question without options
     expect(cards(page)).to_have_count(len(YEARS))
     assert page.get_by_label("From").input_value() == ""
-    page.go_forward()
+    for _ in range(3):
+        page.go_forward()
     expect(cards(page)).to_have_count(2)
     page.get_by_role("button", name="More like this: blue.png").click()
     expect(page.locator("#status")).to_have_text("Pictures like blue.png.")

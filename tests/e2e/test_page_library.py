@@ -164,6 +164,19 @@ def test_why_a_deletion_failed_stands_in_the_card(visit: Visit) -> None:
     expect(card(page, "red").get_by_role("button", name="Delete")).to_be_focused()
 
 
+def test_escape_closes_an_editor_in_which_nothing_was_written(visit: Visit) -> None:
+    page = visit.page
+    edit = card(page, "red").get_by_role("button", name="Edit")
+    edit.click()
+    page.keyboard.press("Escape")
+    expect(card(page, "red").get_by_label("Captions")).to_have_count(0)
+    expect(edit).to_be_focused()
+    edit.click()
+    card(page, "red").get_by_label("Captions").fill("written")
+    page.keyboard.press("Escape")
+    expect(card(page, "red").get_by_label("Captions")).to_have_value("written")
+
+
 def test_what_is_being_edited_stays_when_the_library_is_listed_anew(visit: Visit) -> None:
     page = visit.page
     for _ in range(2):

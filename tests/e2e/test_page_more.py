@@ -47,6 +47,33 @@ def test_more_results_come_when_they_are_asked_for(visit: Visit) -> None:
     expect(cards).to_have_count(NUM - 1)
 
 
+def test_another_question_begins_at_the_top_and_back_leads_to_where_one_was(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    cards, status = page.locator("#main li.card"), page.locator("#status")
+    page.get_by_role("button", name="Show more").click()
+    expect(cards).to_have_count(NUM)
+    last = cards.nth(NUM - 2)
+    last.scroll_into_view_if_needed()
+    left_at = page.evaluate("scrollY")
+    assert left_at > 0
+    last.get_by_role("button", name="More like this").click()
+    expect(status).to_contain_text("Pictures like")
+    assert page.evaluate("scrollY") == 0
+    expect(page.locator("#main")).to_be_focused()  # the button is gone: whoever uses the keyboard goes on from here
+    page.go_back()
+    expect(cards).to_have_count(NUM)
+    page.wait_for_function("place => scrollY === place", arg=left_at)
+    last.locator("button.picture").click()  # large, and from there
+    page.get_by_role("dialog").get_by_role("button", name="More like this").click()
+    expect(status).to_contain_text("Pictures like")
+    expect(page.locator("#main")).to_be_focused()
+    assert page.evaluate("scrollY") == 0
+    page.go_back()
+    expect(cards).to_have_count(NUM)
+    page.wait_for_function("place => scrollY === place", arg=left_at)
+
+
 def test_what_was_shown_before_does_not_stand_below_a_refusal(visit: Visit) -> None:
     page = visit.page
     search(page, "red")

@@ -1,7 +1,7 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
 import { deletePicture, restorePicture } from "./changes";
 import { button, el, workButton } from "./dom";
-import { editor } from "./editing";
+import { editor, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
@@ -94,9 +94,13 @@ export class Card {
     if (!this.form) {
       const close = () => (this.look(), this.focus());
       this.form = editor(this.image, (changed) => (this.image = changed), close);
+      this.form.addEventListener("keydown", ({ key, currentTarget }) => {
+        if (key === "Escape" && !isWritten(currentTarget as HTMLFormElement)) close();
+      });
       this.element.append(this.form);
     }
     this.form.querySelector("textarea")?.focus();
+    this.form.scrollIntoView({ block: "nearest" });
   }
 
   private async delete(): Promise<void> {

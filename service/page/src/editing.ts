@@ -20,6 +20,11 @@ export function giveUp(form: HTMLFormElement | undefined): void {
   if (form) unsaved.delete(form);
 }
 
+/** Whether something was written in a form that is not saved. */
+export function isWritten(form: HTMLFormElement): boolean {
+  return unsaved.has(form);
+}
+
 const GONE = "This picture is not there any more: somebody deleted it meanwhile.";
 
 /**

@@ -12,11 +12,17 @@ export type Question =
 /** Options by the names that addresses give them. */
 export type Chosen = [name: string, value: string][];
 
+/** What was seen of an answer: `many` once more than the first results were wanted, `scrolled` where it was left. */
+interface Seen {
+  many?: boolean;
+  scrolled?: number;
+}
+
 /**
  * What an entry of the history keeps: `typing` while its sentence may still grow, the place of a file among `files`,
  * `large` where a picture is shown large over what its question found, so that Back puts that away alone.
  */
-interface Entry {
+interface Entry extends Seen {
   typing?: boolean;
   title?: string;
   file?: string;
@@ -36,9 +42,21 @@ export function remember(question: Question, chosen: Chosen, typing = false): vo
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
 }
 
+/** Notes what was seen of the answer to the question that the browser is at, for when it comes back to it. */
+export function noteSeen(what: Seen): void {
+  history.replaceState({ ...entry(), ...what }, "");
+}
+
+/** What was noted. */
+export function seen(): Seen {
+  return entry();
+}
+
 /** Begins an entry for a picture shown large. */
 export function enterLarge(): void {
-  if (!entry().large) history.pushState({ ...entry(), typing: false, large: true }, "");
+  if (entry().large) return;
+  noteSeen({ scrolled: scrollY });
+  history.pushState({ ...entry(), typing: false, large: true }, "");
 }
 
 /** Leaves the entry of a picture shown large; false where the browser is at another. */

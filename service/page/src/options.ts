@@ -1,4 +1,5 @@
-// How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change.
+// How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change, and whether it is
+// of what is being typed.
 import { ask, Latest } from "./api";
 import { el, find } from "./dom";
 import type { Chosen } from "./history";
@@ -9,6 +10,8 @@ type Control = HTMLInputElement | HTMLSelectElement;
 
 const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
+const DATE = /^(\d{4}(-\d{2}){0,2})?$/; // as one may be complete, or none
+const NUMBER = /^(-?\d+(\.\d+)?)?$/;
 const TYPING_MS = 200; // a pause after which what was typed is looked up
 
 export class SearchOptions {
@@ -53,12 +56,12 @@ export class SearchOptions {
     in: this.unit,
   };
 
-  constructor(onchange: () => void) {
-    const changed = () => {
+  constructor(onchange: (isTyped: boolean) => void) {
+    const changed = (isTyped: boolean) => {
       this.count();
-      onchange();
+      onchange(isTyped);
     };
-    this.tags = new TagFilter(changed);
+    this.tags = new TagFilter(() => changed(false));
     const named: [string, HTMLElement][] = [
       ["Model", this.model],
       ["beside", this.second],
@@ -93,11 +96,30 @@ export class SearchOptions {
     const unfold = () => (all.open = wide.matches);
     wide.addEventListener("change", unfold);
     unfold();
-    find("options").addEventListener("change", changed);
+    this.listen(changed);
     let pause: number | undefined;
     this.tags.input.addEventListener("input", () => {
       clearTimeout(pause);
       pause = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
+    });
+  }
+
+  /** Has changes told: of what is typed once it may be complete, and of all else once it is chosen. */
+  private listen(changed: (isTyped: boolean) => void): void {
+    const typed: [HTMLInputElement, RegExp][] = [[this.from, DATE], [this.until, DATE], [this.least, NUMBER]];
+    let pause: number | undefined;
+    let told: HTMLInputElement | null = null; // whose value was told while it was typed
+    for (const [input, complete] of typed)
+      input.addEventListener("input", () => {
+        clearTimeout(pause);
+        told = null;
+        if (input.validity.badInput || !complete.test(input.value.trim())) return;
+        pause = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
+      });
+    find("options").addEventListener("change", ({ target }) => {
+      clearTimeout(pause);
+      if (told === null || target !== told) changed(false);
+      told = null;
     });
   }
 

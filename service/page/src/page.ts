@@ -6,7 +6,7 @@ import { Deleted } from "./deleted";
 import { Detail } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
-import { addressParameters, current, remember, settle, type Asked, type Question } from "./history";
+import { addressParameters, current, noteSeen, remember, seen, settle, type Asked, type Question } from "./history";
 import { Library } from "./library";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
@@ -40,6 +40,7 @@ let typing = 0;
 let settling = 0;
 let k = K; // results that are asked for
 let again = () => begin(); // what was asked last, asked with the options as they are then
+let latest: Question | null = null; // that was asked
 let prepared: Promise<void> | null = null;
 
 const actions: Actions = {
@@ -65,32 +66,41 @@ function more(shown: number): HTMLElement[] {
   if (k === MOST || shown < k) return [];
   const ask = async () => {
     k = MOST;
+    noteSeen({ many: true });
     await again();
     main.querySelectorAll("li")[shown]?.querySelector("button")?.focus();
   };
   return [button("Show more", () => void ask(), { class: "more" })];
 }
 
-/** Asks a new question. */
-function askAnew(question: Question, isTyped = false): Promise<void> {
+/** Asks a new question, whose answer begins at the top. */
+async function askAnew(question: Question, isTyped = false): Promise<void> {
   clearTimeout(typing);
   if (!isTyped) clearTimeout(settling);
+  noteSeen({ scrolled: scrollY });
   remember(question, options.chosen, isTyped);
   if (question.kind !== "text") query.value = "";
-  return answer(question);
+  if (!isTyped) scrollTo(0, 0);
+  await answer(question);
+  if (document.activeElement === document.body) main.focus({ preventScroll: true }); // what asked is gone
 }
 
-/** Asks for what was asked last, with other options, which the history keeps as it keeps a sentence that is typed. */
-function optionsChanged(): void {
+/**
+ * Asks for what was asked last, with other options. The history keeps those that are typed as it keeps a sentence that
+ * is, and each choice as a step of its own.
+ */
+function optionsChanged(isTyped: boolean): void {
   clearTimeout(settling);
-  remember(current(), options.chosen, true);
-  settling = setTimeout(settle, SETTLED_MS);
+  remember(current(), options.chosen, isTyped);
+  noteSeen({ many: k === MOST });
+  if (isTyped) settling = setTimeout(settle, SETTLED_MS);
   void again();
 }
 
 /** Answers a question that stands in the history, with few results at first. */
 function answer(question: Question): Promise<void> {
-  k = K;
+  k = seen().many ? MOST : K;
+  latest = question;
   adding.fold(!isLibrary(question));
   again = () => attempt(question, isLibrary(question) ? "Loading…" : "Searching…");
   const about = question.kind === "text" ? question.text : question.title;
@@ -122,15 +132,17 @@ function answerAsIs(question: Question): Promise<void> {
   return question.kind === "pictures" ? searchPicture(asked, title) : searchSentences(asked, title);
 }
 
-/** Shows what the entry of the history that the browser came to asks. */
-function goTo(question: Question): Promise<void> {
+/** Shows what the entry of the history that the browser came to asks, where it was left. */
+async function goTo(question: Question): Promise<void> {
   clearTimeout(typing);
   clearTimeout(settling);
   settle();
   detail.close(); // what it shows belongs to the question that was left
   query.value = question.kind === "text" ? question.text : "";
   options.restore(addressParameters());
-  return answer(question);
+  const { scrolled } = seen();
+  await answer(question);
+  if (scrolled !== undefined && question === latest) scrollTo(0, scrolled);
 }
 
 /** One request, or two of different models: each of the models chosen answers. */
